@@ -1,0 +1,130 @@
+"""The PostgreSQL servers of one test process, and their databases: cloned from a template in some 15 ms each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+import pytest
+
+from wakeboard.errors import WakeboardError
+from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
+from wakeboard.local.postgres_binaries import find_binaries
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from pytest import FixtureRequest, Metafunc  # noqa: PT013 - types only
+
+EMBEDDED: Final = "embedded"
+DEBIAN: Final = "15"
+
+SETTINGS = {
+    **NOT_DURABLE,
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    # Far from UTC, with a shift of 45 minutes: SQL that depends on the session's zone fails here and not at a user's.
+    "timezone": "Asia/Kathmandu",
+}
+
+
+class PostgresServer:
+    """A running server, and fresh databases on it. `dsn` is the superuser's, of the database `wakeboard`."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._numbers = itertools.count(1)
+        self._template: str | None = None
+
+    @contextmanager
+    def empty_database(self) -> Generator[str]:
+        """The superuser's DSN of a database with nothing in it; dropped afterwards, whoever is still connected."""
+        with self._database("template1") as name:
+            yield self.dsn_of(name)
+
+    @contextmanager
+    def migrated_database(self) -> Generator[str]:
+        """The same with wakeboard's schema in it."""
+        with self._database(self._migrated_template()) as name:
+            yield self.dsn_of(name)
+
+    def dsn_of(self, database: str) -> str:
+        """The superuser's DSN of a database of this server."""
+        return urlunsplit(urlsplit(self.dsn)._replace(path=f"/{database}"))
+
+    @contextmanager
+    def _database(self, template: str) -> Generator[str]:
+        name = f"test_{next(self._numbers)}"
+        self._command(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        try:
+            yield name
+        finally:
+            self._command(f"DROP DATABASE {name} WITH (FORCE)")
+
+    def _migrated_template(self) -> str:
+        if self._template is None:
+            self._command("CREATE DATABASE migrated")
+            _migrate(self.dsn_of("migrated"))
+            self._template = "migrated"
+        return self._template
+
+    def _command(self, statement: str) -> None:
+        with psycopg.connect(self.dsn_of("postgres"), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+def _migrate(dsn: str) -> None:
+    from wakeboard.store.migrate import migrate  # noqa: PLC0415 - tests of the server itself need no store
+
+    asyncio.run(migrate(dsn))
+
+
+class PostgresServers:
+    """One server per version, started when the first test asks for it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, tuple[EmbeddedPostgres, PostgresServer]] = {}
+
+    def get(self, version: str) -> PostgresServer:
+        """The running server of this version ("embedded" or "15"); fails or skips the test if it is not installed."""
+        if version not in self._running:
+            engine = EmbeddedPostgres(self._folder / version, settings=SETTINGS, binaries=_binaries(version))
+            self._running[version] = engine, PostgresServer(engine.start())
+        return self._running[version][1]
+
+    def stop(self) -> None:
+        """Stops them all."""
+        for engine, _ in self._running.values():
+            engine.stop()
+        self._running.clear()
+
+
+def _binaries(version: str) -> Path:
+    try:
+        return find_binaries(version)
+    except WakeboardError as missing:
+        if version == EMBEDDED or os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+
+
+def versions_for(metafunc: Metafunc) -> list[str]:
+    """The servers that a test runs on: the embedded one, both if it is marked, or what the environment names."""
+    asked = os.environ.get("WAKEBOARD_TEST_POSTGRES", "")
+    choices = {"": [EMBEDDED], EMBEDDED: [EMBEDDED], DEBIAN: [DEBIAN], "both": [EMBEDDED, DEBIAN]}
+    if asked not in choices:
+        raise pytest.UsageError(f"WAKEBOARD_TEST_POSTGRES={asked!r}: write one of embedded, 15, both.")
+    marked = metafunc.definition.get_closest_marker("every_postgres") is not None
+    return [EMBEDDED, DEBIAN] if marked and not asked else choices[asked]
+
+
+def version_of(request: FixtureRequest) -> str:
+    """The version chosen for the test that asks."""
+    return getattr(request, "param", EMBEDDED)
