@@ -1,0 +1,164 @@
+"""What the clock on the wall of a time zone showed, period by period.
+
+A zone's time line is a row of periods with a constant distance to UTC. That is all a timetable needs to know: within a
+period local time and real time run side by side, and between two periods the clock on the wall jumps, over a gap or
+back into an overlap. There is no other case, whatever the zone's rules are called (negative DST, a lost day, half
+hours), so nothing here knows about them.
+
+The zone data comes from the pinned PyPI package `tzdata` and nowhere else, so that the operator, the workers and the
+command line agree. It is read file by file with `ZoneInfo.from_file`: `zoneinfo.reset_tzpath(())` would have the same
+effect, but on the whole process, and applications import wakeboard into theirs.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+import tzdata
+
+from wakeboard.errors import InvalidSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FIRST_YEAR: Final = 1900
+LAST_YEAR: Final = 9998  # datetime ends with 9999, and local time may be a day ahead
+
+_DAY: Final = 86_400  # seconds
+_STRIDE: Final = 3 * _DAY  # the shortest period of any zone since 1900 is a week (a test looks)
+_LONGEST_OVERLAP: Final = _DAY  # no clock was ever set back by more
+
+
+class Period(NamedTuple):
+    """A stretch of real time with one distance between the wall clock and UTC.
+
+    `start` and `end` are seconds since 1970 UTC, `end` excluded. Adding `offset` gives local seconds: what the clock on
+    the wall shows, counted as if it were UTC. `shown_until` is the local second up to which the wall clock had
+    advanced before `start`: before `start + offset` it leaves a gap that is never shown, after it an overlap that is
+    shown again, equal to it when this is just where a year begins.
+    """
+
+    start: int
+    end: int
+    offset: int
+    shown_until: int
+
+    @property
+    def local_start(self) -> int:
+        """What the wall clock shows at `start`."""
+        return self.start + self.offset
+
+    @property
+    def local_end(self) -> int:
+        """What the wall clock would show at `end`, were there no change."""
+        return self.end + self.offset
+
+
+def tzdata_version() -> str:
+    """The release of the IANA time zone database in use, for example "2025b"."""
+    return tzdata.IANA_VERSION
+
+
+@cache
+def known_zones() -> frozenset[str]:
+    """Every zone name of the pinned database, old aliases included."""
+    with _open("zones") as names:
+        return frozenset(names.read().decode("ascii").split())
+
+
+def periods_from(zone: str, instant: int) -> Iterator[Period]:
+    """The periods of `zone` in order, from the one that holds `instant` (seconds since 1970 UTC) to the end of time.
+
+    A period ends with its year at the latest, so that nothing has to be known beyond the year that is asked for.
+    """
+    for year in range(_year_of(instant), LAST_YEAR + 1):
+        for period in periods_in_year(zone, year):
+            if period.end > instant:
+                yield period
+
+
+@lru_cache(maxsize=8192)
+def periods_in_year(zone: str, year: int) -> tuple[Period, ...]:
+    """The periods of `zone` that fill one UTC year.
+
+    Raises InvalidSchedule for a zone that the database does not have.
+    """
+    year_start, year_end = _start_of_year(year), _start_of_year(year + 1)
+    return tuple(
+        period if period.start >= year_start else _cut(period, year_start)
+        for period in _periods_between(_load(zone), year_start - _LONGEST_OVERLAP, year_end)
+        if period.end > year_start
+    )
+
+
+def _cut(period: Period, start: int) -> Period:
+    """The part of `period` from `start` on: its gap is over by then, its overlap may still go on."""
+    return period._replace(start=start, shown_until=max(period.shown_until, start + period.offset))
+
+
+def _periods_between(zone: ZoneInfo, start: int, end: int) -> list[Period]:
+    periods: list[Period] = []
+    shown_until: int | None = None
+    while start < end:
+        offset = _offset(zone, start)
+        until = _next_change(zone, start, end)
+        local_start, local_end = start + offset, until + offset
+        shown_until = local_start if shown_until is None else shown_until
+        periods.append(Period(start, until, offset, shown_until))
+        shown_until = max(shown_until, local_end)
+        start = until
+    return periods
+
+
+def _next_change(zone: ZoneInfo, start: int, end: int) -> int:
+    """The first second after `start` at which the offset is another one, or `end` when there is none before."""
+    offset = _offset(zone, start)
+    before = start
+    while before < end:
+        after = min(before + _STRIDE, end)
+        if _offset(zone, after) != offset:
+            return _change_between(zone, offset, before, after)
+        before = after
+    return end
+
+
+def _change_between(zone: ZoneInfo, offset: int, before: int, after: int) -> int:
+    """The second at which the zone leaves `offset`, which it has at `before` and no longer at `after`."""
+    while after - before > 1:
+        middle = (before + after) // 2
+        if _offset(zone, middle) == offset:
+            before = middle
+        else:
+            after = middle
+    return after
+
+
+def _offset(zone: ZoneInfo, instant: int) -> int:
+    """Seconds to add to UTC for local time. Whole: no zone has had fractions of them."""
+    offset = datetime.fromtimestamp(instant, zone).utcoffset()
+    assert offset is not None, "ZoneInfo always knows"
+    return offset.days * _DAY + offset.seconds
+
+
+def _year_of(instant: int) -> int:
+    return max(datetime.fromtimestamp(instant, UTC).year, FIRST_YEAR)
+
+
+@lru_cache(maxsize=512)
+def _start_of_year(year: int) -> int:
+    return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
+
+
+@lru_cache(maxsize=1024)
+def _load(zone: str) -> ZoneInfo:
+    if zone not in known_zones():
+        raise InvalidSchedule(f'timeZone "{zone}" is not known; write an IANA name, for example "Europe/Lisbon"')
+    with _open(f"zoneinfo/{zone}") as data:
+        return ZoneInfo.from_file(data, key=zone)
+
+
+def _open(name: str) -> BinaryIO:
+    return open(f"{tzdata.__path__[0]}/{name}", "rb")  # noqa: PTH123 - pathlib would cost a wake milliseconds
