@@ -29,6 +29,7 @@ SETTINGS = {
     **NOT_DURABLE,
     "max_connections": "200",
     "shared_buffers": "64MB",
+    "max_wal_size": "256MB",  # the data may lie in memory
     # Far from UTC, with a shift of 45 minutes: SQL that depends on the session's zone fails here and not at a user's.
     "timezone": "Asia/Kathmandu",
 }
