@@ -1,0 +1,59 @@
+"""wakeboard: cron wakes, the board decides.
+
+What an application imports stands here; each name is loaded when it is first used, because a waking worker counts
+milliseconds.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wakeboard.errors import Discard as Discard
+    from wakeboard.errors import LeaseLost as LeaseLost
+    from wakeboard.errors import RetryAfter as RetryAfter
+    from wakeboard.errors import Snooze as Snooze
+    from wakeboard.errors import WakeboardError as WakeboardError
+    from wakeboard.handlers import Run as Run
+    from wakeboard.handlers import handler as handler
+    from wakeboard.store.enqueueing import Enqueued as Enqueued
+    from wakeboard.store.enqueueing import Job as Job
+    from wakeboard.store.enqueueing import enqueue as enqueue
+    from wakeboard.store.enqueueing import enqueue_many as enqueue_many
+
+__all__ = [
+    "Discard",
+    "Enqueued",
+    "Job",
+    "LeaseLost",
+    "RetryAfter",
+    "Run",
+    "Snooze",
+    "WakeboardError",
+    "__version__",
+    "enqueue",
+    "enqueue_many",
+    "handler",
+]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Discard": "wakeboard.errors",
+    "LeaseLost": "wakeboard.errors",
+    "RetryAfter": "wakeboard.errors",
+    "Snooze": "wakeboard.errors",
+    "WakeboardError": "wakeboard.errors",
+    "Run": "wakeboard.handlers",
+    "handler": "wakeboard.handlers",
+    "Enqueued": "wakeboard.store.enqueueing",
+    "Job": "wakeboard.store.enqueueing",
+    "enqueue": "wakeboard.store.enqueueing",
+    "enqueue_many": "wakeboard.store.enqueueing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wakeboard' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,75 @@
+"""What can go wrong, as one tree.
+
+WakeboardError
+├── InvalidSchedule     a JobSchedule, cron line or time zone that cannot be honoured as written
+├── InvalidSettings     a setting that cannot be honoured as written
+├── DatabaseUnavailable no connection, for now
+├── SchemaMismatch      the database's schema and this release do not fit
+├── Refused             a move said no
+├── LeaseLost           the run belongs to somebody else by now: stop, write nothing
+└── KeyReused           an idempotency key came back with another payload
+Verdict                 what a handler may raise to decide about its run
+├── Discard             dead now, without further attempts
+├── RetryAfter          try again after so many seconds
+└── Snooze              not yet: back to the queue, the attempt is given back
+"""
+
+
+class WakeboardError(Exception):
+    """Anything wakeboard says no to. Its text is one sentence for the person who asked."""
+
+
+class InvalidSchedule(WakeboardError):
+    """Something a person declared cannot be honoured: each sentence names the field, its value and a valid example."""
+
+    def __init__(self, *problems: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(problems))
+
+
+class InvalidSettings(WakeboardError):
+    """A setting cannot be honoured: the sentence names the environment variable and a valid example."""
+
+
+class DatabaseUnavailable(WakeboardError):
+    """There is no connection to the database, for now or for a reason that the sentence gives (never the password)."""
+
+
+class SchemaMismatch(WakeboardError):
+    """The schema is missing, too old for this release, or needs a newer release."""
+
+
+class Refused(WakeboardError):
+    """The board refused a move: the run or schedule is not in a state that allows it."""
+
+
+class LeaseLost(WakeboardError):
+    """The lease of this run is lost: another worker may have it. Stop, and roll back what is not committed."""
+
+
+class KeyReused(WakeboardError):
+    """The idempotency key belongs to a run with another payload."""
+
+
+class Verdict(Exception):
+    """What a handler may raise to decide about its run."""
+
+
+class Discard(Verdict):
+    """The run is dead now; its reason is shown to people."""
+
+
+class RetryAfter(Verdict):
+    """The attempt failed; the next one comes after `seconds` instead of the run's backoff."""
+
+    def __init__(self, seconds: float, reason: str = "") -> None:
+        self.seconds = seconds
+        super().__init__(reason or f"retry after {seconds:g} s")
+
+
+class Snooze(Verdict):
+    """Not yet: the run is due again after `seconds`, and its attempt is given back."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        super().__init__(f"snooze for {seconds:g} s")

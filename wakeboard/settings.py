@@ -1,0 +1,161 @@
+"""Settings, read once at start from the environment (prefix WAKEBOARD_) and passed on as values.
+
+The name of a field is the name of its variable and of its Helm value. docs/settings.md is made from this file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from wakeboard.errors import InvalidSettings
+
+Names = Annotated[list[str], NoDecode]  # "a,b" in the environment
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, with its unit and its default."""
+
+    model_config = SettingsConfigDict(env_prefix="WAKEBOARD_", extra="ignore", frozen=True)
+
+    # the database
+    dsn: SecretStr = Field(
+        SecretStr(""), description="Postgres connection string or URL. Empty: libpq's own PG* variables."
+    )
+    prepared_statements: bool = Field(
+        False,
+        description="Prepare statements. Only on a direct connection, never behind PgBouncer in transaction mode.",
+    )
+    listen: bool = Field(
+        default=True,
+        description="Wake on NOTIFY as well as by polling. Needs a direct connection: off behind PgBouncer.",
+    )
+
+    # the worker
+    handlers: Names = Field([], description="Python modules that declare handlers, e.g. `myapp.jobs,myapp.billing`.")
+    pool: str = Field(
+        "default", description="Name of the worker's pool: workers with the same image, queues and settings."
+    )
+    queues: Names = Field(["default"], min_length=1, description="Queues that the worker serves.")
+    concurrency: int = Field(100, ge=1, le=10_000, description="Runs at once in one worker.")
+    threads: int = Field(8, ge=1, le=1000, description="Threads for handlers that are plain functions.")
+    lease_seconds: int = Field(60, ge=2, le=3600, description="How long a lease holds without a heartbeat.")
+    grace_seconds: int = Field(
+        25, ge=0, le=3600, description="On SIGTERM, how long runs may finish before they are given back."
+    )
+    poll_seconds: float = Field(
+        1.0, ge=0.005, le=60, description="With --forever and --linger, the pause between two looks for due runs."
+    )
+    drain_lookahead_seconds: int = Field(
+        15, ge=0, le=300, description="A draining worker stays for runs that become due within this time."
+    )
+    max_lifetime_seconds: int = Field(
+        600, ge=1, le=86_400, description="A draining worker claims nothing more after this time."
+    )
+    max_timeout_seconds: int = Field(
+        3600, ge=1, le=2_678_400, description="The longest timeout of a run that this pool claims."
+    )
+    max_workers: int | None = Field(
+        None, ge=1, description="A new worker leaves when its pool already has so many. Empty: no bound."
+    )
+
+    # built-in handlers
+    http_allowed_hosts: Names = Field(
+        [],
+        description="Hosts that `http` may call: `api.example.com`, `*.example.com`, `host:port`. Empty: none.",
+    )
+    http_allow_private: Names = Field(
+        [], description="Private or link-local networks that `http` may reach, e.g. `10.1.0.0/16,127.0.0.1/32`."
+    )
+    http_max_body_bytes: int = Field(65_536, ge=0, le=10_485_760, description="Bytes of a response that `http` reads.")
+    commands: Annotated[dict[str, list[str]], NoDecode] = Field(
+        {},
+        description='What `command` may run, as JSON: `{"backup": ["/usr/bin/pg_dump", "--file={path}"]}`.',
+    )
+    secrets_dir: str = Field("", description='Folder of mounted secrets, one file each, for `{"$secret": "NAME"}`.')
+
+    # duties
+    missed_after_seconds: int = Field(
+        300, ge=1, le=86_400, description="A tick made later than this after its time was missed: catchUp decides."
+    )
+    history_retention_days: int = Field(30, ge=1, le=3650, description="Days that finished runs are kept.")
+    key_retention_days: int = Field(
+        7, ge=0, le=3650, description="Days that an idempotency key guards after its run ended."
+    )
+    dead_retention_days: int | None = Field(
+        None, ge=1, le=3650, description="Days after which dead runs are discarded. Empty: never."
+    )
+
+    # logs
+    log_format: Literal["auto", "json", "console"] = Field(
+        "auto", description="`auto`: console on a terminal, JSON elsewhere."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least level that is logged."
+    )
+
+    # database roles, for `wakeboard migrate`
+    operator_role: str | None = Field(None, description="Database role of operators. Empty: that role is not in use.")
+    worker_role: str | None = Field(None, description="Database role of workers.")
+    client_role: str | None = Field(None, description="Database role of applications that enqueue.")
+    viewer_role: str | None = Field(None, description="Database role of people and dashboards that only read.")
+
+    @field_validator("handlers", "queues", "http_allowed_hosts", "http_allow_private", mode="before")
+    @classmethod
+    def _split(cls, value: Any) -> Any:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("commands", mode="before")
+    @classmethod
+    def _parse_commands(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            found = json.loads(value or "{}")
+        except json.JSONDecodeError as exc:
+            raise ValueError(f"must be a JSON object ({exc.msg})") from exc
+        if not isinstance(found, dict):
+            raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic reports ValueErrors as sentences
+        commands = cast("dict[str, Any]", found)
+        return {name: shlex.split(argv) if isinstance(argv, str) else argv for name, argv in commands.items()}
+
+    @field_validator(
+        "max_workers",
+        "dead_retention_days",
+        "operator_role",
+        "worker_role",
+        "client_role",
+        "viewer_role",
+        mode="before",
+    )
+    @classmethod
+    def _empty_is_unset(cls, value: Any) -> Any:
+        return None if value == "" else value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Settings:
+        if len(set(self.queues)) != len(self.queues):
+            raise ValueError("queues names a queue twice")
+        return self
+
+
+def read_settings(**given: Any) -> Settings:
+    """Settings from the environment, with `given` (from the command line) on top; None means not given.
+
+    Raises InvalidSettings with a sentence for each variable that cannot be honoured.
+    """
+    try:
+        return Settings(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as exc:
+        raise InvalidSettings("\n".join(_sentence(problem) for problem in exc.errors())) from exc
+
+
+def _sentence(problem: Any) -> str:
+    name = "WAKEBOARD_" + str(problem["loc"][0]).upper() if problem["loc"] else "WAKEBOARD settings"
+    value = "" if name == "WAKEBOARD_DSN" or name not in os.environ else f"={os.environ[name]!r}"
+    return f"{name}{value}: {problem['msg'].removeprefix('Value error, ')}."

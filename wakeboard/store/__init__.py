@@ -1,0 +1,1 @@
+"""The only SQL in the product: tables, moves, and their typed calls."""

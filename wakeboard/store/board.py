@@ -1,0 +1,345 @@
+"""The moves on the board, typed: one method for each SQL function, and nothing else.
+
+Every move is one statement on an autocommit connection, so a reply that was lost may be asked for again: the moves
+answer a repeat as they answered the first time. docs/moves.md says what each promises.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+
+from wakeboard.store.connection import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
+
+PRIORITIES = (5, 4, 3, 2, 1)  # the order in which they are served
+LOOK = 2000  # due rows of one (queue, priority) that one claim looks at
+THE_PAST = "-infinity"
+
+
+class Answer(NamedTuple):
+    """What the board said about one run: a word, or 'refused: <why>'."""
+
+    id: int
+    answer: str
+
+    @property
+    def refused(self) -> bool:
+        """Nothing was done; `answer` says why."""
+        return self.answer.startswith("refused")
+
+
+class Replayed(NamedTuple):
+    """What `replay` said about one run, and the run that it made (None when refused)."""
+
+    id: int
+    answer: str
+    new_id: int | None
+
+
+class Failure(NamedTuple):
+    """An attempt that went wrong. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
+
+    id: int
+    epoch: int
+    outcome: str
+    error_type: str
+    error: str
+    stack: str = ""
+    delay_s: float | None = None
+
+
+class Release(NamedTuple):
+    """A run given back. `counted`: because the worker leaves; otherwise the handler snoozed."""
+
+    id: int
+    epoch: int
+    delay_s: float = 0.0
+    counted: bool = True
+
+
+class Held(NamedTuple):
+    """A lease to be renewed: seconds since its handler started (None: not yet), progress in 0…1 (None: unsaid)."""
+
+    id: int
+    epoch: int
+    age_s: float | None = None
+    progress: float | None = None
+
+
+class Reaped(NamedTuple):
+    """What one slice of a walk took back; `next_id` None: the walk is over, or none was due."""
+
+    next_id: int | None
+    crashed: int
+    timed_out: int
+    dead: int
+    cancelled: int
+
+
+class DueDefinition(NamedTuple):
+    """A definition whose next tick is due; `now` is the database's clock."""
+
+    id: int
+    generation: int
+    next_run_at: datetime
+    last_tick_at: datetime
+    cron_fields: str
+    time_zone: str
+    dst_gap: str
+    dst_overlap: str
+    catch_up: str
+    catch_up_limit: int
+    starting_deadline_s: int | None
+    now: datetime
+
+
+class Skipped(NamedTuple):
+    """A stretch of ticks that are not run: its first and last tick, how many they are, and why."""
+
+    since: datetime
+    until: datetime
+    ticks: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TickPlan:
+    """What becomes of one definition's due ticks.
+
+    `cursor` and `generation` are as they were read; `next_cursor` is the first tick after those dealt with (None: no
+    further one), `up_to` the newest tick dealt with; `error` says why ticks cannot be computed.
+    """
+
+    id: int
+    generation: int
+    cursor: datetime
+    next_cursor: datetime | None
+    up_to: datetime
+    ticks: Sequence[datetime] = ()
+    skipped: Sequence[Skipped] = ()
+    error: str | None = None
+
+
+class Materialised(NamedTuple):
+    """What `materialise` made: definitions moved on, runs, ticks skipped, runs that gave way to newer ones."""
+
+    definitions: int
+    runs: int
+    skipped: int
+    replaced: int
+
+
+class KnownDefinition(NamedTuple):
+    """What the board knows of one schedule of a source."""
+
+    id: int
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    spec_hash: str
+    tzdata_version: str
+    last_tick_at: datetime
+    seen_at: datetime
+    removed: bool
+    now: datetime
+
+
+class Synced(NamedTuple):
+    """What `sync_definitions` did with one row: created, updated, unchanged, stale or due."""
+
+    id: int
+    namespace: str
+    name: str
+    answer: str
+
+
+@dataclass(slots=True)
+class Marks:
+    """Where a worker looks for due runs: its (queue, priority) pairs and how far it walked each. In its memory only."""
+
+    queues: Sequence[str]
+    pairs: list[tuple[str, int]] = field(init=False)
+    run_at: list[Any] = field(init=False)
+    id: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+        self.rewind()
+
+    def rewind(self) -> None:
+        """The next claim walks from the start."""
+        self.run_at = [THE_PAST] * len(self.pairs)
+        self.id = [0] * len(self.pairs)
+
+    def move(self, queue: str, priority: int, run_at: Any, run_id: int) -> None:
+        """The next claim looks at this pair only behind that run."""
+        at = self.pairs.index((queue, priority))
+        self.run_at[at], self.id[at] = run_at, run_id
+
+    def rotate(self) -> None:
+        """Another queue goes first next time, so that no queue starves its neighbours of the same priority."""
+        places = {pair: at for at, pair in enumerate(self.pairs)}
+        self.queues = [*self.queues[1:], self.queues[0]]
+        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+        order = [places[pair] for pair in self.pairs]
+        self.run_at, self.id = [self.run_at[at] for at in order], [self.id[at] for at in order]
+
+
+class Board:
+    """The moves, made over one async connection. Errors come as WakeboardError (see errors.py)."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
+        self.conn = conn
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            cursor = await self.conn.execute(query.encode(), values or None)
+            return await cursor.fetchall()
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
+
+    async def _value(self, query: str, *values: Any) -> Any:
+        return (await self._rows(query, *values))[0][0]
+
+    # -- for duties ----------------------------------------------------------------------------------------------------
+
+    async def reap(self, after_id: int = 0, *, always: bool = False) -> Reaped:
+        """One slice of a walk over lapsed leases; go on from `next_id` until it is None."""
+        query = "select next_id, crashed, timed_out, dead, cancelled from wakeboard.reap(%s, always => %s)"
+        return Reaped(*(await self._rows(query, after_id, always))[0])
+
+    async def due_definitions(self, count: int = 10_000) -> list[DueDefinition]:
+        """Definitions whose next tick is due, most overdue first, without a lock."""
+        return [DueDefinition(*row) for row in await self._rows("select * from wakeboard.due_definitions(%s)", count)]
+
+    async def materialise(self, plans: Sequence[TickPlan]) -> Materialised:
+        """Makes planned ticks into runs and moves the cursors; plans that another has overtaken do nothing."""
+        ticks = [(plan.id, tick) for plan in plans for tick in plan.ticks]
+        skips = [(plan.id, *skip) for plan in plans for skip in plan.skipped]
+        rows = await self._rows(
+            "select * from wakeboard.materialise(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[],"
+            " %s::timestamptz[], %s::text[], %s::bigint[], %s::timestamptz[],"
+            " %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::text[])",
+            [plan.id for plan in plans],
+            [plan.generation for plan in plans],
+            [plan.cursor for plan in plans],
+            [plan.next_cursor for plan in plans],
+            [plan.up_to for plan in plans],
+            [plan.error for plan in plans],
+            *_columns(ticks, 2),
+            *_columns(skips, 5),
+        )
+        return Materialised(*rows[0])
+
+    async def definitions_of(self, source: str) -> list[KnownDefinition]:
+        """What is known of a source, removed ones too."""
+        return [KnownDefinition(*row) for row in await self._rows("select * from wakeboard.definitions_of(%s)", source)]
+
+    async def sync_definitions(self, source: str, rows: Sequence[Mapping[str, Any]]) -> list[Synced]:
+        """Brings definitions up to `rows` (keys: the columns of job_definitions); see the move for the answers."""
+        query = "select id, namespace, name, answer from wakeboard.sync_definitions(%s, %s::jsonb)"
+        return [Synced(*row) for row in await self._rows(query, source, json.dumps(rows, default=str))]
+
+    async def remove_definitions(self, source: str, ids: Sequence[int]) -> list[Answer]:
+        """Removes definitions: 'removed', or 'due' where ticks must be materialised (as skipped) first."""
+        query = "select id, answer from wakeboard.remove_definitions(%s, %s::bigint[])"
+        return [Answer(*row) for row in await self._rows(query, source, list(ids))]
+
+    async def hold_removal(self, source: str, names_hash: str, count: int) -> bool:
+        """True when a person has confirmed this very removal; otherwise it is held until one does."""
+        return await self._value("select wakeboard.hold_removal(%s, %s, %s)", source, names_hash, count)
+
+    async def take_changes(self, count: int = 10_000) -> list[int]:
+        """Takes ids of definitions whose status must be computed anew."""
+        return [row[0] for row in await self._rows("select wakeboard.take_changes(%s)", count)]
+
+    async def skip_late(self) -> int:
+        """Skips runs that did not start before their deadline; how many."""
+        return await self._value("select wakeboard.skip_late()")
+
+    async def make_partitions(self) -> int:
+        """Makes the history's partitions for the coming weeks; how many."""
+        return await self._value("select wakeboard.make_partitions()")
+
+    async def drop_partitions(self, retention: timedelta) -> int:
+        """Drops the history's partitions older than `retention`; how many."""
+        return await self._value("select wakeboard.drop_partitions(%s)", retention)
+
+    async def tidy(self, key_retention: timedelta, dead_retention: timedelta | None = None) -> int:
+        """Deletes a bounded batch of what nothing needs any more; how many rows. Ask again while it is not 0."""
+        return await self._value("select wakeboard.tidy(%s, %s)", key_retention, dead_retention)
+
+    # -- for people ----------------------------------------------------------------------------------------------------
+
+    async def cancel(self, ids: Iterable[int], reason: str = "Cancelled") -> list[Answer]:
+        """Cancels runs: 'cancelled', 'requested' (it runs) or 'refused: …'."""
+        return await self._answers("select id, answer from wakeboard.cancel(%s::bigint[], %s)", list(ids), reason)
+
+    async def retry(self, ids: Iterable[int]) -> list[Answer]:
+        """Queues dead or failed runs again: 'queued' or 'refused: …'."""
+        return await self._answers("select id, answer from wakeboard.retry(%s::bigint[])", list(ids))
+
+    async def discard(self, ids: Iterable[int], reason: str = "Discarded") -> list[Answer]:
+        """Gives dead runs up for good: 'discarded' or 'refused: …'."""
+        return await self._answers("select id, answer from wakeboard.discard(%s::bigint[], %s)", list(ids), reason)
+
+    async def replay(self, ids: Iterable[int]) -> list[Replayed]:
+        """Makes new runs from finished ones: 'queued' with the new id, or 'refused: …'."""
+        query = "select id, answer, new_id from wakeboard.replay(%s::bigint[])"
+        return [Replayed(*row) for row in await self._rows(query, list(ids))]
+
+    async def run_now(self, definition_id: int) -> tuple[int | None, str]:
+        """Makes a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …')."""
+        run_id, answer = (await self._rows("select id, answer from wakeboard.run_now(%s)", definition_id))[0]
+        return run_id, answer
+
+    async def pause(self, what: str, reason: str = "") -> bool:
+        """Pauses 'all', 'queue:NAME' or 'schedule:ID'. False: it was paused already."""
+        return await self._value("select wakeboard.pause(%s, %s)", what, reason)
+
+    async def resume(self, what: str) -> bool:
+        """Ends a pause. False: it was not paused."""
+        return await self._value("select wakeboard.resume(%s)", what)
+
+    async def set_limit(self, key: str, max_running: int) -> None:
+        """At most `max_running` runs of this limit key at once."""
+        await self._rows("select wakeboard.set_limit(%s, %s)", key, max_running)
+
+    async def confirm_removal(self, source: str) -> int | None:
+        """Confirms the held removal of a source: how many schedules it removes, or None when nothing is held."""
+        return await self._value("select wakeboard.confirm_removal(%s)", source)
+
+    async def _answers(self, query: str, *values: Any) -> list[Answer]:
+        return [Answer(*row) for row in await self._rows(query, *values)]
+
+    # -- for handlers (under a lease; LeaseLost when it is lost) -------------------------------------------------------
+
+    async def step(
+        self, worker: int, run_id: int, epoch: int, name: str, result: str | None = None
+    ) -> tuple[bool, Any]:
+        """Begins a step, or with a JSON text ends it: (an attempt has completed it, its stored result)."""
+        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::text::jsonb)"
+        done, stored = (await self._rows(query, worker, run_id, epoch, name, result))[0]
+        return done, stored
+
+    async def effect(self, worker: int, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
+        """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
+        return await self._value("select wakeboard.effect(%s, %s, %s, %s, %s)", worker, run_id, epoch, key, done)
+
+
+ONCE = (
+    "select wakeboard.once(%s, %s, %s, %s, %s)"  # (worker, run id, run uuid, epoch, key), on the handler's connection
+)
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    """Rows as one list per column, `width` of them also when there are no rows."""
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]

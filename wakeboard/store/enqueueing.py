@@ -1,0 +1,182 @@
+"""Enqueueing from an application, in the application's own transaction.
+
+`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The run is there when the
+transaction commits, and not if it rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from wakeboard.store.connection import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+    from datetime import datetime
+    from uuid import UUID
+
+_ENQUEUE = """
+select id, uuid, created
+  from wakeboard.enqueue(%s, %s::text::jsonb, %s, %s, %s, %s, %s, %s, %s)
+"""
+_ENQUEUE_MANY = """
+select id, created
+  from wakeboard.enqueue_many(
+         %s::text[], %s::text[]::jsonb[], %s::text[], %s::integer[], %s::timestamptz[], %s::text[], %s::text[], %s, %s)
+"""
+
+
+class Enqueued(NamedTuple):
+    """A run that an application enqueued. `created` is False where an idempotency key gave back an earlier one."""
+
+    id: int
+    uuid: UUID
+    created: bool
+
+
+class EnqueuedJob(NamedTuple):
+    """One of many: as `Enqueued`, without the uuid."""
+
+    id: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One of the runs that `enqueue_many` makes."""
+
+    job_type: str
+    payload: Any = None
+    queue: str = "default"
+    priority: int = 3
+    run_at: datetime | None = None
+    idempotency_key: str | None = None
+    limit_key: str | None = None
+
+
+@overload
+def enqueue(
+    conn: psycopg.Connection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = ...,
+    priority: int = ...,
+    run_at: datetime | None = ...,
+    idempotency_key: str | None = ...,
+    limit_key: str | None = ...,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+) -> Enqueued: ...
+@overload
+def enqueue(
+    conn: psycopg.AsyncConnection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = ...,
+    priority: int = ...,
+    run_at: datetime | None = ...,
+    idempotency_key: str | None = ...,
+    limit_key: str | None = ...,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+) -> Awaitable[Enqueued]: ...
+def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = "default",
+    priority: int = 3,
+    run_at: datetime | None = None,
+    idempotency_key: str | None = None,
+    limit_key: str | None = None,
+    max_attempts: int = 5,
+    timeout_s: int = 600,
+) -> Enqueued | Awaitable[Enqueued]:
+    """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
+
+    With an idempotency key (unique per job type) a second call gives back the first run with `created` False.
+    Raises KeyReused when the key stands for another payload, WakeboardError when the board refuses a value.
+    """
+    values = (job_type, _json(payload), queue, priority, run_at, idempotency_key, limit_key, max_attempts, timeout_s)
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _first_async(conn, values)
+    try:
+        rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values).fetchall()
+    except psycopg.Error as exc:
+        raise translated(exc) from exc
+    return Enqueued(*rows[0])
+
+
+@overload
+def enqueue_many(
+    conn: psycopg.Connection[Any], jobs: Iterable[Job], *, max_attempts: int = ..., timeout_s: int = ...
+) -> list[EnqueuedJob]: ...
+@overload
+def enqueue_many(
+    conn: psycopg.AsyncConnection[Any], jobs: Iterable[Job], *, max_attempts: int = ..., timeout_s: int = ...
+) -> Awaitable[list[EnqueuedJob]]: ...
+def enqueue_many(
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = 5,
+    timeout_s: int = 600,
+) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
+    """Enqueues many runs in one statement, and answers in their order. Raises as `enqueue` does; it is all or none."""
+    columns = _columns(list(jobs))
+    values = (*columns, max_attempts, timeout_s)
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _all_async(conn, values)
+    try:
+        rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values).fetchall()
+    except psycopg.Error as exc:
+        raise translated(exc) from exc
+    return [EnqueuedJob(*row) for row in rows]
+
+
+async def _first_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> Enqueued:
+    try:
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values)
+        rows = await cursor.fetchall()
+    except psycopg.Error as exc:
+        raise translated(exc) from exc
+    return Enqueued(*rows[0])
+
+
+async def _all_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> list[EnqueuedJob]:
+    try:
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values)
+        rows = await cursor.fetchall()
+    except psycopg.Error as exc:
+        raise translated(exc) from exc
+    return [EnqueuedJob(*row) for row in rows]
+
+
+def _columns(jobs: list[Job]) -> tuple[list[Any] | None, ...]:
+    """One array per column; a column in which all rows have the default is sent as null."""
+
+    def column(name: str, default: Any) -> list[Any] | None:
+        values = [getattr(job, name) for job in jobs]
+        return None if all(value == default for value in values) else values
+
+    return (
+        [job.job_type for job in jobs],
+        [_json(job.payload) for job in jobs],
+        column("queue", "default"),
+        column("priority", 3),
+        column("run_at", None),
+        column("idempotency_key", None),
+        column("limit_key", None),
+    )
+
+
+def _json(payload: Any) -> str:
+    return "{}" if payload is None else json.dumps(payload, ensure_ascii=False, separators=(",", ":"))

@@ -1,0 +1,49 @@
+-- for: worker
+-- Leases up to `count` due, free runs without a limit to `worker`, in the order of the pairs (queues[i], priorities[i]) and
+-- then by run_at. Of each pair it looks at no more than `look` rows behind the mark (after_run_at[i], after_id[i]), so that
+-- runs of unknown types and runs in flight cost a bounded time; `look_ahead` says where the next look begins.
+-- Never waits for a lock, never takes a lapsed lease.
+
+create or replace function wakeboard.claim(
+  worker bigint, lease_s integer, queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[],
+  job_types text[], count integer, look integer default 2000)
+returns setof wakeboard.claimed_run language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+begin
+  return query
+  with claimed as (
+    update job_runs as run
+       set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
+           started_at = statement_timestamp(),
+           locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10))
+     where run.id = any (array(
+       select due.id
+         from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
+        cross join lateral (
+          select free.id
+            from (select job_runs.ctid
+                    from job_runs
+                   where job_runs.queue = pair.queue and job_runs.priority = pair.priority
+                     and limit_key is null and crash_count < 2 and dead_at is null
+                     and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
+                   order by run_at, id
+                   limit look) as looked
+            join job_runs as free on free.ctid = looked.ctid
+           where free.locked_by = 0 and free.job_type = any (job_types)
+             and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
+           limit count
+             for update of free skip locked) as due
+        where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+        limit count))
+    returning run.*
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
+  )
+  select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for, run_at,
+         queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
+    from claimed;
+end
+$$;

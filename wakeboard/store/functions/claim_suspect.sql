@@ -1,0 +1,48 @@
+-- for: worker
+-- Leases the one suspect (a run that has twice been running when its worker died) that has waited longest. The worker that
+-- asks must run nothing else until it is done, so that a poison run kills no neighbour. Respects limits as claim_limited does.
+
+create or replace function wakeboard.claim_suspect(worker bigint, lease_s integer, queues text[], job_types text[])
+returns setof wakeboard.claimed_run language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+declare
+  suspect record;
+begin
+  for suspect in
+    select id, limit_key
+      from job_runs
+     where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
+       and queue = any (queues) and job_type = any (job_types)
+       and not exists (select from pauses where what in ('all', 'queue:' || job_runs.queue))
+     order by run_at, id
+     limit 100
+  loop
+    if suspect.limit_key is not null then
+      perform from job_limits where key = suspect.limit_key for update skip locked;
+      continue when not found;
+      continue when (select count(*) from job_runs where limit_key = suspect.limit_key and holds_slot)
+                    >= (select max_running from job_limits where key = suspect.limit_key);
+    end if;
+    return query
+    with claimed as (
+      update job_runs as run
+         set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
+             holds_slot = limit_key is not null, started_at = statement_timestamp(),
+             locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10))
+       where run.id = (select id from job_runs
+                        where id = suspect.id and locked_by = 0 and crash_count >= 2 and dead_at is null
+                          and run_at <= statement_timestamp()
+                          for update skip locked)
+      returning run.*
+    ), noted as (
+      insert into definition_changes (definition_id) select definition_id from claimed where definition_id is not null
+    )
+    select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for, run_at,
+           queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
+      from claimed;
+    exit when found;
+  end loop;
+end
+$$;

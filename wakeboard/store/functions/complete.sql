@@ -1,0 +1,41 @@
+-- for: worker
+-- These runs of `worker`, all of lease epoch `epoch`, have succeeded: they leave job_runs for history in one statement.
+-- `results` is an object {"<run id>": result, …} for those that returned something. Answers with the ids that were refused
+-- (the lease was lost); every other one is accepted, now or by an earlier call whose reply was lost.
+
+create or replace function wakeboard.complete(worker bigint, ids bigint[], epoch bigint, results jsonb default null)
+returns setof bigint language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+declare
+  accepted integer;
+begin
+  with done as (                       -- an index scan over a sorted array: rows are locked in id order
+    delete from job_runs where id = any (ids) and lease_epoch = epoch and locked_by = worker returning *
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from done where definition_id is not null
+  )
+  insert into job_run_history (
+    id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
+    backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    failed_at, error_type, last_error, result)
+  select
+    id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, 'succeeded', trigger,
+    backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    failed_at, error_type, last_error, results -> id::text
+  from done;
+  get diagnostics accepted = row_count;
+  if accepted < cardinality(ids) then
+    return query
+    select missing
+      from unnest(ids) as missing
+     where not exists (
+       select from job_run_history as past
+        where past.id = missing and past.locked_by = worker and past.lease_epoch = epoch and past.status = 'succeeded');
+  end if;
+end
+$$;

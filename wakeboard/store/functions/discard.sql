@@ -1,0 +1,24 @@
+-- for: operator
+-- Gives dead runs up for good: they go to history as dead. Answers per id: 'discarded' or 'refused: …'.
+
+create or replace function wakeboard.discard(ids bigint[], reason text default 'Discarded')
+returns table (id bigint, answer text) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  given_up bigint[];
+begin
+  select array_agg(locked.id) into given_up
+    from (select run.id from job_runs as run where run.id = any (ids) and run.status = 'dead' order by run.id for update) as locked;
+  return query
+  select wanted.id,
+         case when run.status = 'dead' then 'discarded'
+              when run.id is not null then 'refused: the run is ' || run.status::text || ', not dead'
+              else 'refused: it is no live run' end
+    from (select distinct unnest(ids)) as wanted (id)
+    left join job_runs as run on run.id = wanted.id
+   order by 1;
+  perform finish_runs(given_up, 'dead', reason) where given_up is not null;
+end
+$$;

@@ -1,0 +1,31 @@
+-- for: operator, worker
+-- Drops the partitions of job_run_history whose every row finished more than `retention` ago: DETACH and DROP. Answers with how
+-- many. Gives up after a second of waiting for a lock: try again.
+
+create or replace function wakeboard.drop_partitions(retention interval default '30 days')
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '1s' set timezone = 'UTC'
+as $$
+declare
+  part record;
+  dropped integer := 0;
+begin
+  if retention < interval '1 day' then
+    raise exception using errcode = '22023', message = 'retention must be at least one day';
+  end if;
+  perform pg_advisory_xact_lock(hashtext('wakeboard partitions'));
+  for part in
+    select child.relname as name, to_date(substring(child.relname from '\d{4}w\d{2}'), 'IYYY"w"IW') + 7 as ends
+      from pg_inherits join pg_class as child on child.oid = inhrelid
+     where inhparent = 'wakeboard.job_run_history'::regclass and child.relname ~ '^job_run_history_\d{4}w\d{2}$'
+     order by 1
+  loop
+    continue when part.ends > statement_timestamp() - retention;
+    execute format('alter table wakeboard.job_run_history detach partition wakeboard.%I', part.name);
+    execute format('drop table wakeboard.%I', part.name);
+    dropped := dropped + 1;
+  end loop;
+  return dropped;
+end
+$$;

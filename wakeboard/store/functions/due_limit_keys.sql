@@ -1,0 +1,31 @@
+-- for: worker
+-- Up to `look` limit keys that have waiting runs in these queues, in order, behind `after_key`: a worker goes round them.
+-- Fewer than `look`: the end was reached.
+
+create or replace function wakeboard.due_limit_keys(queues text[], after_key text default '', look integer default 200)
+returns setof text language plpgsql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  return query
+  select distinct found.key
+    from unnest(queues) as wanted (queue)
+   cross join lateral (
+     with recursive walk (key) as (            -- one index descent for each key, however many runs wait behind it
+       (select limit_key::text from job_runs
+         where job_runs.queue = wanted.queue and limit_key > after_key
+           and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+         order by limit_key limit 1)
+       union all
+       select (select limit_key::text from job_runs
+                where job_runs.queue = wanted.queue and limit_key > walk.key
+                  and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                order by limit_key limit 1)
+         from walk where walk.key is not null)
+     select key from walk where key is not null limit look) as found
+   where not exists (select from pauses where what in ('all', 'queue:' || wanted.queue))
+   order by 1
+   limit look;
+end
+$$;

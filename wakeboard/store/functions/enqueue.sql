@@ -1,0 +1,49 @@
+-- for: client, worker, operator
+-- Enqueues a run in the caller's transaction. With an idempotency key the first call makes the run, and later ones get it back
+-- with created = false while it lives and for the kept time after; another payload under the same key is an error (WB002).
+
+create or replace function wakeboard.enqueue(
+  job_type text, payload jsonb default '{}', queue text default 'default', priority integer default 3,
+  run_at timestamptz default null, idempotency_key text default null, limit_key text default null,
+  max_attempts integer default 5, timeout_s integer default 600, backoff text default 'exponential',
+  backoff_base_s integer default 10, backoff_cap_s integer default 3600)
+returns table (id bigint, uuid uuid, created boolean) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  new_id bigint := nextval('job_runs_id_seq');
+  new_uuid uuid := gen_random_uuid();
+  hash text;
+  known job_keys;
+begin
+  if enqueue.idempotency_key is not null then
+    hash := md5(enqueue.payload::text);
+    loop
+      insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
+      values (enqueue.job_type, enqueue.idempotency_key, new_id, new_uuid, hash)
+      on conflict on constraint an_idempotency_key_is_used_once_per_job_type do nothing;
+      exit when found;
+      select * into known from job_keys
+       where job_keys.job_type = enqueue.job_type and job_keys.key = enqueue.idempotency_key;
+      if found then
+        if known.payload_hash <> hash then
+          raise exception using errcode = 'WB002', message = format(
+            'the idempotency key %L of %s belongs to run %s, which has another payload',
+            enqueue.idempotency_key, enqueue.job_type, known.run_id);
+        end if;
+        return query select known.run_id, known.run_uuid, false;
+        return;
+      end if;                              -- tidied away between the two statements: try again
+    end loop;
+  end if;
+  insert into job_runs (
+    id, uuid, scheduled_for, run_at, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue,
+    job_type, payload, limit_key, idempotency_key)
+  values (
+    new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
+    enqueue.backoff::backoff_strategy, enqueue.backoff_base_s, enqueue.backoff_cap_s, enqueue.timeout_s, enqueue.max_attempts,
+    enqueue.priority, enqueue.queue, enqueue.job_type, enqueue.payload, enqueue.limit_key, enqueue.idempotency_key);
+  return query select new_id, new_uuid, true;
+end
+$$;

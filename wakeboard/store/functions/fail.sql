@@ -1,0 +1,58 @@
+-- for: worker
+-- These attempts of `worker` went wrong. outcomes[i]: 'failed' (try again, or dead when attempts are used up), 'timed_out'
+-- (the same), 'discarded' (dead now). delays_s[i]: seconds until the next try where the handler said so; null: the run's backoff.
+-- A run that was asked to cancel ends as cancelled instead. Answers with the ids that were refused, as `complete` does.
+
+create or replace function wakeboard.fail(
+  worker bigint, ids bigint[], epochs bigint[], outcomes text[], error_types text[], errors text[], stacks text[], delays_s real[])
+returns setof bigint language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  accepted bigint[];
+  cancelled bigint[];
+begin
+  with report as (
+    select * from unnest(ids, epochs, outcomes, error_types, errors, stacks, delays_s)
+                    as report (id, epoch, outcome, error_type, error, stack, delay_s)
+  ), locked as (
+    select run.id, run.attempts, run.started_at, run.definition_id, report.epoch, report.outcome, report.delay_s,
+           left(report.error_type, 200) as error_type, left(report.error, 2000) as error, left(report.stack, 16000) as stack,
+           case when run.cancel_requested_at is not null then 'cancelled'
+                when report.outcome = 'discarded' or run.attempts >= run.max_attempts then 'dead'
+                else 'failed' end as verdict
+      from report join job_runs as run on run.id = report.id
+     where run.locked_by = fail.worker and run.lease_epoch = report.epoch
+     order by run.id
+       for update of run
+  ), recorded as (
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at)
+    select id, epoch, attempts, case outcome when 'timed_out' then 'timed_out' else 'failed' end, error_type, error, stack, fail.worker,
+           (select name from workers where nonce = fail.worker), started_at
+      from locked
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
+  ), settled as (
+    update job_runs as run
+       set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
+           error_type = locked.error_type, last_error = locked.error, last_stack = locked.stack,
+           failed_at = statement_timestamp(), dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
+           run_at = case locked.verdict
+                    when 'failed' then statement_timestamp() + coalesce(
+                      make_interval(secs => locked.delay_s),
+                      backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts))
+                    else run_at end
+      from locked
+     where run.id = locked.id and locked.verdict <> 'cancelled'
+  )
+  select array_agg(id), array_agg(id) filter (where verdict = 'cancelled') into accepted, cancelled from locked;
+
+  perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
+  return query
+  select missing.id
+    from (select * from unnest(ids, epochs) as report (id, epoch)) as missing
+   where missing.id <> all (coalesce(accepted, '{}'))
+     and not exists (select from job_attempts where run_id = missing.id and lease_epoch = missing.epoch and locked_by = fail.worker);
+end
+$$;

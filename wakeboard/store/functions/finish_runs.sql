@@ -1,0 +1,27 @@
+-- for: nobody (other moves call it)
+-- Moves runs that the caller has locked out of job_runs into history, without an accepted completion.
+
+create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
+returns void language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  with gone as (
+    delete from job_runs where id = any (ids) returning *
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from gone where definition_id is not null
+  )
+  insert into job_run_history (
+    id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
+    backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    failed_at, error_type, last_error, reason)
+  select
+    id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, final_status, trigger,
+    backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    failed_at, error_type, last_error, why
+  from gone;
+end
+$$;

@@ -1,0 +1,9 @@
+-- for: worker
+-- A worker leaves; it holds no lease any more, or lets what it holds lapse.
+
+create or replace function wakeboard.goodbye(worker bigint)
+returns void language sql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+  delete from workers where nonce = worker
+$$;

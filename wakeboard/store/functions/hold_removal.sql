@@ -1,0 +1,21 @@
+-- for: operator
+-- A removal of so many schedules needs a yes. True: this very list has been confirmed; it is used up by that answer.
+
+create or replace function wakeboard.hold_removal(source text, names_hash text, count integer)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+begin
+  delete from removal_holds as hold
+   where hold.source = hold_removal.source and hold.names_hash = hold_removal.names_hash and hold.confirmed_at is not null;
+  if found then
+    return true;
+  end if;
+  insert into removal_holds as hold (source, names_hash, count)
+  values (hold_removal.source, hold_removal.names_hash, hold_removal.count)
+  on conflict on constraint removal_holds_pkey do update
+     set names_hash = excluded.names_hash, count = excluded.count, confirmed_at = null,
+         held_at = case when hold.names_hash = excluded.names_hash then hold.held_at else statement_timestamp() end;
+  return false;
+end
+$$;

@@ -1,0 +1,81 @@
+-- for: worker, operator
+-- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
+-- A walk begins (after_id = 0) only when a worker has been silent for a lease, or once a minute.
+-- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
+-- because the run's own timeout bounded it is a failed attempt (Timeout). A run that was asked to cancel is cancelled.
+
+create or replace function wakeboard.reap(after_id bigint default 0, slice integer default 5000, always boolean default false)
+returns table (next_id bigint, crashed integer, timed_out integer, dead integer, cancelled integer) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  last_id bigint;
+  reaped record;
+begin
+  if reap.after_id = 0 then
+    update installation set reaped_at = statement_timestamp()
+     where always or reaped_at < statement_timestamp() - interval '1 minute'
+        or exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
+    if not found then
+      return query select null::bigint, 0, 0, 0, 0;
+      return;
+    end if;
+    -- Its leases have lapsed too by then (a worker beats each quarter of a lease), so this walk takes them.
+    delete from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s * 1.5);
+  end if;
+
+  select max(id) into last_id
+    from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
+
+  with locked as (
+    select id, attempts, max_attempts, crash_count, lease_epoch, locked_by, started_at, definition_id,
+           case when cancel_requested_at is not null then 'cancelled'
+                when locked_until >= started_at + make_interval(secs => timeout_s)
+                  then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
+                when crash_count >= 2 then 'crashed dead'
+                else 'crashed' end as verdict
+      from job_runs
+     where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()
+     order by id
+       for update skip locked
+  ), recorded as (
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at)
+    select id, lease_epoch, attempts, case when verdict like 'timed out%' then 'timed_out' else 'crashed' end,
+           case when verdict like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
+           case when verdict like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
+           locked_by, (select name from workers where nonce = locked_by), started_at
+      from locked
+    on conflict do nothing
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
+  ), settled as (
+    update job_runs as run
+       set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
+           status = (case when verdict like '%dead' then 'dead' when verdict = 'timed out' then 'failed' else 'queued' end)::run_status,
+           attempts = run.attempts - (verdict like 'crashed%')::integer,
+           crash_count = run.crash_count + (verdict like 'crashed%')::integer,
+           run_at = case verdict when 'timed out'
+                    then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
+                    else run_at end,
+           failed_at = case when verdict = 'crashed' then failed_at else statement_timestamp() end,
+           dead_at = case when verdict like '%dead' then statement_timestamp() end,
+           error_type = case when verdict like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
+           last_error = case when verdict like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
+                             else format('its worker died or lost its lease (crash %s of 3)', run.crash_count + 1) end
+      from locked
+     where run.id = locked.id and verdict <> 'cancelled'
+  )
+  select count(*) filter (where verdict like 'crashed%') as crashed, count(*) filter (where verdict like 'timed out%') as timed_out,
+         count(*) filter (where verdict like '%dead') as dead, array_agg(id) filter (where verdict = 'cancelled') as cancelled
+    into reaped from locked;
+
+  perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
+  if reaped.crashed > 0 then
+    perform pg_notify('wakeboard', '');
+  end if;
+  return query select last_id, reaped.crashed::integer, reaped.timed_out::integer, reaped.dead::integer,
+                      coalesce(cardinality(reaped.cancelled), 0);
+end
+$$;

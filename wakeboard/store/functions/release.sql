@@ -1,0 +1,55 @@
+-- for: worker
+-- Gives runs of `worker` back, with their attempt. counted[i]: the worker is leaving (SIGTERM, eviction): the release is
+-- counted, and from the fifth on it costs the attempt, so that no run travels for ever between dying machines; not counted:
+-- the handler asked to snooze. delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled.
+-- Answers with the ids that were refused, as `complete` does.
+
+create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[])
+returns setof bigint language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  accepted bigint[];
+  cancelled bigint[];
+begin
+  with report as (
+    select * from unnest(ids, epochs, delays_s, counted) as report (id, epoch, delay_s, counted)
+  ), locked as (
+    select run.id, run.definition_id, report.delay_s, report.counted,
+           report.counted and run.release_count >= 4 as costs_the_attempt,
+           case when run.cancel_requested_at is not null then 'cancelled'
+                when report.counted and run.release_count >= 4 and run.attempts >= run.max_attempts then 'dead'
+                else 'queued' end as verdict
+      from report join job_runs as run on run.id = report.id
+     where run.locked_by = worker and run.lease_epoch = report.epoch
+     order by run.id
+       for update of run
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
+  ), settled as (
+    update job_runs as run
+       set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
+           attempts = run.attempts - (not locked.costs_the_attempt)::integer,
+           release_count = run.release_count + locked.counted::integer,
+           run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => locked.delay_s) else run_at end,
+           dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
+           error_type = case locked.verdict when 'dead' then 'ReleasedTooOften' else run.error_type end,
+           last_error = case locked.verdict when 'dead' then 'its workers left before it could finish, again and again' else run.last_error end
+      from locked
+     where run.id = locked.id and locked.verdict <> 'cancelled'
+  )
+  select array_agg(id), array_agg(id) filter (where verdict = 'cancelled') into accepted, cancelled from locked;
+
+  perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
+  if accepted is not null then
+    perform pg_notify('wakeboard', '');
+  end if;
+  return query
+  select missing.id
+    from (select * from unnest(ids, epochs) as report (id, epoch)) as missing
+   where missing.id <> all (coalesce(accepted, '{}'))
+     and not exists (select from job_runs as run          -- a repeat: nobody has claimed it since
+                      where run.id = missing.id and run.lease_epoch = missing.epoch and run.locked_by = 0);
+end
+$$;

@@ -1,0 +1,54 @@
+-- for: worker
+-- The heartbeat: the worker is seen, and its leases (ids[i], epochs[i]) hold for another `lease_s` seconds, but never beyond
+-- start + timeout + 10 s. `ages_s[i]`: seconds since the handler really started, null before; `progress[i]`: 0 to 1, or null.
+-- Answers only for runs that need attention:
+--   'cancel'   somebody asked to cancel it (the lease holds);
+--   'busy'     its row is locked by another transaction: nothing is lost, ask again within a second;
+--   'refused'  the lease is lost: stop, and drop the result.
+
+create or replace function wakeboard.renew(
+  worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])
+returns table (id bigint, answer text) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+as $$
+#variable_conflict use_column
+declare
+  renewed bigint[];
+  to_cancel bigint[];
+begin
+  update workers set last_seen = statement_timestamp() where nonce = worker;
+  with held as (
+    select * from unnest(ids, epochs, ages_s, progresses) as held (id, epoch, age_s, progress)
+  ), locked as (
+    select run.id, held.age_s, held.progress
+      from held join job_runs as run on run.id = held.id
+     where run.locked_by = worker and run.lease_epoch = held.epoch and run.locked_until > statement_timestamp()
+     order by run.id
+       for update of run skip locked
+  ), told as (
+    update job_runs as run
+       set started_at = coalesce(statement_timestamp() - make_interval(secs => locked.age_s), started_at),
+           progress = coalesce(locked.progress, run.progress),
+           locked_until = least(
+             statement_timestamp() + make_interval(secs => lease_s),
+             coalesce(statement_timestamp() - make_interval(secs => locked.age_s), statement_timestamp())
+               + make_interval(secs => timeout_s + 10))
+      from locked
+     where run.id = locked.id
+    returning run.id, run.cancel_requested_at
+  )
+  select array_agg(told.id), array_agg(told.id) filter (where cancel_requested_at is not null) into renewed, to_cancel from told;
+
+  return query select cancelled, 'cancel' from unnest(to_cancel) as cancelled;
+  if coalesce(cardinality(renewed), 0) < cardinality(ids) then
+    return query
+    select missing.id, case when exists (
+             select from job_runs as run
+              where run.id = missing.id and run.locked_by = worker and run.lease_epoch = missing.epoch
+                and run.locked_until > statement_timestamp()) then 'busy' else 'refused' end
+      from (select * from unnest(ids, epochs) as held (id, epoch)) as missing
+     where missing.id <> all (coalesce(renewed, '{}'));
+  end if;
+end
+$$;

@@ -1,0 +1,38 @@
+-- for: operator
+-- Makes a new run, due now, from each finished one (succeeded, cancelled or discarded), with a new uuid: its effects happen
+-- again. Answers per id: 'queued' with the new run's id, or 'refused: …'.
+
+create or replace function wakeboard.replay(ids bigint[])
+returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  wanted bigint;
+  past job_run_history;
+  made bigint;
+begin
+  foreach wanted in array ids loop
+    select * into past from job_run_history as h where h.id = wanted limit 1;
+    if not found then
+      return query select wanted, coalesce(
+        (select 'refused: the run is ' || status::text || '; replay takes finished runs' from job_runs as run where run.id = wanted),
+        'refused: there is no such run'), null::bigint;
+      continue;
+    elsif past.status = 'skipped' then
+      return query select wanted, 'refused: these ticks were skipped and never ran; use run-now', null::bigint;
+      continue;
+    end if;
+    insert into job_runs (
+      scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
+      payload, definition_id, definition_generation, schedule, limit_key)
+    values (
+      past.scheduled_for, 'replay', past.backoff_strategy, past.backoff_base_s, past.backoff_cap_s, past.timeout_s,
+      past.max_attempts, past.priority, past.queue, past.job_type, past.payload, past.definition_id, past.definition_generation,
+      past.schedule, past.limit_key)
+    returning job_runs.id into made;
+    insert into definition_changes (definition_id) select past.definition_id where past.definition_id is not null;
+    return query select wanted, 'queued', made;
+  end loop;
+end
+$$;

@@ -1,0 +1,20 @@
+-- for: operator
+-- Ends a pause. False: it was not paused.
+
+create or replace function wakeboard.resume(what text)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  delete from pauses where what = resume.what;
+  if not found then
+    return false;
+  end if;
+  insert into definition_changes (definition_id)
+  select id from job_definitions
+   where removed_at is null and resume.what in ('all', 'queue:' || queue, 'schedule:' || id);
+  perform pg_notify('wakeboard', '');
+  return true;
+end
+$$;

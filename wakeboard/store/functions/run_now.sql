@@ -1,0 +1,43 @@
+-- for: operator
+-- Makes a run of a definition, due now, also when it is suspended, and honours its concurrency policy. Answers 'queued' with
+-- the run's id, or 'refused: …' (Forbid, and a run of it is unfinished).
+
+create or replace function wakeboard.run_now(definition bigint)
+returns table (id bigint, answer text) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  def job_definitions;
+  over bigint[];
+begin
+  select * into def from job_definitions where job_definitions.id = definition and removed_at is null for update;
+  if not found then
+    return query select null::bigint, 'refused: there is no such schedule';
+    return;
+  end if;
+  if def.concurrency_policy = 'Forbid' and exists (
+       select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')) then
+    return query select null::bigint, 'refused: concurrencyPolicy is Forbid and a run of it is unfinished';
+    return;
+  end if;
+  if def.concurrency_policy = 'Replace' then
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+     where run.definition_id = def.id and run.status = 'running';
+    select array_agg(old.id) into over
+      from (select run.id from job_runs as run
+             where run.definition_id = def.id and run.status in ('queued', 'failed') order by run.id for update) as old;
+    perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
+  end if;
+  def.limit_key := coalesce(def.limit_key, case when def.concurrency_policy <> 'Allow' then 'schedule:' || def.id end);
+  insert into definition_changes (definition_id) values (def.id);
+  return query
+  insert into job_runs as run (
+    trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type, payload,
+    definition_id, definition_generation, schedule, limit_key)
+  values (
+    'manual', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, def.priority,
+    def.queue, def.job_type, def.payload, def.id, def.generation, def.namespace || '/' || def.name, def.limit_key)
+  returning run.id, 'queued';
+end
+$$;

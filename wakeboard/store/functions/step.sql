@@ -1,0 +1,26 @@
+-- for: worker
+-- A named part of a run. Without `result` it begins, and tells whether an attempt has completed it and what it returned;
+-- with `result` (JSON null for nothing) it is done. Raises WB001 when the lease is lost.
+
+create or replace function wakeboard.step(worker bigint, run_id bigint, epoch bigint, name text, result jsonb default null)
+returns table (done boolean, stored jsonb) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+begin
+  perform from job_runs as run
+    where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch
+      for share;
+  if not found then
+    raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', step.run_id);
+  end if;
+  return query
+  insert into job_steps as past (run_id, name, lease_epoch, finished_at, result)
+  values (step.run_id, step.name, step.epoch, case when step.result is not null then statement_timestamp() end, step.result)
+  on conflict on constraint a_step_is_named_once_per_run do update
+     set lease_epoch = case when past.finished_at is null then excluded.lease_epoch else past.lease_epoch end,
+         started_at  = case when past.finished_at is null and excluded.finished_at is null then excluded.started_at else past.started_at end,
+         finished_at = coalesce(past.finished_at, excluded.finished_at),
+         result      = case when past.finished_at is null then excluded.result else past.result end
+  returning past.finished_at is not null, past.result;
+end
+$$;

@@ -1,0 +1,74 @@
+-- for: operator
+-- Brings definitions of `source` up to what was declared. `rows`: an array of objects with namespace, name, uid, generation,
+-- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
+-- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
+-- 'due' (ticks of the old spec are due: materialise them, then ask again; nothing done). A removed definition that comes back
+-- is the same row. Doing it twice is doing it once.
+
+create or replace function wakeboard.sync_definitions(source text, rows jsonb)
+returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set jit = off
+as $$
+#variable_conflict use_column
+begin
+  return query
+  with wanted as (
+    select * from jsonb_to_recordset(rows) as wanted (
+      namespace text, name text, uid text, generation bigint, spec_hash text, job_type text, payload jsonb, queue text,
+      priority smallint, schedule text, cron_fields text, time_zone text, dst_gap text, dst_overlap text, jitter_s integer,
+      concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
+      max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
+      suspended boolean, next_run_at timestamptz, tzdata_version text)
+  ), known as materialized (
+    select def.id, def.namespace, def.name,
+           case
+             when def.removed_at is null and def.uid = wanted.uid and def.generation > wanted.generation then 'stale'
+             when def.removed_at is null and def.uid = wanted.uid and def.generation = wanted.generation
+                  and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version then 'unchanged'
+             when def.removed_at is null and not def.suspended and def.tick_error is null
+                  and def.next_run_at <= statement_timestamp()
+                  and not exists (select from pauses where what in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'due'
+             else 'updated' end as answer
+      from wanted
+      join job_definitions as def
+        on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name
+     order by def.id
+       for update of def
+  ), updated as (
+    update job_definitions as def
+       set uid = wanted.uid, generation = wanted.generation, spec_hash = wanted.spec_hash, job_type = wanted.job_type,
+           payload = wanted.payload, queue = wanted.queue, priority = wanted.priority, schedule = wanted.schedule,
+           cron_fields = wanted.cron_fields, time_zone = wanted.time_zone, dst_gap = wanted.dst_gap,
+           dst_overlap = wanted.dst_overlap, jitter_s = wanted.jitter_s, concurrency_policy = wanted.concurrency_policy,
+           limit_key = wanted.limit_key, catch_up = wanted.catch_up, catch_up_limit = wanted.catch_up_limit,
+           starting_deadline_s = wanted.starting_deadline_s, max_attempts = wanted.max_attempts,
+           backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s,
+           backoff_cap_s = wanted.backoff_cap_s, timeout_s = wanted.timeout_s, suspended = wanted.suspended,
+           next_run_at = wanted.next_run_at, tzdata_version = wanted.tzdata_version, tick_error = null,
+           updated_at = statement_timestamp(), seen_at = statement_timestamp(), removed_at = null
+      from wanted join known using (namespace, name)
+     where def.id = known.id and known.answer = 'updated'
+  ), created as (
+    insert into job_definitions (
+      source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule, cron_fields, time_zone,
+      dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit, starting_deadline_s, max_attempts,
+      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version)
+    select sync_definitions.source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule,
+           cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit,
+           starting_deadline_s, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at,
+           tzdata_version
+      from wanted
+     where not exists (select from known where known.namespace = wanted.namespace and known.name = wanted.name)
+     order by namespace, name
+    on conflict on constraint a_schedule_is_named_once_per_source do nothing
+    returning id, namespace, name
+  ), noted as (
+    insert into definition_changes (definition_id)
+    select id from known where answer = 'updated' union all select id from created
+  )
+  select id, namespace, name, answer from known
+  union all
+  select id, namespace, name, 'created' from created;
+end
+$$;

@@ -1,0 +1,67 @@
+-- for: worker, operator
+-- Deletes, at most `count` rows of each kind: attempts, steps and effects of runs that are neither live nor in history;
+-- idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses; workers and job types
+-- not seen for a day; change rows that nobody has taken for an hour. With `dead_retention`, dead runs older than that are
+-- discarded. Answers with how many rows went; ask again while it is not 0.
+
+create or replace function wakeboard.tidy(
+  key_retention interval default '7 days', dead_retention interval default null, count integer default 1000)
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  gone integer;
+  total integer := 0;
+  old_dead bigint[];
+begin
+  delete from job_attempts where ctid = any (array(
+    select side.ctid from job_attempts as side
+     where side.ended_at < statement_timestamp() - interval '1 day'
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.ended_at limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_steps where ctid = any (array(
+    select side.ctid from job_steps as side
+     where side.started_at < statement_timestamp() - interval '1 day'
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.started_at limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_effects where ctid = any (array(
+    select side.ctid from job_effects as side
+     where side.begun_at < statement_timestamp() - interval '1 day'
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.begun_at limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_keys where ctid = any (array(
+    select side.ctid from job_keys as side
+     where side.created_at < statement_timestamp() - key_retention
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history as past
+                        where past.id = side.run_id and past.finished_at > statement_timestamp() - key_retention)
+     order by side.created_at limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_limits where key = any (array(
+    select bound.key from job_limits as bound
+     where not bound.said and bound.created_at < statement_timestamp() - interval '1 day'
+       and not exists (select from job_runs where limit_key = bound.key)
+       and bound.key !~ '^schedule:'
+     limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from workers where last_seen < statement_timestamp() - interval '1 day';
+  delete from worker_types where last_known_at < statement_timestamp() - interval '1 day';
+  delete from definition_changes where ctid = any (array(
+    select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour' limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  if dead_retention is not null then
+    select array_agg(id) into old_dead
+      from (select id from job_runs where dead_at < statement_timestamp() - dead_retention
+             order by dead_at limit tidy.count for update skip locked) as locked;
+    perform finish_runs(old_dead, 'dead', 'DeadRetention') where old_dead is not null;
+    total := total + coalesce(cardinality(old_dead), 0);
+  end if;
+  return total;
+end
+$$;

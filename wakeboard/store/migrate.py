@@ -1,0 +1,215 @@
+"""Brings a schema up to this release: migrations forward only and each once, then the moves, then the grants.
+
+Everything happens in one transaction under one advisory lock: two migrators that start at once do the work once, and
+a failure leaves nothing half done. An older release never replaces the moves of a newer one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+from psycopg import sql
+
+from wakeboard import __version__
+from wakeboard.errors import SchemaMismatch, WakeboardError
+from wakeboard.store.connection import connect, place_of, translated, version_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+LOCK_WAIT = "5s"  # for one try: nobody's queries queue up behind a waiting migration for longer
+TRIES = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """The database roles that may make moves, besides the owner who migrates. None: that role is not in use."""
+
+    operator: str | None = None
+    worker: str | None = None
+    client: str | None = None
+    viewer: str | None = None
+
+    def named(self) -> dict[str, str]:
+        """{"worker": "<role name>", …} for the roles in use."""
+        return {role: name for role, name in asdict(self).items() if name}
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One file of `migrations/`."""
+
+    version: int
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One file of `functions/`: the move's text and the roles that may make it."""
+
+    name: str
+    text: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """What a migration did: the migrations applied, whether the moves were written anew, and the version reached."""
+
+    applied: tuple[str, ...]
+    moves_written: bool
+    version: int
+
+
+def migrations() -> list[Migration]:
+    """All migrations, oldest first."""
+    return [
+        Migration(int(file.name[:4]), file.name[5:-4], file.read_text("utf-8")) for file in _sql_files("migrations")
+    ]
+
+
+def moves() -> list[Move]:
+    """All moves, by name."""
+    return [_move(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions")]
+
+
+def _move(name: str, text: str) -> Move:
+    said = re.match(r"-- for: ([^\n]*)", text)
+    if not said:
+        raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>'")
+    return Move(name, text, frozenset(re.findall(r"\b(worker|operator|client|viewer)\b", said[1])))
+
+
+def _sql_files(folder: str) -> Iterator[Traversable]:
+    found = files("wakeboard.store").joinpath(folder).iterdir()
+    return iter(sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name))
+
+
+async def migrate(dsn: str, *, roles: Roles | None = None, up_to: int | None = None) -> Migrated:
+    """Migrates the database at `dsn`, which takes only CREATE on it. `up_to` stops at an older version.
+
+    Raises DatabaseUnavailable, SchemaMismatch (a lock could not be had), WakeboardError (a named role does not exist).
+    """
+    conn = await connect(dsn, name="wakeboard migrate")
+    async with conn:
+        for attempt in range(1, TRIES + 1):
+            try:
+                async with conn.transaction():
+                    return await _migrate(conn, roles or Roles(), up_to)
+            except psycopg.errors.LockNotAvailable as exc:
+                if attempt == TRIES:
+                    raise SchemaMismatch(
+                        f"could not migrate {place_of(conn)}: other transactions kept their locks for a minute;"
+                        " try again when they are done."
+                    ) from exc
+                await asyncio.sleep(0.2 * attempt)
+            except psycopg.Error as exc:
+                raise translated(exc) from exc
+    raise AssertionError("unreachable: the loop returns or raises")
+
+
+async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int | None) -> Migrated:
+    await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
+    await conn.execute("select pg_advisory_xact_lock(hashtext('wakeboard migrate'))")
+    await conn.execute("set local search_path = wakeboard, pg_catalog")
+    await conn.execute("create schema if not exists wakeboard")
+    await conn.execute(
+        "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
+        " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
+    )
+    done = {row[0] async for row in await conn.execute("select version from wakeboard.migrations")}
+    wanted = [m for m in migrations() if m.version not in done and (up_to is None or m.version <= up_to)]
+    for migration in wanted:
+        await conn.execute(migration.text.encode())
+        await conn.execute(
+            "insert into wakeboard.migrations (version, name, applied_by) values (%s, %s, %s)",
+            (migration.version, migration.name, __version__),
+        )
+    version = max(done | {m.version for m in wanted}, default=0)
+    written = False
+    if version >= max(m.version for m in migrations()):
+        written = await _write_moves(conn)
+        await _grant(conn, roles)
+        await conn.execute("select wakeboard.make_partitions()")
+    return Migrated(tuple(m.name for m in wanted), written, version)
+
+
+async def _write_moves(conn: psycopg.AsyncConnection[Any]) -> bool:
+    texts = [move.text for move in moves()]
+    now = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    row = await (await conn.execute("select functions_by, functions_hash from wakeboard.installation")).fetchone()
+    by, before = row or ("", "")
+    if before == now or version_key(by) > version_key(__version__):
+        return False
+    for text in texts:
+        await conn.execute(text.encode())
+    await conn.execute("update wakeboard.installation set functions_by = %s, functions_hash = %s", (__version__, now))
+    return True
+
+
+async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles) -> None:
+    """Every role gets exactly its moves; whoever had rights by an earlier setting loses them first."""
+    row = await (await conn.execute("select roles from wakeboard.installation")).fetchone()
+    former: dict[str, str] = row[0] if row else {}
+    known = {r[0] async for r in await conn.execute("select rolname from pg_roles")}
+    missing = sorted(set(roles.named().values()) - known)
+    if missing:
+        raise WakeboardError(
+            f"the database role {missing[0]} does not exist: let a superuser run the output of"
+            " `wakeboard migrate --print-roles` first."
+        )
+    for name in set(former.values()) & known:
+        await conn.execute(_revoke(sql.Identifier(name)))
+    for statement in grants(roles):
+        await conn.execute(statement)
+    await conn.execute("update wakeboard.installation set roles = %s", (json.dumps(roles.named()),))
+
+
+def _revoke(name: sql.Composable) -> sql.Composed:
+    return sql.SQL(
+        "revoke all on all functions in schema wakeboard from {0};"
+        " revoke all on all tables in schema wakeboard from {0};"
+        " revoke insert (job_type, payload, queue, priority, run_at, max_attempts) on wakeboard.job_runs from {0};"
+        " revoke all on schema wakeboard from {0}"
+    ).format(name)
+
+
+def grants(roles: Roles) -> list[sql.Composed]:
+    """The statements that give each role exactly its moves (and the viewer the tables, read only)."""
+    statements = [sql.SQL("revoke all on all functions in schema wakeboard from public").format()]
+    for role, name in roles.named().items():
+        who = sql.Identifier(name)
+        statements.append(sql.SQL("grant usage on schema wakeboard to {}").format(who))
+        statements += [
+            sql.SQL("grant execute on function wakeboard.{} to {}").format(sql.Identifier(move.name), who)
+            for move in moves()
+            if role in move.roles
+        ]
+        if role in {"viewer", "operator"}:
+            statements.append(sql.SQL("grant select on all tables in schema wakeboard to {}").format(who))
+        if role == "client":
+            statements.append(
+                sql.SQL(
+                    "grant insert (job_type, payload, queue, priority, run_at, max_attempts)"
+                    " on wakeboard.job_runs to {}"
+                ).format(who)
+            )
+    return statements
+
+
+def create_roles(roles: Roles) -> str:
+    """SQL for a DBA: the roles that `migrate` expects, without passwords."""
+    lines = [
+        f'create role "{name}" login;  -- the {role}; set its password as your policy says'
+        for role, name in roles.named().items()
+    ]
+    return "\n".join(lines)
