@@ -28,7 +28,7 @@ class Settings(BaseSettings):
         SecretStr(""), description="Postgres connection string or URL. Empty: libpq's own PG* variables."
     )
     prepared_statements: bool = Field(
-        False,
+        default=False,
         description="Prepare statements. Only on a direct connection, never behind PgBouncer in transaction mode.",
     )
     listen: bool = Field(
