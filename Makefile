@@ -1,0 +1,58 @@
+# One word per chore; `make` alone lists them.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.SILENT:
+.PHONY: help demo test check fix bench lock setup clean servers
+
+PYTHON ?= python3
+BIN := .venv/bin
+# At most four: each test process runs a PostgreSQL of its own.
+TEST_PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 4 ] && n=4; echo $$n)
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
+	--custom-compile-command 'make lock' $(LOCK_ARGS)
+
+help: ## list what can be typed
+	awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
+	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
+
+test: .venv/dev.ready servers ## run every test there is (TEST_ARGS='-k lease')
+	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
+
+check: .venv/dev.ready ## look at style, types, layers and generated files; change nothing
+	$(BIN)/ruff format --quiet --check . || { echo 'Some files are not formatted; type: make fix'; exit 1; }
+	$(BIN)/ruff check --quiet .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
+	$(BIN)/lint-imports
+	$(BIN)/python tools/generated.py --check
+	$(BIN)/python tools/check_house.py
+
+fix: .venv/dev.ready ## format, mend what can be mended, make generated files anew
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format --quiet .
+	$(BIN)/python tools/generated.py
+
+bench: .venv/dev.ready ## measure, and print a table (BENCH_ARGS='--help')
+	exec $(BIN)/python -m bench $(BENCH_ARGS)
+
+lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
+	$(COMPILE) pyproject.toml --extra local --group dev --output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra local --constraint locks/dev.txt --output-file locks/local.txt
+	$(COMPILE) pyproject.toml --constraint locks/dev.txt --output-file locks/worker.txt
+	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
+
+setup: .venv/dev.ready ## make .venv with all that the other chores need
+
+clean: ## remove .venv, caches and the demo's database
+	rm -rf .venv .wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+servers: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
+	$(PYTHON) tools/bootstrap.py servers
+
+.venv/demo.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/local.txt
+	$(PYTHON) tools/bootstrap.py demo
+
+.venv/dev.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/dev.txt
+	$(PYTHON) tools/bootstrap.py dev
