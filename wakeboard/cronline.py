@@ -43,7 +43,6 @@ _LAST_WEEKDAY: Final = re.compile(r"L([0-7])")
 _ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S*)[ \t]*(.*)", re.IGNORECASE)
 
 
-@lru_cache(maxsize=4096)
 def parse_cron(line: str, *, name: str) -> CronFields:
     """Compile a line of five fields, or a short form: `@hourly @daily @midnight @weekly @monthly @yearly @annually`.
 
@@ -53,6 +52,11 @@ def parse_cron(line: str, *, name: str) -> CronFields:
     Raises InvalidSchedule, in one sentence with a valid example, also for ranges that run backwards and for days that
     never come.
     """
+    return _parse(line, name if "h" in line.lower() else "")  # one line means the same under all names, but for H
+
+
+@lru_cache(maxsize=4096)
+def _parse(line: str, name: str) -> CronFields:
     try:
         fields = [field.rewrite(text) for field, text in zip(_FIELDS, _split(line), strict=True)]
         return _that_comes(_compile(fields, name))
@@ -208,7 +212,7 @@ _FIELDS: Final = (
 
 def _compile(fields: Sequence[str], name: str) -> CronFields:
     # Here and not above, so that a waking worker, which only steps what is compiled, starts without it.
-    from croniter import CroniterError, croniter  # noqa: PLC0415
+    from croniter import CroniterError, croniter
 
     try:
         (minutes, hours, days, months, weekdays), counted = croniter.expand(" ".join(fields), hash_id=name.encode())

@@ -1,0 +1,109 @@
+"""The canonical form of a payload: the same JSON for the same meaning, from YAML, the API server or a program.
+
+Null equals absent in objects, keys are sorted, whole numbers are integers. What another language would read differently
+(integers beyond 2^53) or Postgres cannot store (NUL) is refused, with the place and what to write instead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from wakeboard.errors import InvalidSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+MAX_BYTES: Final = 65_536
+_MAX_DEPTH: Final = 32
+_MAX_INTEGER: Final = 2**53  # the last one that a double, and so JavaScript and jq, can tell from its neighbours
+_SHOWN: Final = 60  # characters of a refused value
+
+
+def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
+    """The canonical form of `payload`.
+
+    Raises InvalidSchedule, naming the place as `payload.key[index]`, for what is not JSON, not portable, deeper than
+    32 levels or larger than 64 KiB.
+    """
+    canonical = _canonical_object(payload, "payload", 1)
+    size = len(canonical_json(canonical).encode())
+    if size > MAX_BYTES:
+        raise InvalidSchedule(
+            f"payload is {size} bytes, more than 64 KiB ({MAX_BYTES}); "
+            'pass ids, not blobs, for example {"report_id": 42}'
+        )
+    return canonical
+
+
+def canonical_json(value: Json) -> str:
+    """The text of a canonical value: sorted keys, no spaces, no escapes beyond need."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _canonical_object(value: Mapping[str, object], place: str, depth: int) -> dict[str, Json]:
+    canonical: dict[str, Json] = {}
+    for key in value:
+        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  YAML reads `on:` as true
+            raise InvalidSchedule(
+                f'{place} has the key {key}, which is not text; write it in quotes, for example "{key}"'
+            )
+        _check_text(key, f"a key of {place}")
+    for key in sorted(value):
+        if (item := value[key]) is not None:
+            canonical[key] = _canonical(item, f"{place}.{key}", depth + 1)
+    return canonical
+
+
+def _canonical(value: object, place: str, depth: int) -> Json:
+    match value:
+        case None | bool():
+            return value
+        case str():
+            return _check_text(value, place)
+        case int() | float():
+            return _canonical_number(value, place)
+        case dict() | list() if depth > _MAX_DEPTH:
+            raise InvalidSchedule(
+                f'{place} lies deeper than {_MAX_DEPTH} levels; pass ids, for example {{"report_id": 42}}'
+            )
+        case dict():
+            return _canonical_object(cast("dict[str, object]", value), place, depth)
+        case list():
+            return [
+                _canonical(item, f"{place}[{index}]", depth + 1)
+                for index, item in enumerate(cast("list[object]", value))
+            ]
+        case _:
+            raise InvalidSchedule(
+                f'{place} is {_shown(value)}, which JSON has no word for; write it in quotes as "{_shown(value)}"'
+            )
+
+
+def _canonical_number(number: float, place: str) -> int | float:
+    if abs(number) > _MAX_INTEGER and number not in (math.inf, -math.inf):
+        raise InvalidSchedule(
+            f"{place} is beyond 2^53, where other languages lose digits; "
+            'write numbers like this as strings, for example "9007199254740993"'
+        )
+    if not math.isfinite(number):
+        raise InvalidSchedule(f'{place} is {number}, which JSON has no word for; write it in quotes as "{number}"')
+    return int(number) if number == int(number) else number
+
+
+def _check_text(text: str, place: str) -> str:
+    if "\0" in text:
+        raise InvalidSchedule(f"{place} holds a NUL character, which Postgres cannot store; leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidSchedule(f"{place} holds half of a surrogate pair, which is not text; leave it out") from None
+    return text
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
