@@ -132,10 +132,12 @@ def apt_install(packages: list[str]) -> bool:
     say("Installing the Debian packages {}.".format(" ".join(packages)))
     environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
     apt = ["apt-get", "-qq", "-o=Dpkg::Use-Pty=0"]
-    status = 1
     for words in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        status = subprocess.call([*apt, *words], env=environment, stdout=subprocess.DEVNULL)
-    return status == 0
+        answer = subprocess.run([*apt, *words], env=environment, capture_output=True, text=True, check=False)
+        if answer.returncode:
+            say(answer.stderr.strip())
+            return False
+    return True
 
 
 def works(command: list[str]) -> bool:
