@@ -15,6 +15,7 @@ import pytest
 from wakeboard.errors import WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 from wakeboard.local.postgres_binaries import find_binaries
+from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -71,19 +72,13 @@ class PostgresServer:
     def _migrated_template(self) -> str:
         if self._template is None:
             self._command("CREATE DATABASE migrated")
-            _migrate(self.dsn_of("migrated"))
+            asyncio.run(migrate(self.dsn_of("migrated")))
             self._template = "migrated"
         return self._template
 
     def _command(self, statement: str) -> None:
         with psycopg.connect(self.dsn_of("postgres"), autocommit=True) as connection:
             connection.execute(statement.encode())
-
-
-def _migrate(dsn: str) -> None:
-    from wakeboard.store.migrate import migrate  # noqa: PLC0415 - tests of the server itself need no store
-
-    asyncio.run(migrate(dsn))
 
 
 class PostgresServers:
