@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from contextlib import contextmanager
@@ -14,6 +15,13 @@ from tests.postgres_servers import EMBEDDED, PostgresServer, PostgresServers, ve
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+
+
+def pytest_configure() -> None:
+    """What this shell is set up for must not decide what a test sees."""
+    for name in [name for name in os.environ if name.startswith(("PG", "WAKEBOARD_"))]:
+        if name != "WAKEBOARD_TEST_POSTGRES":
+            del os.environ[name]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
