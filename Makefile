@@ -24,7 +24,7 @@ check: .venv/dev.ready ## look at style, types, layers and generated files; chan
 	$(BIN)/ruff format --quiet --check . || { echo 'Some files are not formatted; type: make fix'; exit 1; }
 	$(BIN)/ruff check --quiet .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/generated.py --check
 	$(BIN)/python tools/check_house.py
 
