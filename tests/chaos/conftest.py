@@ -1,0 +1,19 @@
+"""A database with witnesses in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.chaos.processes import WITNESS, Watcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def watcher(database: str) -> Iterator[Watcher]:
+    with Watcher(database) as watcher:
+        watcher.do(WITNESS)
+        yield watcher

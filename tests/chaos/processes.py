@@ -1,0 +1,140 @@
+"""Real worker processes, and events in the database to wait for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+PATIENCE = 60.0  # seconds until an event that does not come is a failure
+LOOK_EVERY = 0.02  # seconds
+
+WITNESS = """
+create table witness (run_id bigint, pid integer, what text, at timestamptz default clock_timestamp());
+create table gate (open boolean);
+create table ledger (run_id bigint, pid integer)
+"""
+
+
+class Worker:
+    """A worker process with a short lease and the handlers of `crashing_handlers`. `log` is what it said."""
+
+    def __init__(self, dsn: str, folder: Path, *options: str, **settings: object) -> None:
+        self._log = folder / f"worker-{time.monotonic_ns()}.log"
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
+            "WAKEBOARD_DSN": dsn,
+            "WAKEBOARD_HANDLERS": "tests.chaos.crashing_handlers",
+            "WAKEBOARD_LEASE_SECONDS": "2",
+            "WAKEBOARD_GRACE_SECONDS": "1",
+            "WAKEBOARD_POLL_SECONDS": "0.05",
+            "WAKEBOARD_LOG_FORMAT": "json",
+            "WAKEBOARD_LOG_LEVEL": "debug",
+            **{f"WAKEBOARD_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        with self._log.open("wb") as log:
+            command = [sys.executable, "-m", "wakeboard_worker", *options]
+            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGCONT)
+            self._process.kill()
+        self._process.wait()
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def send(self, number: signal.Signals) -> None:
+        self._process.send_signal(number)
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def exit_code(self) -> int:
+        """Waits for its end. A worker that a signal killed has the signal's negative number."""
+        return self._process.wait(PATIENCE)
+
+
+class Watcher:
+    """A person at psql: waits for what comes true in the database, asks what became of it."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._conn = psycopg.connect(dsn, autocommit=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._conn.close()
+
+    def do(self, statement: str, *values: object) -> None:
+        self._conn.execute(statement.encode(), values or None)
+
+    def ask(self, query: str, *values: object) -> Any:
+        """The first column of the first row, or None."""
+        row = self._conn.execute(query.encode(), values or None).fetchone()
+        return row[0] if row else None
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        return self._conn.execute(query.encode(), values or None).fetchall()
+
+    def wait(self, query: str, *values: object) -> Any:
+        """The first answer of `query` that is true; asks again through restarts of the server."""
+        return wait_until(lambda: self._ask_again(query, *values), query)
+
+    def _ask_again(self, query: str, *values: object) -> Any:
+        try:
+            return self.ask(query, *values)
+        except psycopg.OperationalError:
+            self._conn.close()
+            try:
+                self._conn = psycopg.connect(self._dsn, autocommit=True)
+            except psycopg.OperationalError:
+                return None
+            return None
+
+    def enqueue(self, job_type: str, count: int = 1, **columns: object) -> list[int]:
+        """Enqueues runs that are tried again at once, and gives their ids."""
+        names = "".join(f", {name}" for name in columns)
+        marks = ", %s" * len(columns)
+        return [
+            row[0]
+            for row in self.rows(
+                f"insert into wakeboard.job_runs (job_type, backoff_base_s{names})"
+                f" select %s, 1{marks} from generate_series(1, %s) returning id",
+                job_type,
+                *columns.values(),
+                count,
+            )
+        ]
+
+    def status(self, run_id: int) -> str:
+        return self.ask("select status::text from wakeboard.all_runs where id = %s", run_id)
+
+
+def wait_until(happened: Callable[[], Any], what: str) -> Any:
+    """The first true answer of `happened`; fails after a minute, naming `what`."""
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        if answer := happened():
+            return answer
+        time.sleep(LOOK_EVERY)
+    raise AssertionError(f"never came true: {what}")

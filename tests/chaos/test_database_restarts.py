@@ -1,0 +1,53 @@
+"""Postgres goes away under load and comes back: nothing lost, nothing accepted twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.chaos.processes import WITNESS, Watcher, Worker
+from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUNS = 3000
+
+
+@pytest.mark.parametrize("how", ["stopped", "killed"])
+def test_a_restart_of_postgres_under_load_loses_nothing_and_repeats_no_effect(
+    how: str, postgres_folder: Path, tmp_path: Path
+) -> None:
+    server = EmbeddedPostgres(postgres_folder / "server", settings={"max_connections": "100"})
+    dsn = server.start()
+    asyncio.run(migrate(dsn))
+    try:
+        with Watcher(dsn) as watcher:
+            watcher.do(WITNESS)
+            watcher.enqueue("counts", RUNS, max_attempts=20)
+            with Worker(dsn, tmp_path, "--forever"), Worker(dsn, tmp_path, "--forever"):
+                for done in (RUNS // 10, RUNS // 3):
+                    watcher.wait(f"select count(*) > {done} from ledger")
+                    _end(server, postgres_folder / "server", how)
+                    assert server.start() == dsn
+                watcher.wait(f"select count(*) = {RUNS} from wakeboard.job_run_history where status = 'succeeded'")
+            assert watcher.ask("select count(*) from wakeboard.job_runs") == 0
+            assert watcher.rows("select count(*), count(distinct run_id) from ledger") == [(RUNS, RUNS)]
+            assert watcher.ask("select count(distinct id) from wakeboard.job_run_history") == RUNS
+    finally:
+        server.stop()
+
+
+def _end(server: EmbeddedPostgres, folder: Path, how: str) -> None:
+    if how == "killed":
+        os.kill(server_pid(folder), signal.SIGKILL)
+    server.stop()
+
+
+def server_pid(folder: Path) -> int:
+    return int(next(folder.rglob("postmaster.pid")).read_text().splitlines()[0])

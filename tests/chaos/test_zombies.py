@@ -1,0 +1,51 @@
+"""Workers that sleep through their lease: what they do afterwards is refused."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+from tests.chaos.processes import Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chaos.processes import Watcher
+
+
+def test_a_zombies_completion_and_its_effect_are_refused(database: str, watcher: Watcher, tmp_path: Path) -> None:
+    (run,) = watcher.enqueue("charges")
+    with Worker(database, tmp_path, "--forever") as zombie:
+        watcher.wait("select true from witness where pid = %s", zombie.pid)
+        zombie.send(signal.SIGSTOP)
+        watcher.do("insert into gate values (true)")
+        with Worker(database, tmp_path, "--forever") as heir:
+            watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+            zombie.send(signal.SIGCONT)
+            zombie.send(signal.SIGTERM)
+            assert zombie.exit_code() == 0
+            assert watcher.rows("select run_id, pid from ledger") == [(run, heir.pid)]
+    assert watcher.rows("select status::text from wakeboard.all_runs where id = %s", run) == [("succeeded",)]
+    assert not watcher.ask("select true from witness where what = 'charged' and pid = %s", zombie.pid)
+
+
+def test_a_zombie_whose_run_nobody_took_yet_does_not_believe_in_its_lease(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    (run,) = watcher.enqueue("waits")
+    with Worker(database, tmp_path, "--forever") as zombie:
+        watcher.wait("select true from witness where pid = %s", zombie.pid)
+        zombie.send(signal.SIGSTOP)
+        watcher.wait("select locked_until < clock_timestamp() from wakeboard.job_runs where id = %s", run)
+        watcher.do("insert into gate values (true)")
+        zombie.send(signal.SIGCONT)
+        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+    assert watcher.ask("select status::text from wakeboard.all_runs where id = %s", run) == "succeeded"
+
+
+def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(database: str, watcher: Watcher, tmp_path: Path) -> None:
+    (run,) = watcher.enqueue("blocks")
+    with Worker(database, tmp_path, "--forever"), Worker(database, tmp_path, "--forever"):
+        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+    (row,) = watcher.rows("select status::text, crash_count, lease_epoch from wakeboard.all_runs where id = %s", run)
+    assert row == ("succeeded", 0, 1)
