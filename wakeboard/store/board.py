@@ -1,13 +1,14 @@
-"""The moves on the board, typed: one method for each SQL function, and nothing else.
+"""The moves on the board for duties and people, typed: one method for each SQL function, and nothing else.
 
 Every move is one statement on an autocommit connection, so a reply that was lost may be asked for again: the moves
-answer a repeat as they answered the first time. docs/moves.md says what each promises.
+answer a repeat as they answered the first time. docs/moves.md says what each promises. The
+worker's own moves are in leasing.py.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -17,10 +18,6 @@ from wakeboard.store.connection import translated
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime, timedelta
-
-PRIORITIES = (5, 4, 3, 2, 1)  # the order in which they are served
-LOOK = 2000  # due rows of one (queue, priority) that one claim looks at
-THE_PAST = "-infinity"
 
 
 class Answer(NamedTuple):
@@ -41,36 +38,6 @@ class Replayed(NamedTuple):
     id: int
     answer: str
     new_id: int | None
-
-
-class Failure(NamedTuple):
-    """An attempt that went wrong. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
-
-    id: int
-    epoch: int
-    outcome: str
-    error_type: str
-    error: str
-    stack: str = ""
-    delay_s: float | None = None
-
-
-class Release(NamedTuple):
-    """A run given back. `counted`: because the worker leaves; otherwise the handler snoozed."""
-
-    id: int
-    epoch: int
-    delay_s: float = 0.0
-    counted: bool = True
-
-
-class Held(NamedTuple):
-    """A lease to be renewed: seconds since its handler started (None: not yet), progress in 0…1 (None: unsaid)."""
-
-    id: int
-    epoch: int
-    age_s: float | None = None
-    progress: float | None = None
 
 
 class Reaped(NamedTuple):
@@ -159,38 +126,6 @@ class Synced(NamedTuple):
     namespace: str
     name: str
     answer: str
-
-
-@dataclass(slots=True)
-class Marks:
-    """Where a worker looks for due runs: its (queue, priority) pairs and how far it walked each. In its memory only."""
-
-    queues: Sequence[str]
-    pairs: list[tuple[str, int]] = field(init=False)
-    run_at: list[Any] = field(init=False)
-    id: list[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
-        self.rewind()
-
-    def rewind(self) -> None:
-        """The next claim walks from the start."""
-        self.run_at = [THE_PAST] * len(self.pairs)
-        self.id = [0] * len(self.pairs)
-
-    def move(self, queue: str, priority: int, run_at: Any, run_id: int) -> None:
-        """The next claim looks at this pair only behind that run."""
-        at = self.pairs.index((queue, priority))
-        self.run_at[at], self.id[at] = run_at, run_id
-
-    def rotate(self) -> None:
-        """Another queue goes first next time, so that no queue starves its neighbours of the same priority."""
-        places = {pair: at for at, pair in enumerate(self.pairs)}
-        self.queues = [*self.queues[1:], self.queues[0]]
-        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
-        order = [places[pair] for pair in self.pairs]
-        self.run_at, self.id = [self.run_at[at] for at in order], [self.id[at] for at in order]
 
 
 class Board:
@@ -319,25 +254,6 @@ class Board:
 
     async def _answers(self, query: str, *values: Any) -> list[Answer]:
         return [Answer(*row) for row in await self._rows(query, *values)]
-
-    # -- for handlers (under a lease; LeaseLost when it is lost) -------------------------------------------------------
-
-    async def step(
-        self, worker: int, run_id: int, epoch: int, name: str, result: str | None = None
-    ) -> tuple[bool, Any]:
-        """Begins a step, or with a JSON text ends it: (an attempt has completed it, its stored result)."""
-        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::text::jsonb)"
-        done, stored = (await self._rows(query, worker, run_id, epoch, name, result))[0]
-        return done, stored
-
-    async def effect(self, worker: int, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
-        """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
-        return await self._value("select wakeboard.effect(%s, %s, %s, %s, %s)", worker, run_id, epoch, key, done)
-
-
-ONCE = (
-    "select wakeboard.once(%s, %s, %s, %s, %s)"  # (worker, run id, run uuid, epoch, key), on the handler's connection
-)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

@@ -6,7 +6,10 @@ where a setting says that the connection is direct.
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -62,6 +65,12 @@ def _options(dsn: str, name: str, *, prepared_statements: bool) -> dict[str, Any
     }
 
 
+def cut(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Breaks a connection, from whatever thread: who waits for a reply on it gets DatabaseUnavailable at once."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)
+
+
 def place(dsn: str) -> str:
     """Where a DSN points to, for people: user, host, port and database, without the password."""
     try:
@@ -98,8 +107,10 @@ def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table
             return WakeboardError(f"the database role may not do this: {message}.")
         case "23514" | "22023":
             return WakeboardError((exc.diag.constraint_name or message).replace("_", " "))
-        case None:
+        case None | "08000" | "08003" | "08006" | "57P01" | "57P02" | "57P03" | "57P05":
             return DatabaseUnavailable(f"the connection to the database was lost: {message}")
+        case "25006" | "40001" | "40P01" | "53000" | "53100" | "53200" | "53300" | "55P03":
+            return DatabaseUnavailable(f"the database cannot do this now: {message}")
         case _:
             return WakeboardError(message)
 

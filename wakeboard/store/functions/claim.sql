@@ -2,11 +2,11 @@
 -- Leases up to `count` due, free runs without a limit to `worker`, in the order of the pairs (queues[i], priorities[i]) and
 -- then by run_at. Of each pair it looks at no more than `look` rows behind the mark (after_run_at[i], after_id[i]), so that
 -- runs of unknown types and runs in flight cost a bounded time; `look_ahead` says where the next look begins.
--- Never waits for a lock, never takes a lapsed lease.
+-- Runs with a timeout over `max_timeout_s` stay. Never waits for a lock, never takes a lapsed lease.
 
 create or replace function wakeboard.claim(
   worker bigint, lease_s integer, queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[],
-  job_types text[], count integer, look integer default 2000)
+  job_types text[], count integer, look integer default 2000, max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -32,7 +32,7 @@ begin
                    order by run_at, id
                    limit look) as looked
             join job_runs as free on free.ctid = looked.ctid
-           where free.locked_by = 0 and free.job_type = any (job_types)
+           where free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
              and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
            limit count
              for update of free skip locked) as due

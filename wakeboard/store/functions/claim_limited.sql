@@ -4,7 +4,8 @@
 -- newer snapshot, counts the live leases and claims the rest. As one statement it would count in a snapshot from before the lock.
 
 create or replace function wakeboard.claim_limited(
-  worker bigint, lease_s integer, queues text[], job_types text[], keys text[], count integer)
+  worker bigint, lease_s integer, queues text[], job_types text[], keys text[], count integer,
+  max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -39,7 +40,7 @@ begin
               where job_runs.queue = served.queue and limit_key = bound.key and job_runs.priority = wanted.priority
                 and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
                 and run_at <= statement_timestamp()
-                and locked_by = 0 and job_type = any (job_types)
+                and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
                 and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
               order by run_at, id
               limit bound.max_running

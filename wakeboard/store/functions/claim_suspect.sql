@@ -2,7 +2,8 @@
 -- Leases the one suspect (a run that has twice been running when its worker died) that has waited longest. The worker that
 -- asks must run nothing else until it is done, so that a poison run kills no neighbour. Respects limits as claim_limited does.
 
-create or replace function wakeboard.claim_suspect(worker bigint, lease_s integer, queues text[], job_types text[])
+create or replace function wakeboard.claim_suspect(
+  worker bigint, lease_s integer, queues text[], job_types text[], max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set jit = off
@@ -14,7 +15,7 @@ begin
     select id, limit_key
       from job_runs
      where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
-       and queue = any (queues) and job_type = any (job_types)
+       and queue = any (queues) and job_type = any (job_types) and timeout_s <= max_timeout_s
        and not exists (select from pauses where what in ('all', 'queue:' || job_runs.queue))
      order by run_at, id
      limit 100

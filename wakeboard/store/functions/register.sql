@@ -20,12 +20,12 @@ begin
   insert into workers (nonce, name, pool, host, version, queues, capacity, lease_s)
   values (register.nonce, register.name, register.pool, register.host, register.version, register.queues, register.capacity,
           register.lease_s)
-  on conflict (nonce) do update set last_seen = statement_timestamp();
+  on conflict on constraint workers_pkey do update set last_seen = statement_timestamp();
   insert into worker_types (job_type, queue, pool)
   select known.job_type, served.queue, register.pool
     from unnest(register.job_types) as known (job_type) cross join unnest(register.queues) as served (queue)
    order by 1, 2
-  on conflict (job_type, queue, pool) do update set last_known_at = statement_timestamp()
+  on conflict on constraint worker_types_pkey do update set last_known_at = statement_timestamp()
    where worker_types.last_known_at < statement_timestamp() - interval '30 s';
   return true;
 end

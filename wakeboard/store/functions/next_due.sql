@@ -1,0 +1,61 @@
+-- for: worker
+-- Seconds until something becomes due for a worker of these queues and types: a run, or the tick of a schedule; null: nothing
+-- within `within_s`. What is due already does not count. Of each queue and priority, of the limit keys and of the schedules it
+-- looks at `look`, so that the answer may be too late, but never costs much: a worker polls as well.
+
+create or replace function wakeboard.next_due(
+  queues text[], job_types text[], within_s double precision, max_timeout_s integer default 2678400, look integer default 100)
+returns double precision language plpgsql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  horizon timestamptz := statement_timestamp() + make_interval(secs => within_s);
+begin
+  return (
+    select extract(epoch from min(soon.at) - statement_timestamp())
+      from (
+        select next.run_at as at
+          from unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
+         cross join lateral (
+           select run_at, job_type, timeout_s
+             from job_runs
+            where job_runs.queue = served.queue and job_runs.priority = wanted.priority
+              and limit_key is null and crash_count < 2 and dead_at is null
+              and run_at > statement_timestamp() and run_at <= horizon
+            order by run_at, id
+            limit look) as next
+         where next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
+        union all
+        select next.run_at
+          from due_limit_keys(queues, '', look) as waiting (key)
+         cross join unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
+         cross join lateral (
+           select run_at
+             from job_runs
+            where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
+              and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+              and run_at > statement_timestamp() and run_at <= horizon
+              and job_type = any (job_types) and timeout_s <= max_timeout_s
+            order by run_at, id
+            limit 1) as next
+        union all
+        select next.run_at
+          from (select run_at, queue, job_type, timeout_s
+                  from job_runs
+                 where crash_count >= 2 and dead_at is null and run_at > statement_timestamp() and run_at <= horizon
+                 order by run_at
+                 limit look) as next
+         where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
+        union all
+        select next.next_run_at
+          from (select next_run_at, queue, job_type, timeout_s
+                  from job_definitions
+                 where removed_at is null and not suspended and tick_error is null
+                   and next_run_at > statement_timestamp() and next_run_at <= horizon
+                 order by next_run_at
+                 limit look) as next
+         where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
+      ) as soon);
+end
+$$;

@@ -1,0 +1,317 @@
+"""A worker's moves on the board, typed: to claim, renew and settle runs under its own name.
+
+These are the hot statements of the product, so their rows stay as they come over the wire until somebody looks at
+them: a moment is microseconds since 2000-01-01 UTC, a payload is JSON bytes, a uuid is 16 bytes. Arrays of numbers are
+sent as one text ('{1,2,3}'). Errors come as WakeboardError (see errors.py). Every move may be repeated after a lost
+reply, except a claim: runs that it leased without anybody knowing come back when their lease lapses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeAlias
+
+import psycopg
+from psycopg.types.numeric import Int8BinaryLoader
+from psycopg.types.string import ByteaBinaryLoader
+
+from wakeboard.store.connection import translated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
+LOOK: Final = 2000  # due rows of one (queue, priority) that one claim looks at
+LONGEST_TIMEOUT_S: Final = 2_678_400
+
+THE_PAST: Final = "-infinity"
+EPOCH_OF_MOMENTS: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Postgres' binary timestamps, in UTC
+
+# id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority,
+# crash_count, uuid, definition_id, schedule
+ClaimedRow: TypeAlias = (
+    "tuple[int, int, str, bytes, int, int, int, int, int, str, int, int, bytes, int | None, str | None]"
+)
+Pair: TypeAlias = tuple[str, int]  # (queue, priority)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who works: a row of `workers`. `nonce` is a random number other than 0, new for every process."""
+
+    nonce: int
+    name: str
+    pool: str
+    host: str
+    version: str
+    queues: Sequence[str]
+    capacity: int
+    lease_s: int
+    max_timeout_s: int = LONGEST_TIMEOUT_S
+    max_workers: int | None = None
+
+
+class Failure(NamedTuple):
+    """An attempt that went wrong. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
+
+    id: int
+    epoch: int
+    outcome: str
+    error_type: str
+    error: str
+    stack: str = ""
+    delay_s: float | None = None
+
+
+class Release(NamedTuple):
+    """A run given back. `counted`: because the worker leaves; otherwise it never started, or its handler snoozed."""
+
+    id: int
+    epoch: int
+    delay_s: float = 0.0
+    counted: bool = True
+
+
+class Held(NamedTuple):
+    """A lease to be renewed: seconds since its handler started (None: not yet), progress in 0…1 (None: unsaid)."""
+
+    id: int
+    epoch: int
+    age_s: float | None = None
+    progress: float | None = None
+
+
+class Attention(NamedTuple):
+    """A run that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost)."""
+
+    id: int
+    answer: str
+
+
+@dataclass(slots=True)
+class Marks:
+    """Where a worker looks for due runs: its (queue, priority) pairs and how far it walked each. In its memory only."""
+
+    queues: Sequence[str]
+    pairs: list[Pair] = field(init=False)
+    _seen: dict[Pair, tuple[str, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+        self.rewind()
+
+    def rewind(self) -> None:
+        """The next claim walks from the start."""
+        self._seen = dict.fromkeys(self.pairs, (THE_PAST, 0))
+
+    def move(self, pair: Pair, run_at: int, run_id: int) -> None:
+        """The next claim looks at this pair only behind that run (`run_at` as a claim gave it)."""
+        self._seen[pair] = (moment(run_at).isoformat(" ") + "+00", run_id)
+
+    def rotate(self) -> None:
+        """Another queue goes first next time, so that no queue starves its neighbours of the same priority."""
+        if len(self.queues) > 1:
+            self.queues = [*self.queues[1:], self.queues[0]]
+            self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+
+    def columns(self, pairs: Sequence[Pair] | None = None) -> tuple[str, str, str, str]:
+        """Queues, priorities and marks of these pairs (all when None), as four arrays."""
+        wanted = self.pairs if pairs is None else pairs
+        seen = [self._seen[pair] for pair in wanted]
+        return (
+            text_array(queue for queue, _ in wanted),
+            number_array([priority for _, priority in wanted]),
+            text_array(run_at for run_at, _ in seen),
+            number_array([run_id for _, run_id in seen]),
+        )
+
+
+def moment(microseconds: int) -> datetime:
+    """A moment as a claim gives it, as a naive datetime in UTC."""
+    return EPOCH_OF_MOMENTS + timedelta(microseconds=microseconds)
+
+
+def number_array(values: Sequence[int]) -> str:
+    """An array of numbers as Postgres reads it: '{1,2,3}'."""
+    return "{" + str(list(values))[1:-1] + "}"
+
+
+def text_array(values: Iterable[str]) -> str:
+    """An array of texts as Postgres reads it."""
+    quoted = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return "{" + ",".join(f'"{value}"' for value in quoted) + "}"
+
+
+_CLAIM: Final = (
+    "select * from wakeboard.claim("
+    "%s, %s, %s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s::text[], %s, %s, %s)"
+)
+_LOOK_AHEAD: Final = (
+    "select queue, priority, run_at, id"
+    "  from wakeboard.look_ahead(%s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s)"
+)
+_CLAIM_LIMITED: Final = "select * from wakeboard.claim_limited(%s, %s, %s::text[], %s::text[], %s::text[], %s, %s)"
+_CLAIM_SUSPECT: Final = "select * from wakeboard.claim_suspect(%s, %s, %s::text[], %s::text[], %s)"
+_COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::text::jsonb)"
+_RENEW: Final = "select id, answer from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
+
+
+class Leasing:
+    """The moves of one worker, over one autocommit connection. One claim at a time: its rows share a cursor."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], worker: Worker) -> None:
+        self.conn = conn
+        self.worker = worker
+        self.queues = text_array(worker.queues)
+        self._claims = conn.cursor(binary=True)
+        self._claims.adapters.register_loader("timestamptz", Int8BinaryLoader)
+        self._claims.adapters.register_loader("jsonb", ByteaBinaryLoader)
+        self._claims.adapters.register_loader("uuid", ByteaBinaryLoader)
+
+    async def register(self, job_types: Sequence[str]) -> bool:
+        """Says who works here and what it knows. False: the pool has `max_workers` already, and this one should go."""
+        me = self.worker
+        return await self._value(
+            "select wakeboard.register(%s, %s, %s, %s, %s, %s::text[], %s, %s, %s::text[], %s)",
+            *(me.nonce, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
+            *(text_array(job_types), me.max_workers),
+        )
+
+    async def goodbye(self) -> None:
+        """The worker leaves, and holds no lease any more."""
+        await self._rows("select wakeboard.goodbye(%s)", self.worker.nonce)
+
+    # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
+
+    async def claim(self, marks: Marks, job_types: str, count: int) -> list[ClaimedRow]:
+        """Leases up to `count` due runs without a limit, behind the marks."""
+        me = self.worker
+        return await self._claimed(
+            _CLAIM, me.nonce, me.lease_s, *marks.columns(), job_types, count, LOOK, me.max_timeout_s
+        )
+
+    async def look_ahead(self, marks: Marks, pairs: Sequence[Pair]) -> list[tuple[Pair, int, int]]:
+        """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""
+        rows = await self._claimed(_LOOK_AHEAD, *marks.columns(pairs), LOOK)
+        return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
+
+    async def due_limit_keys(self, after_key: str, look: int) -> list[str]:
+        """Up to `look` limit keys behind `after_key` that have waiting runs; fewer: the end was reached."""
+        query = "select wakeboard.due_limit_keys(%s::text[], %s, %s)"
+        return [row[0] for row in await self._rows(query, self.queues, after_key, look)]
+
+    async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
+        """Leases up to `count` due runs behind these limit keys, never more of a key than its limit."""
+        me = self.worker
+        values = me.nonce, me.lease_s, self.queues, job_types, text_array(keys), count, me.max_timeout_s
+        return await self._claimed(_CLAIM_LIMITED, *values)
+
+    async def suspect_waits_s(self, job_types: str) -> float | None:
+        """For how many seconds a suspect has been waiting for a worker that runs nothing else; None: there is none."""
+        return await self._value(
+            "select extract(epoch from statement_timestamp() -"
+            " wakeboard.suspect_since(%s::text[], %s::text[], %s))::float8",
+            *(self.queues, job_types, self.worker.max_timeout_s),
+        )
+
+    async def claim_suspect(self, job_types: str) -> list[ClaimedRow]:
+        """Leases the suspect that has waited longest, or none. Whoever asks runs nothing else until it is done."""
+        me = self.worker
+        return await self._claimed(_CLAIM_SUSPECT, me.nonce, me.lease_s, self.queues, job_types, me.max_timeout_s)
+
+    async def next_due_s(self, job_types: str, within_s: float) -> float | None:
+        """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
+        return await self._value(
+            "select wakeboard.next_due(%s::text[], %s::text[], %s, %s)",
+            *(self.queues, job_types, within_s, self.worker.max_timeout_s),
+        )
+
+    # -- outcomes (each answers with the ids that were refused: the lease was lost) ------------------------------------
+
+    async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
+        """These runs, all of this epoch, succeeded; `results` is a JSON object {"<run id>": result, …}."""
+        return await self._settle(_COMPLETE, self.worker.nonce, number_array(ids), epoch, results)
+
+    async def fail(self, failures: Sequence[Failure]) -> list[int]:
+        """These attempts went wrong: each will be tried again, or is dead."""
+        columns = [list(column) for column in zip(*failures, strict=True)]
+        return await self._settle(
+            "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],"
+            " %s::real[])",
+            *(self.worker.nonce, *columns),
+        )
+
+    async def release(self, releases: Sequence[Release]) -> list[int]:
+        """These runs go back to the queue, with their attempt."""
+        columns = [list(column) for column in zip(*releases, strict=True)]
+        return await self._settle(
+            "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[])",
+            *(self.worker.nonce, *columns),
+        )
+
+    async def _settle(self, query: LiteralString, *values: Any) -> list[int]:
+        """Makes the move; where the history's partition of this week is missing, makes that first."""
+        try:
+            rows = await self._raw(query, *values)
+        except psycopg.errors.CheckViolation as exc:
+            if exc.diag.table_name != "job_run_history" or exc.diag.constraint_name:
+                raise translated(exc) from exc
+            await self._rows("select wakeboard.make_partitions()")
+            rows = await self._rows(query, *values)
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
+        return [row[0] for row in rows]
+
+    # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
+
+    async def step(self, run_id: int, epoch: int, name: str, result: str | None = None) -> tuple[bool, Any]:
+        """Begins a step, or with a JSON text ends it: (an attempt has completed it, its stored result)."""
+        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::text::jsonb)"
+        done, stored = (await self._rows(query, self.worker.nonce, run_id, epoch, name, result))[0]
+        return done, stored
+
+    async def effect(self, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
+        """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
+        return await self._value(
+            "select wakeboard.effect(%s, %s, %s, %s, %s)", self.worker.nonce, run_id, epoch, key, done
+        )
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _claimed(self, query: LiteralString, *values: Any) -> list[Any]:
+        try:
+            await self._claims.execute(query, values)
+            return await self._claims.fetchall()
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
+
+    async def _raw(self, query: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
+        cursor = await self.conn.execute(query, values or None)
+        return await cursor.fetchall()
+
+    async def _rows(self, query: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            return await self._raw(query, *values)
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
+
+    async def _value(self, query: LiteralString, *values: Any) -> Any:
+        return (await self._rows(query, *values))[0][0]
+
+
+def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Held]) -> list[Attention]:
+    """The heartbeat: the worker is seen, and its leases hold for another `lease_s`. Answers only what needs attention.
+
+    Blocking, on a connection of the caller's own; `connection.cut` from another thread ends a reply that does not come.
+    """
+    ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
+    values = worker.nonce, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)
+    try:
+        return [Attention(*row) for row in conn.execute(_RENEW, values).fetchall()]
+    except psycopg.Error as exc:
+        raise translated(exc) from exc
+
+
+def _reals(values: Iterable[float | None]) -> str:
+    return "{" + ",".join("NULL" if value is None else f"{value:.3f}" for value in values) + "}"
