@@ -3,6 +3,7 @@
 WakeboardError
 ├── InvalidSchedule     a JobSchedule, cron line or time zone that cannot be honoured as written
 ├── InvalidSettings     a setting that cannot be honoured as written
+├── BrokenHandlers      a module of handlers that cannot be imported, or handlers that contradict each other
 ├── DatabaseUnavailable no connection, for now
 ├── SchemaMismatch      the database's schema and this release do not fit
 ├── Refused             a move said no
@@ -29,6 +30,10 @@ class InvalidSchedule(WakeboardError):
 
 class InvalidSettings(WakeboardError):
     """A setting cannot be honoured: the sentence names the environment variable and a valid example."""
+
+
+class BrokenHandlers(WakeboardError):
+    """Handlers cannot be used as they are: the sentence names the module or the function, and what is wrong with it."""
 
 
 class DatabaseUnavailable(WakeboardError):
