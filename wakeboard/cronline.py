@@ -5,12 +5,13 @@ beside the definition. A waking worker therefore never imports croniter, and an 
 schedule that exists.
 
 Before croniter sees a line, each part of it is checked and rewritten here, for two reasons: a person is told what to
-write instead, and what croniter reads differently from cron is refused or settled (to it `5-5` is the whole field,
-`FRI-MON` wraps around, and `@daily` beside a name is hashed). Where crons differ, the Kubernetes CronJob is the model.
+write instead, and what croniter reads differently from cron is refused or settled (to it `5-5` is the whole field, and
+`FRI-MON` wraps around). Where crons differ, the Kubernetes CronJob is the model.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,8 +59,10 @@ def parse_cron(line: str, *, name: str) -> CronFields:
 @lru_cache(maxsize=4096)
 def _parse(line: str, name: str) -> CronFields:
     try:
-        fields = [field.rewrite(text) for field, text in zip(_FIELDS, _split(line), strict=True)]
-        return _that_comes(_compile(fields, name))
+        texts = _split(line)
+        settled = [field.settle(text, name) for field, text in zip(_FIELDS, texts, strict=True)]
+        fields = [field.rewrite(text) for field, text in zip(_FIELDS, settled, strict=True)]
+        return _that_comes(_compile(fields, every_hour=texts[1].startswith(("*", "H/"))))
     except _LineError as error:
         said = f'schedule "{line[:_SHOWN]}" {error.complaint}; write for example {error.example}'
         raise InvalidSchedule(said) from None
@@ -102,25 +105,30 @@ class _Field:
     noun: str
     low: int
     high: int
+    spread_to: int  # the highest value of H: days stay within those that every month has
     example: str
     names: tuple[str, ...] = ()
 
-    def rewrite(self, text: str) -> str:
-        """The field in plain numbers, with Sunday as 0, or "*" when it restricts nothing."""
-        if text.startswith("H"):
-            return self._rewrite_hash(text)
-        parts = [self.rewrite_part(part) for part in text.split(",")]
-        return "*" if "*" in parts else ",".join(parts)
-
-    def _rewrite_hash(self, text: str) -> str:
+    def settle(self, text: str, name: str) -> str:
+        """`text` with H replaced by the value, or the steps from a first value on, that `name` always gets."""
+        if not text.startswith("H"):
+            return text
         hashed = _HASHED.fullmatch(text)
         if hashed is None:
             raise self._refused(text, "is not understood (H stands alone in its field)", '"H", "H/15" or "H(1-10)"')
         low, high, step = hashed.groups()
         self._check_step(text, step)
-        if low is not None and self._value(text, low) >= self._value(text, high):
-            raise self._refused(text, "runs backwards", f'"H({self.low}-{self.high})"')
-        return text.lower()
+        begin, end = (self.low, self.spread_to) if low is None else (self._value(text, low), self._value(text, high))
+        if begin > end:
+            raise self._refused(text, "runs backwards", f'"H({self.low}-{self.spread_to})"')
+        choices = end - begin + 1 if step is None else min(int(step), end - begin + 1)
+        value = begin + self._hash(name) % choices
+        return f"{value}-{end}/{step}" if step else str(value)
+
+    def rewrite(self, text: str) -> str:
+        """The field in plain numbers, with Sunday as 0, or "*" when it restricts nothing."""
+        parts = [self.rewrite_part(part) for part in text.split(",")]
+        return "*" if "*" in parts else ",".join(parts)
 
     def rewrite_part(self, part: str) -> str:
         """One element of the field's list."""
@@ -163,16 +171,16 @@ class _Field:
         if step is not None and not 1 <= int(step) <= longest:
             raise self._refused(part, f"steps by {int(step)}, not by 1-{longest}")
 
+    def _hash(self, name: str) -> int:
+        """A number that each field draws anew: croniter's own leaves `H H` only 240 of the 1,440 minutes of a day."""
+        return int.from_bytes(hashlib.sha256(f"{self.noun} of {name}".encode()).digest()[:8])
+
     def _refused(self, part: str, complaint: str, example: str = "") -> _LineError:
         return _LineError(f'has the {self.noun} "{part[:40]}", which {complaint}', example or self.example)
 
 
 class _DayField(_Field):
     """The day of the month: also `L`, the last one."""
-
-    def _rewrite_hash(self, text: str) -> str:
-        rewritten = super()._rewrite_hash(text)
-        return "h(1-28)" if rewritten == "h" else rewritten
 
     def rewrite_part(self, part: str) -> str:
         return "l" if part == "L" else super().rewrite_part(part)
@@ -202,25 +210,27 @@ class _WeekdayField(_Field):
 
 
 _FIELDS: Final = (
-    _Field("minute", 0, 59, '"0", "*/15" or "H"'),
-    _Field("hour", 0, 23, '"8", "9-17" or "*/2"'),
-    _DayField("day of the month", 1, 31, '"1", "1,15" or "L" for the last'),
-    _Field("month", 1, 12, '"1", "JAN-MAR" or "*/3"', _MONTHS),
-    _WeekdayField("day of the week", 0, 7, '"MON-FRI", "FRI#2" for the second or "L5" for the last Friday', _WEEKDAYS),
+    _Field("minute", 0, 59, 59, '"0", "*/15" or "H"'),
+    _Field("hour", 0, 23, 23, '"8", "9-17" or "*/2"'),
+    _DayField("day of the month", 1, 31, 28, '"1", "1,15" or "L" for the last'),
+    _Field("month", 1, 12, 12, '"1", "JAN-MAR" or "*/3"', _MONTHS),
+    _WeekdayField(
+        "day of the week", 0, 7, 6, '"MON-FRI", "FRI#2" for the second or "L5" for the last Friday', _WEEKDAYS
+    ),
 )
 
 
-def _compile(fields: Sequence[str], name: str) -> CronFields:
+def _compile(fields: Sequence[str], *, every_hour: bool) -> CronFields:
     # Here and not above, so that a waking worker, which only steps what is compiled, starts without it.
     from croniter import CroniterError, croniter
 
     try:
-        (minutes, hours, days, months, weekdays), counted = croniter.expand(" ".join(fields), hash_id=name.encode())
+        (minutes, hours, days, months, weekdays), counted = croniter.expand(" ".join(fields))
     except CroniterError:
         raise _LineError("is not understood", _EXAMPLE) from None
     # Its stubs say otherwise, but the keys are weekdays, and the values numbers or "l" for the last.
     nth_weekdays = [(day, n) for day, ns in cast("dict[int, set[int | str]]", counted).items() for n in ns]
-    _, hour_text, day_text, _, weekday_text = fields
+    _, _, day_text, _, weekday_text = fields
     compiled_hours = _mask(hours, 0, 23)
     return CronFields(
         minutes=_mask(minutes, 0, 59),
@@ -231,7 +241,7 @@ def _compile(fields: Sequence[str], name: str) -> CronFields:
         nth_weekdays=tuple(sorted((day, n if isinstance(n, int) else LAST) for day, n in nth_weekdays)),
         last_day="l" in days,
         either_day=day_text != "*" and weekday_text != "*",
-        follows_real_time=hour_text.startswith(("*", "h/")) or compiled_hours == _mask("*", 0, 23),
+        follows_real_time=every_hour or compiled_hours == _mask("*", 0, 23),
     )
 
 

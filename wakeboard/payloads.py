@@ -29,13 +29,10 @@ def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
     Raises InvalidSchedule, naming the place as `payload.key[index]`, for what is not JSON, not portable, deeper than
     32 levels or larger than 64 KiB.
     """
-    canonical = _canonical_object(payload, "payload", 1)
+    canonical = _Reader().read_object(payload, "payload", 1)
     size = len(canonical_json(canonical).encode())
     if size > MAX_BYTES:
-        raise InvalidSchedule(
-            f"payload is {size} bytes, more than 64 KiB ({MAX_BYTES}); "
-            'pass ids, not blobs, for example {"report_id": 42}'
-        )
+        raise _too_large(f"{size} bytes")
     return canonical
 
 
@@ -44,43 +41,61 @@ def canonical_json(value: Json) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _canonical_object(value: Mapping[str, object], place: str, depth: int) -> dict[str, Json]:
-    canonical: dict[str, Json] = {}
-    for key in value:
-        if not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]  YAML reads `on:` as true
-            raise InvalidSchedule(
-                f'{place} has the key {key}, which is not text; write it in quotes, for example "{key}"'
-            )
+class _Reader:
+    """Reads one payload. It counts values, as a few lines of YAML with aliases can stand for billions of them."""
+
+    def __init__(self) -> None:
+        self._values = 0
+
+    def read_object(self, value: Mapping[str, object], place: str, depth: int) -> dict[str, Json]:
+        for key in value:
+            _check_key(key, place)
+        items = ((key, value[key]) for key in sorted(value))
+        return {key: self._read(item, f"{place}.{key}", depth + 1) for key, item in items if item is not None}
+
+    def _read(self, value: object, place: str, depth: int) -> Json:
+        self._values += 1
+        if self._values > MAX_BYTES:
+            raise _too_large(f"more than {MAX_BYTES} values")
+        match value:
+            case None | bool():
+                return value
+            case str():
+                return _check_text(value, place)
+            case int() | float():
+                return _canonical_number(value, place)
+            case dict() | list() if depth > _MAX_DEPTH:
+                raise InvalidSchedule(
+                    f'{place} lies deeper than {_MAX_DEPTH} levels; pass ids, for example {{"report_id": 42}}'
+                )
+            case dict():
+                return self.read_object(cast("dict[str, object]", value), place, depth)
+            case list():
+                items = cast("list[object]", value)
+                return [self._read(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(items)]
+            case _:
+                shown = str(value)[:_SHOWN]
+                raise InvalidSchedule(
+                    f'{place} is {shown}, which JSON has no word for; write it in quotes as "{shown}"'
+                )
+
+
+def _too_large(size: str) -> InvalidSchedule:
+    return InvalidSchedule(
+        f'payload is {size}, more than 64 KiB ({MAX_BYTES}); pass ids, not blobs, for example {{"report_id": 42}}'
+    )
+
+
+def _check_key(key: object, place: str) -> None:
+    if isinstance(key, str):
         _check_text(key, f"a key of {place}")
-    for key in sorted(value):
-        if (item := value[key]) is not None:
-            canonical[key] = _canonical(item, f"{place}.{key}", depth + 1)
-    return canonical
-
-
-def _canonical(value: object, place: str, depth: int) -> Json:
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return _check_text(value, place)
-        case int() | float():
-            return _canonical_number(value, place)
-        case dict() | list() if depth > _MAX_DEPTH:
-            raise InvalidSchedule(
-                f'{place} lies deeper than {_MAX_DEPTH} levels; pass ids, for example {{"report_id": 42}}'
-            )
-        case dict():
-            return _canonical_object(cast("dict[str, object]", value), place, depth)
-        case list():
-            return [
-                _canonical(item, f"{place}[{index}]", depth + 1)
-                for index, item in enumerate(cast("list[object]", value))
-            ]
-        case _:
-            raise InvalidSchedule(
-                f'{place} is {_shown(value)}, which JSON has no word for; write it in quotes as "{_shown(value)}"'
-            )
+        return
+    why, example = "", key
+    if isinstance(key, bool):
+        why, example = " (YAML reads on, off, yes and no as true and false)", "on" if key else "off"
+    raise InvalidSchedule(
+        f'{place} has the key {key}, which is not text{why}; write it in quotes, for example "{example}"'
+    )
 
 
 def _canonical_number(number: float, place: str) -> int | float:
@@ -102,8 +117,3 @@ def _check_text(text: str, place: str) -> str:
     except UnicodeEncodeError:
         raise InvalidSchedule(f"{place} holds half of a surrogate pair, which is not text; leave it out") from None
     return text
-
-
-def _shown(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

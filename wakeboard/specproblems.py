@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from datetime import date
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from pydantic_core import PydanticCustomError
 
@@ -73,7 +74,9 @@ def _path(place: Sequence[int | str]) -> str:
 
 
 def _shown(value: object) -> str:
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    """A value in short, as YAML would have it; nothing that is nested without end is walked to its end."""
+    nested = isinstance(value, dict | list)
+    text = reprlib.repr(cast("object", value)) if nested else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
@@ -98,7 +101,7 @@ def _wanted(node: Schema) -> str:
     """What to write, in words, with an example unless the words are all there is."""
     example = next(iter(node.get("examples", ())), node.get("default"))
     choice = "enum" in node or node.get("type") == "boolean"
-    return _kind(node) + (f", for example {_shown(example)}" if example is not None and not choice else "")
+    return _kind(node) + (f", for example {json.dumps(example)}" if example is not None and not choice else "")
 
 
 def _kind(node: Schema) -> str:  # noqa: PLR0911 - a table
