@@ -51,7 +51,7 @@ class Reaped(NamedTuple):
 
 
 class DueDefinition(NamedTuple):
-    """A definition whose next tick is due; `now` is the database's clock."""
+    """A definition whose next tick is due; `now` is the database's clock. `paused`: a pause holds its ticks back."""
 
     id: int
     generation: int
@@ -65,6 +65,7 @@ class DueDefinition(NamedTuple):
     catch_up_limit: int
     starting_deadline_s: int | None
     now: datetime
+    paused: bool = False
 
 
 class Skipped(NamedTuple):
@@ -151,9 +152,17 @@ class Board:
         query = "select next_id, crashed, timed_out, dead, cancelled from wakeboard.reap(%s, always => %s)"
         return Reaped(*(await self._rows(query, after_id, always))[0])
 
-    async def due_definitions(self, count: int = 10_000) -> list[DueDefinition]:
-        """Definitions whose next tick is due, most overdue first, without a lock."""
-        return [DueDefinition(*row) for row in await self._rows("select * from wakeboard.due_definitions(%s)", count)]
+    async def due_definitions(
+        self, count: int = 10_000, after: tuple[datetime, int] | None = None
+    ) -> list[DueDefinition]:
+        """Definitions whose next tick is due, most overdue first, without a lock; `after`: (next_run_at, id) of the last."""
+        query = "select * from wakeboard.due_definitions(%s, %s, %s)"
+        return [DueDefinition(*row) for row in await self._rows(query, count, *(after or ("-infinity", 0)))]
+
+    async def due_among(self, ids: Sequence[int]) -> list[DueDefinition]:
+        """Those of these definitions whose next tick is due, also those that are paused."""
+        query = "select * from wakeboard.due_among(%s::bigint[])"
+        return [DueDefinition(*row) for row in await self._rows(query, list(ids))]
 
     async def materialise(self, plans: Sequence[TickPlan]) -> Materialised:
         """Makes planned ticks into runs and moves the cursors; plans that another has overtaken do nothing."""
@@ -163,13 +172,14 @@ class Board:
             "select * from wakeboard.materialise(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[],"
             " %s::timestamptz[], %s::text[], %s::bigint[], %s::timestamptz[],"
             " %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::text[])",
-            [plan.id for plan in plans],
-            [plan.generation for plan in plans],
-            [plan.cursor for plan in plans],
-            [plan.next_cursor for plan in plans],
-            [plan.up_to for plan in plans],
+            _array(plan.id for plan in plans),
+            _array(plan.generation for plan in plans),
+            _array(plan.cursor for plan in plans),
+            _array(plan.next_cursor for plan in plans),
+            _array(plan.up_to for plan in plans),
             [plan.error for plan in plans],
-            *_columns(ticks, 2),
+            _array(definition_id for definition_id, _ in ticks),
+            _array(tick for _, tick in ticks),
             *_columns(skips, 5),
         )
         return Materialised(*rows[0])
@@ -254,6 +264,11 @@ class Board:
 
     async def _answers(self, query: str, *values: Any) -> list[Answer]:
         return [Answer(*row) for row in await self._rows(query, *values)]
+
+
+def _array(values: Iterable[int | datetime | None]) -> str:
+    """An array as Postgres reads it. In a tenth of the time that psycopg takes for a list of moments."""
+    return f"{{{','.join(['null' if value is None else str(value) for value in values])}}}"
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:

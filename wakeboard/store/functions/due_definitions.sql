@@ -1,21 +1,24 @@
 -- for: worker, operator
--- The definitions whose next tick is due, and what is needed to compute their ticks, without a lock. `now` is the database's
+-- The definitions whose next tick is due, and what is needed to compute their ticks, without a lock: up to `count` behind the
+-- mark (after_run_at, after_id), so that a walk meets each of them once, whoever else is at work on them. `now` is the database's
 -- clock: ticks are computed against it and nothing else.
 
-create or replace function wakeboard.due_definitions(count integer default 10000)
+create or replace function wakeboard.due_definitions(
+  count integer default 10000, after_run_at timestamptz default '-infinity', after_id bigint default 0)
 returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
   dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, now timestamptz)
 language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set enable_bitmapscan = off set max_parallel_workers_per_gather = 0 set jit = off
 as $$
   select id, generation, next_run_at, last_tick_at, cron_fields, time_zone, dst_gap, dst_overlap, catch_up, catch_up_limit,
          starting_deadline_s, statement_timestamp()
     from job_definitions
-   where removed_at is null and not suspended and tick_error is null and next_run_at <= statement_timestamp()
+   where removed_at is null and not suspended and tick_error is null
+     and next_run_at <= statement_timestamp() and (next_run_at, id) > (after_run_at, after_id)
      and not exists (select from pauses
                       where what in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id))
-   order by next_run_at
+   order by next_run_at, id
    limit count
 $$;

@@ -2,7 +2,7 @@
 -- Makes ticks into runs and moves cursors. Of each definition (ids[i]) the caller read generations[i] and cursors[i] and
 -- computed next_cursors[i] (null: no further tick), made up_to[i] the newest tick that is dealt with, and errors[i] (null,
 -- or why ticks cannot be computed: the definition then stands still, alone).
--- ticks: (tick_definitions[k], tick_times[k]) in order of time; stretches that are not run:
+-- ticks: (tick_definitions[k], tick_times[k]), together for each definition and in order of time; stretches that are not run:
 -- (skip_definitions[k], from, until, count, reason).
 -- Whoever finds cursor or generation changed, or the row locked, does nothing with that definition: another did the work.
 -- Two statements: definitions are locked first; what is unfinished is then judged in a snapshot from after the lock.
@@ -14,17 +14,21 @@ create or replace function wakeboard.materialise(
   skip_definitions bigint[], skip_from timestamptz[], skip_until timestamptz[], skip_counts bigint[], skip_reasons text[])
 returns table (definitions integer, runs integer, skipped bigint, replaced integer) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
   mine bigint[];
+  all_mine boolean;                    -- nearly always: nothing has to be looked up in `mine` then
+  replacing bigint[];
   over bigint[];
   made integer := 0;
   given_up bigint := 0;
 begin
-  select array_agg(id) into mine
-    from (select def.id
+  select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
+    into mine, replacing
+    from (select def.id, def.concurrency_policy
             from unnest(ids, generations, cursors) as plan (id, generation, cursor)
             join job_definitions as def on def.id = plan.id
            where def.generation = plan.generation and def.next_run_at = plan.cursor
@@ -35,37 +39,39 @@ begin
     return query select 0, 0, 0::bigint, 0;
     return;
   end if;
+  all_mine := cardinality(mine) = cardinality(ids);
 
   -- Replace: what is queued or will be retried gives way now; what runs is asked to stop.
-  with old as (
-    select run.id, run.status
-      from (select unnest(mine) intersect select unnest(tick_definitions)) as ticking (id)
-      join job_definitions as def on def.id = ticking.id and def.concurrency_policy = 'Replace'
-      join job_runs as run on run.definition_id = def.id
-     where run.status in ('queued', 'running', 'failed')
-     order by run.id
-       for update of run
-  ), asked as (
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
-      from old where run.id = old.id and old.status = 'running'
-  )
-  select array_agg(id) filter (where status <> 'running') into over from old;
-  perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
+  if replacing is not null then
+    with old as (
+      select id, status from job_runs
+       where definition_id = any (replacing) and status in ('queued', 'running', 'failed')
+       order by id
+         for update
+    ), asked as (
+      update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+        from old where run.id = old.id and old.status = 'running'
+    )
+    select array_agg(id) filter (where status <> 'running') into over from old;
+    perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
+  end if;
 
   with tick as (
-    select def.*, tick.at,
+    select tick.definition_id, tick.at,
            case def.concurrency_policy
              when 'Forbid' then case
-               when row_number() over (partition by def.id order by tick.at) > 1
-                 or exists (select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'running', 'failed'))
+               when tick_definitions[tick.place - 1] = tick.definition_id          -- it is not the first of its definition
+                 or exists (select from job_runs as run
+                             where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')
+                            offset 0)                                              -- never hashed: that reads all of job_runs
                then 'Forbidden' end
              when 'Replace' then case
-               when row_number() over (partition by def.id order by tick.at desc) > 1 then 'Replaced' end
+               when tick_definitions[tick.place + 1] = tick.definition_id          -- it is not the last one
+               then 'Replaced' end
            end as reason
-      from unnest(tick_definitions, tick_times) as tick (definition_id, at)
-      join unnest(mine) as locked (id) on locked.id = tick.definition_id
-      join job_definitions as def on def.id = locked.id
-     where tick.at > def.last_tick_at
+      from unnest(tick_definitions, tick_times) with ordinality as tick (definition_id, at, place)
+      join job_definitions as def on def.id = tick.definition_id
+     where (all_mine or def.id = any (mine)) and tick.at > def.last_tick_at
   ), run as (
     insert into job_runs (
       scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority,
@@ -74,8 +80,8 @@ begin
            max_attempts, priority, queue, job_type, payload, id, generation, namespace || '/' || name,
            coalesce(limit_key, case when concurrency_policy <> 'Allow' then 'schedule:' || id end),
            at + make_interval(secs => starting_deadline_s)
-      from tick where reason is null
-     order by id, at
+      from tick join job_definitions as def on def.id = tick.definition_id
+     where reason is null
     returning 1
   ), not_run as (
     insert into job_run_history (
@@ -89,10 +95,11 @@ begin
       from (select definition_id, began, until, count, why
               from unnest(skip_definitions, skip_from, skip_until, skip_counts, skip_reasons)
                 as stretch (definition_id, began, until, count, why)
+             where all_mine or definition_id = any (mine)
             union all
-            select id, at, at, 1, tick.reason from tick where tick.reason is not null) as stretch
-      join unnest(mine) as locked (id) on locked.id = stretch.definition_id
-      join job_definitions as def on def.id = locked.id
+            select definition_id, min(at), max(at), count(*), reason from tick where reason is not null
+             group by definition_id, reason) as stretch
+      join job_definitions as def on def.id = stretch.definition_id
      where stretch.until > def.last_tick_at
     returning skipped_count
   ), noted as (
@@ -101,8 +108,7 @@ begin
     update job_definitions as def
        set next_run_at = plan.next_cursor, last_tick_at = greatest(def.last_tick_at, plan.up_to), tick_error = plan.error
       from unnest(ids, next_cursors, up_to, errors) as plan (id, next_cursor, up_to, error)
-      join unnest(mine) as locked (id) using (id)
-     where def.id = plan.id
+     where def.id = plan.id and (all_mine or def.id = any (mine))
   )
   select (select count(*) from run), (select coalesce(sum(skipped_count), 0) from not_run) into made, given_up;
   return query select cardinality(mine), made, given_up, coalesce(cardinality(over), 0);

@@ -47,7 +47,7 @@ create table job_definitions (
   constraint a_schedule_has_compiled_fields check ((schedule is null) = (cron_fields is null))
 ) with (fillfactor = 80);
 
-create index job_definitions_due on job_definitions (next_run_at)
+create index job_definitions_due on job_definitions (next_run_at, id)
   where removed_at is null and not suspended and tick_error is null;
 
 -- Whose status must be computed anew. Append-only: moves insert, the operator takes; no row is ever contended.
