@@ -75,6 +75,7 @@ class Due:
     job_type: str
     runs: int
     oldest: datetime
+    longest_timeout_s: int
     known: bool
     served: bool
     paused: bool
@@ -174,11 +175,11 @@ with recursive live (queue) as (
            order by queue limit 1)
     from live where live.queue is not null
 ), looked as (
-  select run.queue, run.job_type, run.run_at
+  select run.queue, run.job_type, run.run_at, run.timeout_s
     from live
    cross join generate_series(1, 5) as level (priority)
    cross join lateral (
-     select queue::text, job_type::text, run_at, locked_by
+     select queue::text, job_type::text, run_at, timeout_s, locked_by
        from wakeboard.job_runs
       where job_runs.queue = live.queue and job_runs.priority = level.priority
         and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
@@ -186,13 +187,14 @@ with recursive live (queue) as (
       limit %(look)s) as run
    where live.queue is not null and run.locked_by = 0
   union all
-  (select queue::text, job_type::text, run_at
+  (select queue::text, job_type::text, run_at, timeout_s
      from wakeboard.job_runs
     where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
       and run_at <= statement_timestamp()
     limit %(look)s)
 )
 select looked.queue, looked.job_type, count(*) as runs, min(looked.run_at) as oldest,
+       max(looked.timeout_s) as longest_timeout_s,
        exists (select from wakeboard.worker_types as known
                 where known.queue = looked.queue and known.job_type = looked.job_type
                   and known.last_known_at > statement_timestamp() - interval '10 minutes') as known,

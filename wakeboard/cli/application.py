@@ -1,0 +1,61 @@
+"""The typer application: what is true of all commands, and in which order they are listed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli import deciding, looking, making
+from wakeboard.cli.teaching import examples
+from wakeboard.cli.visit import use_dsn
+
+application = typer.Typer(
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+for group in (looking, making, deciding):
+    application.add_typer(group.commands)
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from wakeboard import __version__
+
+        typer.echo(f"wakeboard {__version__}")
+        raise typer.Exit
+
+
+@application.callback(
+    epilog=examples(
+        "wakeboard up examples/       run a folder of schedules on this machine, with a database of its own",
+        "wakeboard schedules          when everything is due",
+        "wakeboard runs               what happened",
+        "wakeboard run 1042           why",
+        "wakeboard COMMAND --help     more about one command",
+    )
+)
+def root(
+    dsn: Annotated[
+        str,
+        typer.Option(
+            "--dsn",
+            envvar="WAKEBOARD_DSN",
+            metavar="DSN",
+            help="The database: a Postgres URL or connection string. It may stand anywhere on the line.",
+            show_envvar=True,
+            show_default=False,
+        ),
+    ] = "",
+    version: Annotated[  # noqa: ARG001 - its callback answers
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Cron wakes, the board decides: scheduled jobs from YAML, kept in Postgres, run by workers.
+
+    Without a DSN the commands visit the database of a `wakeboard up` that runs in the current folder, or else what
+    libpq's own PG* variables say.
+    """
+    use_dsn(dsn)

@@ -1,0 +1,42 @@
+"""Shell completion of names that only the board knows. It gives up quickly and says nothing when there is no board."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from wakeboard.cli.visit import Visit
+
+PATIENCE_S = 1.0  # somebody has pressed a key
+MOST = 500
+
+
+def complete_schedule(incomplete: str) -> list[str]:
+    """namespace/name of schedules, or the bare names of those whose name begins so."""
+
+    async def ask(visit: Visit) -> list[str]:
+        names = [known for known in await visit.reports.schedule_names() if not known.removed]
+        return [known.short for known in names] + [known.name for known in names if "/" not in incomplete]
+
+    return _beginning_with(incomplete, ask)
+
+
+def complete_queue(incomplete: str) -> list[str]:
+    """Queues that are in use."""
+    return _beginning_with(incomplete, lambda visit: visit.reports.queues())
+
+
+def _beginning_with(incomplete: str, ask: Callable[[Visit], Awaitable[list[str]]]) -> list[str]:
+    from wakeboard.cli.visit import visit_board
+
+    async def ask_quickly(visit: Visit) -> list[str]:
+        return await asyncio.wait_for(ask(visit), PATIENCE_S)
+
+    try:
+        names = visit_board(ask_quickly)
+    except Exception:  # noqa: BLE001 - a completion that fails completes nothing
+        return []
+    return sorted({name for name in names if name.startswith(incomplete)})[:MOST]

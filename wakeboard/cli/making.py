@@ -1,0 +1,140 @@
+"""Commands that make runs: enqueue, run-now."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wakeboard.cli.answers import AsJson, print_json, say
+from wakeboard.cli.completing import complete_queue, complete_schedule
+from wakeboard.cli.teaching import examples
+from wakeboard.cli.visit import visit_board
+from wakeboard.errors import WakeboardError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.cli.visit import Visit
+    from wakeboard.store.enqueueing import Enqueued
+
+commands = typer.Typer()
+
+
+@commands.command(
+    "enqueue",
+    epilog=examples(
+        "wakeboard enqueue ping",
+        """wakeboard enqueue send_mail '{"to": "ada@example.com"}' --queue mail --priority 5""",
+        "wakeboard enqueue close_month --at 2026-12-31T23:30+01:00",
+        "wakeboard enqueue charge '{\"order\": 7}' --key order-7      twice is once",
+        "generate | wakeboard enqueue import -                      payload from standard input",
+    ),
+)
+def enqueue(
+    job_type: Annotated[str, typer.Argument(metavar="TYPE", help="The job type: which handler runs it.")],
+    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="JSON; - reads standard input.")] = "{}",
+    queue: Annotated[
+        str, typer.Option(metavar="NAME", help="The queue it waits in.", autocompletion=complete_queue)
+    ] = "default",
+    priority: Annotated[int, typer.Option(min=1, max=5, help="5 goes first.")] = 3,
+    at: Annotated[str | None, typer.Option("--at", metavar="MOMENT", help="Due at this ISO 8601 moment.")] = None,
+    after: Annotated[str | None, typer.Option("--in", metavar="TIME", help="Due after so long: 90s, 10m, 2h.")] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Idempotency key: a second run with it is not made.")
+    ] = None,
+    limit_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Wait behind this limit key (see `wakeboard limit`).")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a run by hand, as an application would.
+
+    The payload is a JSON object or list of at most 64 KiB. Without --at or --in it is due now.
+    """
+    if at and after:
+        raise typer.BadParameter("say --at or --in, not both", param_hint="--in")
+    given = read_payload(sys.stdin.read() if payload == "-" else payload)
+
+    async def ask(visit: Visit) -> tuple[Enqueued, datetime | None, datetime]:
+        from wakeboard.store.enqueueing import enqueue as enqueue_run
+
+        due = due_at(at, after, visit.now)
+        made = await enqueue_run(
+            visit.conn,
+            job_type,
+            given,
+            queue=queue,
+            priority=priority,
+            run_at=due,
+            idempotency_key=key,
+            limit_key=limit_key,
+        )
+        return made, due, visit.now
+
+    made, due, now = visit_board(ask)
+    if as_json:
+        print_json(made)
+    elif made.created:
+        from wakeboard.cli.moments import relative
+
+        say(f"run {made.id} is queued: {job_type}, due {relative(due or now, now)}.")
+    else:
+        say(f"run {made.id} has this key already; nothing new was made.")
+
+
+def read_payload(text: str) -> Any:
+    """The payload as JSON. Raises WakeboardError with a valid example."""
+    example = """write for example '{"segment": "active"}'"""
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError as exc:
+        where = f"line {exc.lineno}, column {exc.colno}"
+        raise WakeboardError(f"the payload is not JSON ({exc.msg} at {where}); {example}.") from None
+    if not isinstance(found, dict | list):
+        raise WakeboardError(f"the payload is neither an object nor a list; {example}.")
+    if "\\u0000" in text:
+        raise WakeboardError("the payload has the character U+0000, which Postgres cannot keep in JSON; leave it out.")
+    return found  # pyright: ignore[reportUnknownVariableType]
+
+
+def due_at(at: str | None, after: str | None, now: datetime) -> datetime | None:
+    """When --at or --in says; None: now."""
+    from wakeboard.cli.moments import read_duration, read_moment
+
+    if after is None:
+        return read_moment(at) if at else None
+    try:
+        return now + read_duration(after)
+    except OverflowError:
+        raise WakeboardError(f"{after!r} is too far away; write for example 10m or 2h.") from None
+
+
+@commands.command(
+    "run-now", epilog=examples("wakeboard run-now billing/weekly-report", "wakeboard run-now tidy --json")
+)
+def run_now(
+    schedule: Annotated[str, typer.Argument(metavar="SCHEDULE", help="Its name.", autocompletion=complete_schedule)],
+    as_json: AsJson = False,
+) -> None:
+    """Run a schedule now, beside its ticks.
+
+    Also when it is suspended. Its concurrency policy counts: with Forbid it is refused while a run is unfinished.
+    """
+
+    async def ask(visit: Visit) -> tuple[str, int]:
+        from wakeboard.cli.addressing import find_schedule
+
+        known = await find_schedule(visit.reports, schedule)
+        run_id, answer = await visit.board.run_now(known.id)
+        if run_id is None:
+            raise WakeboardError(f"{known.short}: {answer}.")
+        return known.short, run_id
+
+    name, run_id = visit_board(ask)
+    if as_json:
+        print_json({"schedule": name, "id": run_id})
+    else:
+        say(f"run {run_id} of {name} is queued, due now.")
