@@ -1,0 +1,237 @@
+"""One attempt of a run: what its handler is given (`wakeboard.Run`), and what the worker knows about it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import time
+import uuid as uuids
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Self
+
+from wakeboard.errors import LeaseLost
+from wakeboard.store.leasing import moment
+from wakeboard_worker.outcomes import LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from datetime import datetime
+    from types import TracebackType
+
+    from wakeboard.store.leasing import ClaimedRow, Leasing
+
+_log = logging.getLogger("wakeboard.run")
+
+
+class Surroundings:
+    """What all attempts of a worker share: the loop, and the moves that handlers make under their lease."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, worker_nonce: int, leasing: Callable[[], Any]) -> None:
+        self.loop = loop
+        self.worker_nonce = worker_nonce
+        self.leasing = leasing  # () -> awaitable Leasing, on a connection that claims and completions do not wait for
+
+
+class Attempt:
+    """A claimed run in this worker. Implements `wakeboard.handlers.Run`."""
+
+    __slots__ = (
+        "_payload",
+        "_payload_bytes",
+        "_run_at",
+        "_scheduled_for",
+        "_uuid_bytes",
+        "around",
+        "attempt",
+        "crash_count",
+        "definition_id",
+        "epoch",
+        "fraction",
+        "id",
+        "in_thread",
+        "job_type",
+        "max_attempts",
+        "priority",
+        "queue",
+        "schedule",
+        "settled",
+        "started",
+        "stopped_because",
+        "task",
+        "timeout_s",
+    )
+
+    def __init__(self, row: ClaimedRow, around: Surroundings) -> None:
+        (
+            self.id,
+            self.epoch,
+            self.job_type,
+            self._payload_bytes,
+            self.attempt,
+            self.max_attempts,
+            self.timeout_s,
+            self._scheduled_for,
+            self._run_at,
+            self.queue,
+            self.priority,
+            self.crash_count,
+            self._uuid_bytes,
+            self.definition_id,
+            self.schedule,
+        ) = row
+        self.around = around
+        self.in_thread = False
+        self.settled = False  # its outcome is decided: a late second one is ignored
+        self.started = 0.0  # time.monotonic(); 0: not yet
+        self.stopped_because: str | None = None
+        self.task: asyncio.Task[Any] | None = None
+        self.fraction: float | None = None
+
+    # -- what the handler sees -----------------------------------------------------------------------------------------
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded at its first use."""
+        try:
+            return self._payload
+        except AttributeError:
+            self._payload = json.loads(self._payload_bytes[1:])  # behind the version byte of binary jsonb
+            return self._payload
+
+    @property
+    def uuid(self) -> uuids.UUID:
+        """The run's name for the world, the same in every attempt."""
+        return uuids.UUID(bytes=bytes(self._uuid_bytes))
+
+    @property
+    def scheduled_for(self) -> datetime:
+        """The tick, in UTC."""
+        return moment(self._scheduled_for).replace(tzinfo=UTC)
+
+    @property
+    def run_at(self) -> datetime:
+        """From when on it was due, in UTC."""
+        return moment(self._run_at).replace(tzinfo=UTC)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger whose lines carry the run."""
+        return logging.LoggerAdapter(_log, self.facts())
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this attempt is to stop."""
+        return self.stopped_because is not None
+
+    def progress(self, fraction: float) -> None:
+        """How far it is, 0 to 1; sent with the next heartbeat."""
+        self.fraction = min(1.0, max(0.0, float(fraction)))
+
+    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Calls `function(*args)` unless an earlier attempt completed the step; see `wakeboard.Run`."""
+        step = self._step_in_thread if self.in_thread else self._step_async
+        return step(name, function, args)
+
+    def once(self, conn: Any, key: str) -> Any:
+        """The guard of an effect in the transaction of `conn`."""
+        from wakeboard.store.ledger import Lease, once
+
+        self._raise_if_lost()
+        return once(conn, Lease(self.around.worker_nonce, self.id, self.uuid, self.epoch), key)
+
+    def effect(self, key: str) -> OutsideEffect:
+        """An effect outside the database, recorded as begun and done."""
+        return OutsideEffect(self, key)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What each log line about this attempt carries."""
+        return {"run": self.id, "job_type": self.job_type, "schedule": self.schedule, "attempt": self.attempt}
+
+    def stop(self, because: str) -> None:
+        """Tells the handler to stop, once: async ones are cancelled, others see `cancelled`."""
+        if self.stopped_because is None and not self.settled:
+            self.stopped_because = because
+            if self.task is not None:
+                self.task.cancel()
+
+    def age_s(self) -> float | None:
+        """Seconds since the handler started; None before."""
+        return time.monotonic() - self.started if self.started else None
+
+    async def record_effect(self, key: str, *, done: bool = False) -> str:
+        """Records an outside effect; see the move."""
+        self._raise_if_lost()
+        leasing: Leasing = await self.around.leasing()
+        return await leasing.effect(self.id, self.epoch, key, done=done)
+
+    async def _step_async(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        done, stored = await self._step_move(name)
+        if done:
+            return stored
+        result = function(*args)
+        if inspect.isawaitable(result):
+            result = await result
+        text = json.dumps(result, ensure_ascii=False)
+        await self._step_move(name, text)
+        return json.loads(text)
+
+    def _step_in_thread(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        done, stored = self.in_loop(self._step_move(name))
+        if done:
+            return stored
+        text = json.dumps(function(*args), ensure_ascii=False)
+        self.in_loop(self._step_move(name, text))
+        return json.loads(text)
+
+    async def _step_move(self, name: str, result: str | None = None) -> tuple[bool, Any]:
+        self._raise_if_lost()
+        leasing: Leasing = await self.around.leasing()
+        return await leasing.step(self.id, self.epoch, name, result)
+
+    def in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        """Runs `coroutine` in the worker's loop and waits for it, from the handler's thread."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.around.loop).result()
+
+    def _raise_if_lost(self) -> None:
+        if self.stopped_because == LOST:
+            raise LeaseLost(f"the lease of run {self.id} is lost")
+
+
+class OutsideEffect:
+    """`with run.effect(key)`, plain or async: see `wakeboard.handlers.Effect`."""
+
+    def __init__(self, attempt: Attempt, key: str) -> None:
+        self.key = key
+        self.provider_key = str(uuids.uuid5(attempt.uuid, key))
+        self.done = self.in_doubt = False
+        self._attempt = attempt
+
+    async def __aenter__(self) -> Self:
+        known = await self._attempt.record_effect(self.key)
+        self.done, self.in_doubt = known == "done", known == "in doubt"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None and not self.done:
+            await self._attempt.record_effect(self.key, done=True)
+
+    def __enter__(self) -> Self:
+        self._in_loop(self.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._in_loop(self.__aexit__(kind, error, trace))
+
+    def _in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        if not self._attempt.in_thread:
+            coroutine.close()
+            raise TypeError("an async handler writes `async with run.effect(…)`")
+        return self._attempt.in_loop(coroutine)

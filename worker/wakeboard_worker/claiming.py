@@ -1,0 +1,221 @@
+"""Claiming: what can start at once, and a little ahead when runs are short; when to wait, and when to go.
+
+Limited runs and suspects have moves of their own: limited ones are claimed only into free slots, a suspect (a run that
+was running when two workers died) only by a worker that has nothing else in hand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.errors import DatabaseUnavailable
+from wakeboard.store.leasing import text_array
+from wakeboard_worker.logs import log
+from wakeboard_worker.walking import Walk
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from wakeboard.settings import Settings
+    from wakeboard.store.leasing import Leasing
+    from wakeboard_worker.command_line import Mode
+    from wakeboard_worker.desk import Desk, Lane
+    from wakeboard_worker.heartbeat import Heartbeat
+    from wakeboard_worker.lines import Line
+    from wakeboard_worker.slots import Slots
+    from wakeboard_worker.threads import Threads
+
+AHEAD_S = 0.05  # of work that may wait in this worker while others are idle
+AT_ONCE = 1000  # rows of one claim
+LIMIT_KEYS = 200  # looked at in one go
+LIMITED_EVERY_S = 0.05
+SUSPECT_EVERY_S = 30.0
+SUSPECT_PATIENCE_S = 60.0
+SHORTEST_PAUSE_S = 0.01
+
+
+class _Rate:
+    """How many runs a lane starts per second, lately."""
+
+    def __init__(self, lane: Lane) -> None:
+        self._lane, self._started, self._at, self._value = lane, lane.started, time.monotonic(), 0.0
+
+    def now(self) -> float:
+        """The rate; quick to rise, slow to fall."""
+        at = time.monotonic()
+        if at - self._at > AHEAD_S / 2:
+            seen = (self._lane.started - self._started) / (at - self._at)
+            self._value = max(self._value * 0.7, seen)
+            self._started, self._at = self._lane.started, at
+        return self._value
+
+
+class Claiming:
+    """The loop that claims, until the wake is over. `duties` is called when there is time for it."""
+
+    def __init__(
+        self,
+        desk: Desk,
+        slots: Slots,
+        threads: Threads,
+        line: Line,
+        heartbeat: Heartbeat,
+        settings: Settings,
+        mode: Mode,
+        duties: Callable[[Any], Awaitable[None]],
+    ) -> None:
+        self._desk, self._slots, self._threads, self._line, self._heartbeat = desk, slots, threads, line, heartbeat
+        self._settings, self._mode, self._duties = settings, mode, duties
+        self._walks = [Walk(lane, settings.queues) for lane in desk.lanes]
+        self._rates = {id(lane): _Rate(lane) for lane in desk.lanes}
+        self._all_types = text_array(tuple(desk.handlers))
+        self._born = time.monotonic()
+        self._after_key = ""
+        self._limited_at = self._suspects_at = 0.0
+        self._making_room = False
+        self.stopped = False
+
+    def stop(self) -> None:
+        """Claim nothing more."""
+        self.stopped = True
+        self._desk.room.set()
+
+    async def run(self) -> None:
+        """Claims until the wake is over. A database that is away is waited for, while anything can still be saved."""
+        while not self._over():
+            try:
+                if not await self._pass(await self._line.leasing()):
+                    return
+            except DatabaseUnavailable as error:
+                log.warning("cannot claim: %s", error)
+                if self._mode.drains and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
+                    raise
+                await self._line.wait_after(error)
+
+    def _age_s(self) -> float:
+        return time.monotonic() - self._born
+
+    def _over(self) -> bool:
+        if self.stopped or self._threads.exhausted:
+            return True
+        return self._mode.drains and self._age_s() > self._settings.max_lifetime_seconds
+
+    async def _pass(self, leasing: Leasing) -> bool:
+        """One look for work, and the pause after it. False: nothing is due, and nothing will be soon."""
+        desk = self._desk
+        desk.room.clear()
+        claimed = 0
+        if self._heartbeat.trusted() and not await self._suspect_goes_first(leasing):
+            for walk in self._walks:
+                claimed += await self._claim(walk, leasing)
+            claimed += await self._claim_limited(leasing)
+        if claimed:
+            return True
+        if desk.empty and not self.stopped and await self._claim_suspect(leasing):
+            return True
+        if all(self._wanted(walk.lane) <= 0 for walk in self._walks):
+            await self._room(self._settings.poll_seconds)
+            return True
+        return await self._pause(leasing)
+
+    # -- claims --------------------------------------------------------------------------------------------------------
+
+    def _wanted(self, lane: Lane) -> int:
+        """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait."""
+        if lane is self._desk.thread_lane and self._threads.exhausted:
+            return 0
+        ahead = min(AT_ONCE, int(self._rates[id(lane)].now() * AHEAD_S))
+        target = max(lane.width - len(lane.running), ahead if len(lane.running) < lane.width else 0)
+        waiting = len(lane.waiting)
+        return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
+
+    async def _claim(self, walk: Walk, leasing: Leasing) -> int:
+        wanted = self._wanted(walk.lane)
+        if wanted <= 0 or self.stopped:
+            walk.found_nothing = False
+            return 0
+        rows = await walk.claim(leasing, wanted)
+        self._take(rows)
+        return len(rows)
+
+    async def _claim_limited(self, leasing: Leasing) -> int:
+        """Into free places only, and round the keys: this pass goes on where the last one ended."""
+        now = time.monotonic()
+        free = sum(max(0, lane.free) for lane in self._desk.lanes)
+        if now < self._limited_at or not free or self.stopped:
+            return 0
+        keys = await leasing.due_limit_keys(self._after_key, LIMIT_KEYS)
+        rows: list[Any] = []
+        if keys:
+            types = [name for lane in self._desk.lanes if lane.free > 0 for name in lane.job_types]
+            rows = await leasing.claim_limited(text_array(types), keys, free)
+        self._after_key = keys[-1] if len(keys) == LIMIT_KEYS else ""
+        if not rows and not self._after_key:
+            self._limited_at = now + LIMITED_EVERY_S
+        self._take(rows)
+        return len(rows) or bool(self._after_key)
+
+    async def _claim_suspect(self, leasing: Leasing) -> bool:
+        rows = await leasing.claim_suspect(self._all_types)
+        if not rows:
+            self._making_room = False
+            return False
+        log.warning("run %d has been running when two workers died: it runs alone", rows[0][0])
+        self._take(rows)
+        while not self._desk.empty and not self.stopped:
+            await self._room(1.0)
+        self._making_room = False
+        return True
+
+    async def _suspect_goes_first(self, leasing: Leasing) -> bool:
+        """Whether a suspect has waited for more than a minute: then nothing is claimed until there is room for it."""
+        now = time.monotonic()
+        if now >= self._suspects_at:
+            self._suspects_at = now + SUSPECT_EVERY_S
+            waits_s = await leasing.suspect_waits_s(self._all_types)
+            self._making_room = waits_s is not None and waits_s > SUSPECT_PATIENCE_S
+        return self._making_room
+
+    def _take(self, rows: list[Any]) -> None:
+        if rows:
+            self._desk.take(rows)
+            self._slots.kick()
+            self._threads.kick()
+
+    # -- pauses --------------------------------------------------------------------------------------------------------
+
+    async def _pause(self, leasing: Leasing) -> bool:
+        """Nothing could be claimed: until when, or is the wake over?"""
+        desk, settings = self._desk, self._settings
+        stays = self._mode.forever or self._age_s() < self._mode.linger_s
+        if stays:
+            await self._duties(leasing.conn)
+        elif desk.empty and not self._walked_in_vain():
+            return True  # one more walk from the start before it goes
+        within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
+        due_s = await leasing.next_due_s(self._all_types, within_s)
+        if due_s is None and not stays and desk.empty:
+            return False
+        await self._room(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
+        if not stays:
+            await self._duties(leasing.conn)
+        return True
+
+    def _walked_in_vain(self) -> bool:
+        """Whether every lane has walked from the start to the end; if not, the next claims will."""
+        if all(walk.found_nothing for walk in self._walks):
+            return True
+        for walk in self._walks:
+            walk.rewind()
+        return False
+
+    async def _room(self, seconds: float) -> None:
+        """Waits until something ends, somebody notifies, or the time is over."""
+        await asyncio.sleep(min(SHORTEST_PAUSE_S, seconds) if not self._desk.empty else 0)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._desk.room.wait()
+        except TimeoutError:
+            return

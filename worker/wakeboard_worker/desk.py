@@ -1,0 +1,209 @@
+"""What a worker has in hand: rows that wait, attempts that run, outcomes to be told to the board.
+
+The loop is the only writer. The heartbeat's thread reads snapshots (`held`), which CPython copies in one step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.store.leasing import Held, Release
+from wakeboard_worker.logs import log, runs_log
+from wakeboard_worker.outcomes import CANCELLED, LOST, TIMED_OUT, failure, result_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from wakeboard.handlers import Handler
+    from wakeboard.store.leasing import Attention, ClaimedRow, Failure
+    from wakeboard_worker.attempts import Attempt, Surroundings
+
+DEBUG = 10  # logging.DEBUG
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a wake did, for the line at its end."""
+
+    claimed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    snoozed: int = 0
+    released: int = 0
+    lost: int = 0
+
+    def __str__(self) -> str:
+        words = (f"{getattr(self, name)} {name}" for name in self.__slots__ if getattr(self, name) or name == "claimed")
+        return ", ".join(words)
+
+
+@dataclass(slots=True)
+class Lane:
+    """Where attempts of one kind run: the event loop's slots, or the threads."""
+
+    name: str
+    width: int  # attempts at once
+    job_types: tuple[str, ...]
+    waiting: deque[ClaimedRow] = field(default_factory=deque)
+    running: dict[int, Attempt] = field(default_factory=dict)
+    started: int = 0
+
+    @property
+    def free(self) -> int:
+        """Rows that could start now."""
+        return self.width - len(self.running) - len(self.waiting)
+
+
+class Desk:
+    """Rows waiting, attempts running, outcomes to tell. `flush`: there is something to tell; `room`: one may claim."""
+
+    def __init__(self, handlers: dict[str, Handler], around: Surroundings, concurrency: int, threads: int) -> None:
+        self.handlers = handlers
+        self.around = around
+        in_loop = tuple(name for name, handler in handlers.items() if handler.is_async)
+        in_threads = tuple(name for name, handler in handlers.items() if not handler.is_async)
+        self.loop_lane = Lane("loop", concurrency, in_loop)
+        self.thread_lane = Lane("threads", threads, in_threads)
+        self.lanes = [lane for lane in (self.loop_lane, self.thread_lane) if lane.job_types]
+        self.lane_of = {name: lane for lane in self.lanes for name in lane.job_types}
+        self.succeeded: list[Attempt] = []
+        self.results: dict[int, str] = {}
+        self.failures: list[Failure] = []
+        self.releases: list[Release] = []
+        self.telling: list[Any] = []  # on its way to the board
+        self.counts = Counts()
+        self.flush, self.room = asyncio.Event(), asyncio.Event()
+
+    # -- in ------------------------------------------------------------------------------------------------------------
+
+    def take(self, rows: Iterable[ClaimedRow]) -> None:
+        """Claimed rows wait in the lane of their type."""
+        for row in rows:
+            self.lane_of[row[2]].waiting.append(row)
+            self.counts.claimed += 1
+
+    @property
+    def waiting(self) -> int:
+        """Rows that have not started."""
+        return sum(len(lane.waiting) for lane in self.lanes)
+
+    @property
+    def running(self) -> int:
+        """Attempts that have started and not ended (an attempt that never suspends is not counted)."""
+        return sum(len(lane.running) for lane in self.lanes)
+
+    @property
+    def untold(self) -> int:
+        """Outcomes that the board does not know yet."""
+        return len(self.succeeded) + len(self.failures) + len(self.releases) + len(self.telling)
+
+    @property
+    def empty(self) -> bool:
+        """Nothing in hand at all."""
+        return not (self.waiting or self.running or self.untold)
+
+    def held(self) -> list[Held]:
+        """Every lease in hand, for the heartbeat."""
+        attempts = [attempt for lane in self.lanes for attempt in list(lane.running.values())]
+        rows = [row for lane in self.lanes for row in list(lane.waiting)]
+        outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases), *list(self.telling)]
+        known = {attempt.id: Held(attempt.id, attempt.epoch, attempt.age_s(), attempt.fraction) for attempt in attempts}
+        known |= {row[0]: Held(row[0], row[1]) for row in rows}
+        known |= {told.id: Held(told.id, told.epoch) for told in outcomes if told.id not in known}
+        return sorted(known.values())
+
+    # -- out -----------------------------------------------------------------------------------------------------------
+
+    def succeed(self, attempt: Attempt, result: Any) -> None:
+        """The handler returned. It wins over a cancel or timeout that came too late, not over a lost lease."""
+        if attempt.settled:
+            return
+        attempt.settled = True
+        if attempt.stopped_because == LOST:
+            self._lose(attempt)
+            return
+        if result is not None:
+            self.results[attempt.id] = result_json(result)
+        self.succeeded.append(attempt)
+        if runs_log.isEnabledFor(DEBUG):
+            seconds = round(attempt.age_s() or 0.0, 3)
+            runs_log.debug("succeeded", extra={**attempt.facts(), "outcome": "succeeded", "seconds": seconds})
+
+    def fail(self, attempt: Attempt, error: BaseException) -> None:
+        """The handler raised, or was stopped."""
+        if attempt.settled:
+            return
+        if attempt.stopped_because == LOST:
+            attempt.settled = True
+            self._lose(attempt)
+            return
+        self.settle(attempt, failure(attempt, error))
+
+    def settle(self, attempt: Attempt, outcome: Failure | Release) -> None:
+        """The attempt ends with `outcome`, whatever its handler still does."""
+        attempt.settled = True
+        if isinstance(outcome, Release):
+            self.releases.append(outcome)
+            runs_log.debug(
+                "given back", extra={**attempt.facts(), "outcome": "released", "next_try_s": outcome.delay_s}
+            )
+        else:
+            self.failures.append(outcome)
+            said = f"{outcome.error_type}: {outcome.error}"
+            quiet = attempt.stopped_because == CANCELLED
+            level = DEBUG + 10 if quiet else DEBUG + 20
+            facts = {**attempt.facts(), "outcome": outcome.outcome, "error": said}
+            runs_log.log(level, "cancelled" if quiet else f"{outcome.outcome.replace('_', ' ')}: {said}", extra=facts)
+        self.flush.set()
+
+    def _lose(self, attempt: Attempt) -> None:
+        self.counts.lost += 1
+        runs_log.warning("the lease was lost; its outcome is dropped", extra={**attempt.facts(), "outcome": "lost"})
+
+    # -- what the board says about leases ------------------------------------------------------------------------------
+
+    def attend(self, answers: Iterable[Attention]) -> None:
+        """Runs that are to be cancelled, or whose lease is lost."""
+        for answer in answers:
+            if answer.answer == "busy":
+                continue
+            because = CANCELLED if answer.answer == "cancel" else LOST
+            for lane in self.lanes:
+                if attempt := lane.running.get(answer.id):
+                    attempt.stop(because)
+                elif because == LOST:
+                    lane.waiting = deque(row for row in lane.waiting if row[0] != answer.id)
+
+    def lose_everything(self) -> None:
+        """This worker cannot be sure of its leases any more: it stops what runs, and drops what it has to tell."""
+        in_hand = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
+        if not in_hand:
+            return
+        log.warning("no heartbeat was answered for most of a lease: %d leases are given up", in_hand)
+        for lane in self.lanes:
+            self.counts.lost += len(lane.waiting)
+            lane.waiting.clear()
+            for attempt in list(lane.running.values()):
+                attempt.stop(LOST)
+        self.counts.lost += len(self.succeeded) + len(self.failures) + len(self.releases)
+        self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
+
+    def release_waiting(self) -> None:
+        """Rows that have not started go back, uncounted: the worker leaves."""
+        for lane in self.lanes:
+            while lane.waiting:
+                row = lane.waiting.popleft()
+                self.releases.append(Release(row[0], row[1], counted=False))
+        self.flush.set()
+
+    def sweep(self) -> None:
+        """Stops attempts that have run longer than their timeout. Every half second; shorter ones have a timer."""
+        now = time.monotonic()
+        for lane in self.lanes:
+            for attempt in list(lane.running.values()):
+                if attempt.started and now > attempt.started + attempt.timeout_s:
+                    attempt.stop(TIMED_OUT)

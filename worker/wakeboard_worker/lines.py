@@ -1,0 +1,49 @@
+"""A connection to the board that is opened when it is needed, and again after it broke."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from wakeboard.store.connection import connect
+from wakeboard.store.leasing import Leasing
+
+if TYPE_CHECKING:
+    from wakeboard.errors import DatabaseUnavailable
+    from wakeboard.store.leasing import Worker
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+
+
+class Line:
+    """One worker's moves over one connection at a time."""
+
+    def __init__(self, dsn: str, worker: Worker, purpose: str, *, prepared_statements: bool) -> None:
+        self._dsn, self._worker = dsn, worker
+        self._name = f"wakeboard {purpose} {worker.name}"
+        self._prepared = prepared_statements
+        self._leasing: Leasing | None = None
+        self._opening = asyncio.Lock()
+        self._pause_s = FIRST_PAUSE_S
+
+    async def leasing(self) -> Leasing:
+        """The moves, over an open connection. Raises DatabaseUnavailable."""
+        async with self._opening:
+            if self._leasing is None or self._leasing.conn.closed:
+                conn = await connect(self._dsn, prepared_statements=self._prepared, name=self._name)
+                self._leasing = Leasing(conn, self._worker)
+                self._pause_s = FIRST_PAUSE_S
+            return self._leasing
+
+    async def wait_after(self, error: DatabaseUnavailable) -> None:
+        """The connection is of no use: closes it, and waits a little, longer each time."""
+        _ = error
+        await self.close()
+        await asyncio.sleep(self._pause_s)
+        self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
+
+    async def close(self) -> None:
+        """Closes the connection, if there is one."""
+        if self._leasing is not None:
+            await self._leasing.conn.close()
+            self._leasing = None

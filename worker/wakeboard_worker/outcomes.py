@@ -1,0 +1,98 @@
+"""What becomes of an attempt: a pure reading of what its handler returned or raised.
+
+Nothing a handler does may break the worker: results that are no JSON are stored as text, messages and stacks are cut,
+and characters that Postgres cannot store are replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import traceback
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.errors import Discard, RetryAfter, Snooze
+from wakeboard.store.leasing import Failure, Release
+
+if TYPE_CHECKING:
+    from wakeboard_worker.attempts import Attempt
+
+# Why a worker stops an attempt before its handler ends.
+CANCELLED: Final = "cancelled"  # a person or a newer tick asked for it
+TIMED_OUT: Final = "timed out"
+LOST: Final = "lost"  # the lease is gone: whatever comes is dropped
+LEAVING: Final = "leaving"  # the worker goes
+
+LONGEST_RESULT: Final = 16_384  # characters of JSON
+LONGEST_ERROR: Final = 2_000  # characters
+LONGEST_STACK: Final = 16_000  # characters
+LONGEST_DELAY_S: Final = 31 * 86_400.0
+
+
+def storable(text: str, longest: int) -> str:
+    """`text` as Postgres can store it, cut in the middle to `longest` characters."""
+    if len(text) > longest:
+        half = longest // 2 - 20
+        text = f"{text[:half]} …({len(text) - 2 * half} left out)… {text[-half:]}"
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def result_json(value: Any) -> str:
+    """What a handler returned, as JSON text; what is no JSON, or too long, as a JSON string."""
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode("utf-8")
+        if len(text) <= LONGEST_RESULT and "\\u0000" not in text:
+            return text
+    except (TypeError, ValueError, RecursionError):
+        pass
+    return json.dumps(storable(_shown(value), LONGEST_RESULT // 2), ensure_ascii=False)
+
+
+def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
+    """What the board is told about an attempt that raised."""
+    if attempt.stopped_because == LEAVING and isinstance(error, asyncio.CancelledError):
+        return Release(attempt.id, attempt.epoch)
+    if attempt.stopped_because == TIMED_OUT:
+        return timed_out(attempt)
+    if isinstance(error, Snooze):
+        return Release(attempt.id, attempt.epoch, _bounded(error.seconds), counted=False)
+    return Failure(
+        id=attempt.id,
+        epoch=attempt.epoch,
+        outcome="discarded" if isinstance(error, Discard) else "failed",
+        error_type=storable(type(error).__name__, 200),
+        error=_error_text(error),
+        stack=_stack(error),
+        delay_s=_bounded(error.seconds) if isinstance(error, RetryAfter) else None,
+    )
+
+
+def timed_out(attempt: Attempt) -> Failure:
+    """What the board is told about an attempt that ran longer than it may."""
+    said = f"it ran longer than its timeout of {attempt.timeout_s} s"
+    return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", said)
+
+
+def _error_text(error: BaseException) -> str:
+    return storable(_shown(error).strip() or type(error).__name__, LONGEST_ERROR)
+
+
+def _stack(error: BaseException) -> str:
+    try:
+        return storable("".join(traceback.format_exception(error, limit=30)), LONGEST_STACK)
+    except Exception:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
+        return ""
+
+
+def _shown(value: Any) -> str:
+    try:
+        return str(value)
+    except Exception:  # noqa: BLE001 - the same
+        return f"<{type(value).__name__} that cannot be shown>"
+
+
+def _bounded(seconds: float) -> float:
+    seconds = float(seconds)
+    return 0.0 if math.isnan(seconds) else min(max(0.0, seconds), LONGEST_DELAY_S)

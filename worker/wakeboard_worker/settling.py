@@ -1,0 +1,107 @@
+"""Telling the board what became of attempts: many in one statement, over a connection of its own.
+
+What could not be told is told again, as long as this worker may believe in its leases: the moves answer a repeat as
+they answered the first time. After that it is dropped, because the runs are somebody else's by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard_worker.logs import log
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    from wakeboard.store.leasing import Leasing
+    from wakeboard_worker.attempts import Attempt
+    from wakeboard_worker.desk import Desk
+    from wakeboard_worker.heartbeat import Heartbeat
+    from wakeboard_worker.lines import Line
+
+_Item = TypeVar("_Item")
+
+COLLECT_S = 0.02  # while more outcomes are on their way
+ENOUGH = 500  # outcomes that are not kept waiting for others
+AT_ONCE = 1000  # in one statement
+
+
+class Settling:
+    """Tells the board what lies on the desk, until cancelled."""
+
+    def __init__(self, desk: Desk, line: Line, heartbeat: Heartbeat) -> None:
+        self._desk, self._line, self._heartbeat = desk, line, heartbeat
+
+    async def run(self) -> None:
+        """Tells outcomes as they come."""
+        desk = self._desk
+        while True:
+            if not desk.untold:
+                desk.flush.clear()
+                await desk.flush.wait()
+                continue
+            if len(desk.succeeded) < ENOUGH and (desk.waiting or desk.running):
+                await asyncio.sleep(COLLECT_S)
+            await self._tell_all()
+            desk.room.set()
+
+    async def _tell_all(self) -> None:
+        desk = self._desk
+        succeeded, failures, releases = desk.succeeded, desk.failures, desk.releases
+        desk.succeeded, desk.failures, desk.releases = [], [], []
+        desk.telling = [*succeeded, *failures, *releases]
+        by_epoch: dict[int, list[Attempt]] = {}  # nearly always one: first attempts have epoch 1
+        for attempt in succeeded:
+            by_epoch.setdefault(attempt.epoch, []).append(attempt)
+        for epoch, attempts in by_epoch.items():
+            for some in _slices(attempts):
+                await self._complete(some, epoch)
+        for some in _slices(failures):
+            await self._tell(len(some), lambda leasing, some=some: leasing.fail(some))
+            desk.counts.failed += len(some)
+        for some in _slices(releases):
+            await self._tell(len(some), lambda leasing, some=some: leasing.release(some))
+            counted = sum(release.counted for release in some)
+            desk.counts.released += counted
+            desk.counts.snoozed += len(some) - counted
+        desk.telling = []
+
+    async def _complete(self, attempts: Sequence[Attempt], epoch: int) -> None:
+        ids = [attempt.id for attempt in attempts]
+        results = self._results(ids)
+        lost = await self._tell(len(ids), lambda leasing: leasing.complete(ids, epoch, results))
+        self._desk.counts.succeeded += len(ids) - lost
+
+    def _results(self, ids: Sequence[int]) -> str | None:
+        kept = self._desk.results
+        if not kept:
+            return None
+        found = [f'"{run}":{kept.pop(run)}' for run in ids if run in kept]
+        return "{" + ",".join(found) + "}" if found else None
+
+    async def _tell(self, count: int, move: Callable[[Leasing], Awaitable[list[int]]]) -> int:
+        """Makes the move, again and again while the database is away; how many outcomes were lost."""
+        while self._heartbeat.trusted():
+            try:
+                refused = await move(await self._line.leasing())
+            except DatabaseUnavailable as error:
+                log.warning("%d outcomes wait: %s", count, error)
+                await self._line.wait_after(error)
+                continue
+            except WakeboardError:
+                log.exception("the board cannot take %d outcomes; their runs come back when the lease lapses", count)
+                break
+            if refused:
+                self._desk.counts.lost += len(refused)
+                log.warning("lost: the board refused the outcome of runs %s", ", ".join(map(str, refused)))
+            return len(refused)
+        else:
+            log.warning("lost: %d outcomes could not be told while the leases held", count)
+        self._desk.counts.lost += count
+        return count
+
+
+def _slices(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    return [items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE)]

@@ -1,0 +1,232 @@
+"""One wake of a worker, from its first connection to its goodbye.
+
+    connect → register → duties (ticks, lapsed leases) → claim, run, complete … → goodbye
+
+Four things go on side by side: claiming (connection 1), running, telling outcomes (connection 2), and the heartbeat
+(a thread, connection 3). Handlers that make steps or effects share a fourth, opened when the first one does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from wakeboard import __version__
+from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.handlers import load_handlers
+from wakeboard.store.connection import require_schema
+from wakeboard.store.leasing import Release, Worker
+from wakeboard_worker.attempts import Surroundings
+from wakeboard_worker.builtin import builtin_handlers
+from wakeboard_worker.claiming import Claiming
+from wakeboard_worker.desk import Desk
+from wakeboard_worker.heartbeat import Heartbeat
+from wakeboard_worker.lines import Line
+from wakeboard_worker.logs import log
+from wakeboard_worker.outcomes import LEAVING
+from wakeboard_worker.settling import Settling
+from wakeboard_worker.slots import Slots
+from wakeboard_worker.stopping import INSISTED, Orphans
+from wakeboard_worker.threads import Threads
+
+if TYPE_CHECKING:
+    from wakeboard.settings import Settings
+    from wakeboard_worker.command_line import Mode
+    from wakeboard_worker.stopping import Stopping
+
+CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is away
+SWEEP_EVERY_S = 0.5
+UNWIND_S = 2.0  # for handlers that were cancelled at the end
+
+
+async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
+    """One wake; its exit code. Raises WakeboardError when it could not work at all."""
+    handlers = load_handlers(settings.handlers, builtin_handlers(settings))
+    worker = _introduce(settings)
+    dsn = settings.dsn.get_secret_value()
+    claims, outcomes, effects = (
+        Line(dsn, worker, purpose, prepared_statements=settings.prepared_statements)
+        for purpose in ("claims", "outcomes", "handlers")
+    )
+    if not await _connected(claims, mode, stopping):
+        return 0
+    try:
+        await require_schema((await claims.leasing()).conn)
+        if not await (await claims.leasing()).register(list(handlers)):
+            log.info("pool %s has %s workers already; this one goes", settings.pool, settings.max_workers)
+            return 0
+        around = Surroundings(asyncio.get_running_loop(), worker.nonce, effects.leasing)
+        desk = Desk(handlers, around, settings.concurrency, settings.threads)
+        code = await _Wake(settings, mode, stopping, worker, desk, claims, outcomes).run()
+        await _say_goodbye(claims)
+        return code
+    finally:
+        for line in (claims, outcomes, effects):
+            with suppress(Exception):
+                await line.close()
+
+
+def _introduce(settings: Settings) -> Worker:
+    host = socket.gethostname()
+    nonce = (int.from_bytes(os.urandom(8), "big") >> 1) or 1
+    return Worker(
+        nonce=nonce,
+        name=os.environ.get("WAKEBOARD_WORKER_NAME") or f"{host}-{os.getpid()}",
+        pool=settings.pool,
+        host=host,
+        version=__version__,
+        queues=settings.queues,
+        capacity=settings.concurrency,
+        lease_s=settings.lease_seconds,
+        max_timeout_s=settings.max_timeout_seconds,
+        max_workers=settings.max_workers,
+    )
+
+
+async def _connected(line: Line, mode: Mode, stopping: Stopping) -> bool:
+    """The first connection: a draining worker tries for ten seconds, others for ever. False: somebody said stop."""
+    give_up_at = time.monotonic() + CONNECT_FOR_S
+    while not stopping.asked:
+        try:
+            await line.leasing()
+        except DatabaseUnavailable as error:
+            if mode.drains and time.monotonic() > give_up_at:
+                raise
+            log.warning("%s Trying again.", error)
+            await line.wait_after(error)
+        else:
+            return True
+    return False
+
+
+async def _say_goodbye(line: Line) -> None:
+    try:
+        async with asyncio.timeout(5):
+            await (await line.leasing()).goodbye()
+    except (WakeboardError, TimeoutError) as error:
+        log.warning("could not say goodbye: %s", error)
+
+
+class _Wake:
+    """The parts of a running worker, put together."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        mode: Mode,
+        stopping: Stopping,
+        worker: Worker,
+        desk: Desk,
+        claims: Line,
+        outcomes: Line,
+    ) -> None:
+        self._settings, self._mode, self._stopping, self._desk = settings, mode, stopping, desk
+        self._claims = claims
+        self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, desk)
+        self._slots, self._threads = Slots(desk), Threads(desk)
+        self._settling = Settling(desk, outcomes, self._heartbeat)
+        self._rounds: Any = None
+        self._claiming = Claiming(
+            desk, self._slots, self._threads, claims, self._heartbeat, settings, mode, self._make_rounds
+        )
+
+    async def run(self) -> int:
+        began = time.monotonic()
+        loop = asyncio.get_running_loop()
+        self._heartbeat.start()
+        background = [asyncio.create_task(self._settling.run()), asyncio.create_task(self._look_after())]
+        if self._settings.listen and (self._mode.forever or self._mode.linger_s):
+            background.append(asyncio.create_task(self._listen()))
+        self._stopping.tell(lambda: loop.call_soon_threadsafe(self._claiming.stop))
+        try:
+            await self._make_rounds((await self._claims.leasing()).conn)
+            await self._claiming.run()
+            await self._finish()
+        finally:
+            self._heartbeat.stop()
+            self._threads.stop()
+            for task in background:
+                task.cancel()
+            await asyncio.gather(*background, return_exceptions=True)
+            await self._slots.stop()
+        seconds = time.monotonic() - began
+        log.info("wake over after %.1f s: %s", seconds, self._desk.counts, extra={"counts": str(self._desk.counts)})
+        if self._threads.exhausted:
+            log.error("half of the threads are lost to handlers that cannot be stopped; this worker ends")
+            return 1
+        return 0
+
+    # -- the end -------------------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """Lets runs finish; asked to stop, only for the grace period. Then what is left goes back in one call."""
+        desk = self._desk
+        grace_until = time.monotonic() + self._settings.grace_seconds if self._stopping.asked else float("inf")
+        if self._stopping.asked:
+            desk.release_waiting()
+        while desk.running or desk.waiting:
+            if self._stopping.asked and grace_until == float("inf"):
+                grace_until = time.monotonic() + self._settings.grace_seconds
+                desk.release_waiting()
+            if time.monotonic() >= grace_until or self._stopping.asked >= INSISTED:
+                await self._give_back()
+                break
+            await self._wait_for_room(0.1)
+        while desk.untold:  # bounded: what cannot be told while the leases hold is dropped
+            desk.flush.set()
+            await self._wait_for_room(0.05)
+
+    async def _give_back(self) -> None:
+        desk = self._desk
+        attempts = [attempt for lane in desk.lanes for attempt in lane.running.values()]
+        for attempt in attempts:
+            attempt.stop(LEAVING)
+        unwound_at = time.monotonic() + UNWIND_S
+        while desk.running and time.monotonic() < unwound_at:
+            await self._wait_for_room(0.05)
+        for attempt in attempts:
+            if not attempt.settled:
+                desk.settle(attempt, Release(attempt.id, attempt.epoch))
+
+    async def _wait_for_room(self, seconds: float) -> None:
+        self._desk.room.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._desk.room.wait()
+
+    # -- beside --------------------------------------------------------------------------------------------------------
+
+    async def _look_after(self) -> None:
+        """Timeouts, threads that do not stop, orphans."""
+        orphans = Orphans()
+        while True:
+            await asyncio.sleep(SWEEP_EVERY_S)
+            self._desk.sweep()
+            self._threads.sweep()
+            orphans.reap()
+
+    async def _listen(self) -> None:
+        """Wakes the claiming at each notice."""
+        from wakeboard.store.listening import notices
+
+        dsn = self._settings.dsn.get_secret_value()
+        while True:
+            try:
+                async for _ in notices(dsn):
+                    self._desk.room.set()
+            except WakeboardError as error:
+                log.debug("not listening: %s", error)
+            await asyncio.sleep(1.0)
+
+    async def _make_rounds(self, conn: Any) -> None:
+        """The duties that are due: ticks, lapsed leases, tidying."""
+        from wakeboard.duties.rounds import Rounds
+        from wakeboard.store.board import Board
+
+        if self._rounds is None:
+            self._rounds = Rounds(self._settings)
+        await self._rounds.make(Board(conn), time.monotonic())
