@@ -1,0 +1,152 @@
+"""What runs when a schedule in this folder is due. Change something while `wakeboard up examples/` runs: it notices.
+
+A handler is a function of one `run`. An `async def` runs in the worker's event loop, a plain `def` in one of its
+threads. What it returns is kept as the run's result; whatever it raises is shown, and the run is tried again, as its
+schedule says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+import wakeboard
+
+HERE = Path(__file__).parent
+OUT = HERE / "out"
+
+
+def open_shop() -> sqlite3.Connection:
+    """The shop's database: a small one, made anew from shop.sql."""
+    shop = sqlite3.connect(":memory:")
+    shop.executescript((HERE / "shop.sql").read_text(encoding="utf-8"))
+    return shop
+
+
+def write_out(name: str, text: str) -> str:
+    """Writes examples/out/<name>; where it is, for people."""
+    path = OUT / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return os.path.relpath(path)
+
+
+# -- a report in steps -------------------------------------------------------------------------------------------------
+
+
+@wakeboard.handler("weekly_report")
+async def weekly_report(run: wakeboard.Run) -> dict[str, Any]:
+    """A report on the week before the run. A step that is done stays done: a later attempt goes on behind it."""
+    days: list[tuple[str, int]] = []
+    for back in range(7, 0, -1):
+        days.append(await run.step(f"Add up the day {back} days ago", revenue_of, str(run.scheduled_for.date()), back))
+        run.progress(len(days) / 8)
+        await asyncio.sleep(0.3)  # a real shop has more orders; here it lets you see the progress
+    best = await run.step("Find the best customers", best_customers, run.payload["segment"], run.payload["best"])
+    path = await run.step("Write the report", write_report, str(run.scheduled_for.date()), days, best)
+    run.log.info("the report is in %s", path)
+    return {"report": path}
+
+
+def revenue_of(today: str, back: int) -> tuple[str, int]:
+    """One day's revenue: the date, and cents."""
+    query = "select date(:today, :back), coalesce(sum(cents), 0) from orders where placed_on = date(:today, :back)"
+    with closing(open_shop()) as shop:
+        return shop.execute(query, {"today": today, "back": f"-{back} days"}).fetchone()
+
+
+def best_customers(segment: str, count: int) -> list[tuple[str, int]]:
+    """The customers of a segment who spent most: name, and cents."""
+    query = """
+        select name, sum(cents) from orders join customers on customers.id = customer_id
+         where segment = ? group by name order by 2 desc limit ?"""
+    with closing(open_shop()) as shop:
+        return shop.execute(query, (segment, count)).fetchall()
+
+
+def write_report(today: str, days: list[tuple[str, int]], best: list[tuple[str, int]]) -> str:
+    """Writes the report; doing it twice is doing it once."""
+    lines = [f"# The week before {today}", "", "| day | revenue |", "| --- | ---: |"]
+    lines += [f"| {day} | {cents / 100:.2f} € |" for day, cents in days]
+    lines += ["", f"All in all {sum(cents for _, cents in days) / 100:.2f} €. The best customers:", ""]
+    lines += [f"{place}. {name}, {cents / 100:.2f} €" for place, (name, cents) in enumerate(best, start=1)]
+    return write_out(f"report-{today}.md", "\n".join(lines) + "\n")
+
+
+# -- something every minute, and a clean-up ----------------------------------------------------------------------------
+
+
+@wakeboard.handler("count_orders")
+def count_orders(run: wakeboard.Run) -> dict[str, int]:
+    """A snapshot of the shop. The file is named for the tick, so a second attempt writes the same one."""
+    with closing(open_shop()) as shop:
+        counts = dict(
+            shop.execute("select segment, count(*) from orders join customers on customers.id = customer_id group by 1")
+        )
+    write_out(f"snapshots/{run.scheduled_for:%Y-%m-%dT%H-%M}.json", json.dumps(counts))
+    return counts
+
+
+@wakeboard.handler("clean_up")
+def clean_up(run: wakeboard.Run) -> dict[str, int]:
+    """Keeps the newest snapshots and removes the others."""
+    snapshots = sorted((OUT / "snapshots").glob("*.json"), reverse=True)
+    for old in snapshots[run.payload["keep"] :]:
+        old.unlink(missing_ok=True)
+    return {"kept": min(len(snapshots), run.payload["keep"]), "removed": max(0, len(snapshots) - run.payload["keep"])}
+
+
+# -- when things go wrong ----------------------------------------------------------------------------------------------
+
+
+@wakeboard.handler("import_rates")
+async def import_rates(run: wakeboard.Run) -> dict[str, float]:
+    """Fails twice, as things do that are not ready yet; the backoff of its schedule brings it back."""
+    if run.attempt < 3:
+        raise ConnectionError(f"the bank's server is still starting (this was attempt {run.attempt})")
+    return {"EUR/USD": 1.0837}
+
+
+@wakeboard.handler("close_month")
+def close_month(run: wakeboard.Run) -> dict[str, str]:
+    """Dies unless somebody has said yes: then a person has to look, and `wakeboard retry` brings it back."""
+    approval = OUT / "approved"
+    if not approval.exists():
+        raise PermissionError(f"nobody has approved this; type: touch {os.path.relpath(approval)}")
+    approval.unlink()
+    return {"closed": f"{run.scheduled_for:%B %Y}"}
+
+
+# -- exactly-once effects ----------------------------------------------------------------------------------------------
+
+
+@wakeboard.handler("payment_webhooks")
+async def payment_webhooks(run: wakeboard.Run) -> dict[str, Any]:
+    """Plays a payment provider. Like all of them it delivers the same event twice; the key makes that one run."""
+    key = f"payment-{run.id}"
+    event = {"event": key, "cents": 4200}
+    async with await psycopg.AsyncConnection.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        first = await wakeboard.enqueue(conn, "payment_received", event, idempotency_key=key)
+        again = await wakeboard.enqueue(conn, "payment_received", event, idempotency_key=key)
+    return {"first delivery": f"run {first.id}", "second delivery": f"the same run {again.id}"}
+
+
+@wakeboard.handler("payment_received")
+async def payment_received(run: wakeboard.Run) -> dict[str, int]:
+    """Books a payment once, although its first attempt fails after the booking is committed."""
+    async with await psycopg.AsyncConnection.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        await conn.execute("create table if not exists public.payments (event text, cents integer)")
+        if await run.once(conn, "book"):  # this, and the booking, are committed together or not at all
+            await conn.execute("insert into payments values (%s, %s)", (run.payload["event"], run.payload["cents"]))
+    if run.attempt == 1:
+        raise ConnectionResetError("the network went away after the booking was committed")
+    async with await psycopg.AsyncConnection.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        found = await conn.execute("select count(*) from payments where event = %s", (run.payload["event"],))
+        return {"times it was booked": (await found.fetchone() or (0,))[0]}
