@@ -82,6 +82,11 @@ def moves() -> list[Move]:
     return [_move(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions")]
 
 
+def moves_hash() -> str:
+    """Tells the moves of this release from those of another one, or of an edited checkout."""
+    return hashlib.sha256("\n".join(move.text for move in moves()).encode()).hexdigest()
+
+
 def _move(name: str, text: str) -> Move:
     said = re.match(r"-- for: ([^\n]*)", text)
     if not said:
@@ -144,14 +149,13 @@ async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int 
 
 
 async def _write_moves(conn: psycopg.AsyncConnection[Any]) -> bool:
-    texts = [move.text for move in moves()]
-    now = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+    now = moves_hash()
     row = await (await conn.execute("select functions_by, functions_hash from wakeboard.installation")).fetchone()
     by, before = row or ("", "")
     if before == now or version_key(by) > version_key(__version__):
         return False
-    for text in texts:
-        await conn.execute(text.encode())
+    for move in moves():
+        await conn.execute(move.text.encode())
     await conn.execute("update wakeboard.installation set functions_by = %s, functions_hash = %s", (__version__, now))
     return True
 
