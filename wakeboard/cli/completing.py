@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from typer import Context
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
@@ -27,6 +29,23 @@ def complete_schedule(incomplete: str) -> list[str]:
 def complete_queue(incomplete: str) -> list[str]:
     """Queues that are in use."""
     return _beginning_with(incomplete, lambda visit: visit.reports.queues())
+
+
+def complete_paused_name(context: Context, incomplete: str) -> list[str]:
+    """The name after `queue` or `schedule`."""
+    what = context.params.get("what")
+    if what == "queue":
+        return complete_queue(incomplete)
+    return complete_schedule(incomplete) if what == "schedule" else []
+
+
+def complete_source(incomplete: str) -> list[str]:
+    """Sources whose removal is held."""
+
+    async def ask(visit: Visit) -> list[str]:
+        return [row.source for row in await visit.reports.removals()]
+
+    return _beginning_with(incomplete, ask)
 
 
 def _beginning_with(incomplete: str, ask: Callable[[Visit], Awaitable[list[str]]]) -> list[str]:

@@ -116,7 +116,7 @@ def about(run: RunRow) -> str:
     parts = [
         f"{run.progress:.0%} done" if run.progress is not None and run.status == "running" else "",
         "asked to stop" if run.cancel_requested_at else "",
-        one_line(run.reason or ""),
+        one_line(run.reason) if run.reason and run.reason.lower() != run.status else "",
         f"{run.skipped_count} ticks" if (run.skipped_count or 0) > 1 else "",
         f"after {crashes(run.crash_count)}" if run.crash_count else "",
     ]

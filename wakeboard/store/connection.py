@@ -87,6 +87,7 @@ def unavailable(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The sentence for a connection that could not be made."""
     said = re.sub(r"\s+", " ", str(exc)).strip()
     said = re.sub(r"password=\S+", "password=…", said)
+    said = said.split(" Is the server running", 1)[0]
     said = said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1].strip(" .")
     return DatabaseUnavailable(f"cannot connect to {place(dsn)}: {said}.")
 

@@ -13,9 +13,12 @@ import psycopg
 from psycopg.rows import class_row
 
 from wakeboard.store.connection import connect, translated
+from wakeboard.store.reports import Reports
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
+
+    from wakeboard.store.reports import PauseRow, RemovalRow
 
 LOOK = 10_000  # due runs of one (queue, priority) that are looked at
 POOLER_TRIES = 5
@@ -118,6 +121,8 @@ class Vitals:
     due: list[Due]
     definitions: Definitions
     duties: Duties
+    pauses: list[PauseRow]
+    removals: list[RemovalRow]
 
 
 _SERVER: LiteralString = """
@@ -247,7 +252,8 @@ select greatest((select max(last_seen) from wakeboard.workers),
 
 
 async def read_vitals(conn: psycopg.AsyncConnection[Any]) -> Vitals:
-    """The facts, in six short statements. Raises WakeboardError, as reports do."""
+    """The facts, in a few short statements. Raises WakeboardError, as reports do."""
+    reports = Reports(conn)
     try:
         return Vitals(
             server=(await _rows(conn, Server, _SERVER))[0],
@@ -256,6 +262,8 @@ async def read_vitals(conn: psycopg.AsyncConnection[Any]) -> Vitals:
             due=await _rows(conn, Due, _DUE, {"look": LOOK}),
             definitions=(await _rows(conn, Definitions, _DEFINITIONS))[0],
             duties=(await _rows(conn, Duties, _DUTIES))[0],
+            pauses=await reports.pauses(),
+            removals=await reports.removals(),
         )
     except psycopg.Error as exc:
         raise translated(exc) from exc
