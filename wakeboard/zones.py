@@ -101,15 +101,11 @@ def _cut(period: Period, start: int) -> Period:
 
 def _periods_between(zone: ZoneInfo, start: int, end: int) -> list[Period]:
     periods: list[Period] = []
-    shown_until: int | None = None
+    shown_until = start + _offset(zone, start)
     while start < end:
-        offset = _offset(zone, start)
-        until = _next_change(zone, start, end)
-        local_start, local_end = start + offset, until + offset
-        shown_until = local_start if shown_until is None else shown_until
+        offset, until = _offset(zone, start), _next_change(zone, start, end)
         periods.append(Period(start, until, offset, shown_until))
-        shown_until = max(shown_until, local_end)
-        start = until
+        shown_until, start = until + offset, until
     return periods
 
 

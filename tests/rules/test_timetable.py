@@ -74,6 +74,14 @@ def timetable(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap = "F
             "1985-12-31 09:00",
             "1986-01-01 00:15+05:45, 1986-01-02 00:05+05:45",
         ),
+        # Lisbon joined Greenwich as a year began, in the very second that it began in UTC too
+        (
+            "Europe/Lisbon",
+            "30 23 * * *",
+            "RunAfter",
+            "1911-12-31 12:00",
+            "1912-01-01 00:00+00:00, 1912-01-01 23:30+00:00",
+        ),
         # Casablanca has its DST the other way round: the clock goes forward when Ramadan ends
         ("Africa/Casablanca", "30 2 * * *", "RunAfter", "2024-04-13 12:00", "04-14 03:00+01:00, 04-15 02:30+01:00"),
         # Tehran gave clock changes up in 2022: the last gap was at midnight
@@ -275,6 +283,15 @@ def test_missed_ticks_end_with_the_moment_itself():
     missed = timetable("0 * * * *", "Etc/UTC").missed(utc("2026-01-01 08:00"), utc("2026-01-01 10:00"), newest=5)
     assert missed.ticks == (utc("2026-01-01 09:00"), utc("2026-01-01 10:00"))
     assert missed.skipped == 0
+
+
+@pytest.mark.parametrize(("hours", "count"), [("1", 3), ("2", 3), ("1,2", 5)])
+def test_a_tick_that_stands_for_one_in_the_gap_before_it_is_counted_once(hours: str, count: int):
+    """Lisbon, 2024-03-31: the tick of 01:00 falls on the instant of 02:00."""
+    daily = timetable(f"0 {hours} * * *", "Europe/Lisbon")
+    after, until = utc("2024-03-29 12:00"), utc("2024-04-01 12:00")
+    assert len(daily.missed(after, until, newest=100).ticks) == count
+    assert daily.missed(after, until, newest=0).skipped == count
 
 
 def test_nothing_is_missed_in_no_time():
