@@ -221,10 +221,9 @@ def _types(vitals: Vitals) -> Finding:
 
 def _waiting(vitals: Vitals, here: Here) -> Finding:
     now = vitals.server.now
-    due = [due for due in vitals.due if due.known]
-    late = [waiting for waiting in due if _waits(waiting, now, WAITING_AFTER)]
+    late = [due for due in vitals.due if due.known and _waits(due, now, WAITING_AFTER)]
     if not late:
-        return _ok("due runs", f"{_count(sum(waiting.runs for waiting in due), 'run')} waiting, none for long")
+        return _ok("due runs", f"{_count(sum(due.runs for due in vitals.due), 'run')} waiting, none for long")
     says = (
         f"{_count(sum(waiting.runs for waiting in late), 'run')} waiting in {_listed(sorted({w.queue for w in late}))}"
     )
@@ -285,8 +284,8 @@ def _duties(vitals: Vitals) -> Finding:
     if duties.oldest_change is not None and now - duties.oldest_change > CHANGE_AFTER:
         says = f"change rows lie since {relative(duties.oldest_change, now)}"
         return _warn("tidying", says, "nobody tidies up: see that workers wake, or the operator runs")
-    reaped = relative(duties.last_reap, now) if duties.last_reap else "never yet"
-    return _ok("tidying", f"leases were last looked over {reaped}")
+    reaped = relative(duties.last_reap, now) if duties.last_reap else "not yet"
+    return _ok("tidying", f"leases looked over {reaped}")
 
 
 def _pauses(vitals: Vitals) -> Finding:

@@ -194,7 +194,7 @@ def removal(
 
     async def ask(visit: Visit) -> int:
         count = await visit.board.confirm_removal(source)
-        if count is None:
+        if not count:
             raise WakeboardError(await _nothing_held(visit, source))
         return count
 

@@ -1,0 +1,140 @@
+"""Commands that prepare databases: migrate, effects install; and version."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.answers import AsJson, print_json, say
+from wakeboard.cli.teaching import examples
+from wakeboard.cli.visit import database_dsn
+from wakeboard.errors import DatabaseUnavailable, WakeboardError
+
+if TYPE_CHECKING:
+    from wakeboard.store.migrate import Migrated, Roles
+
+commands = typer.Typer()
+effects_commands = typer.Typer(no_args_is_help=True, help="Exactly-once effects in other databases.")
+
+TRY_EVERY_S = 0.5
+
+
+@commands.command(
+    "migrate",
+    epilog=examples(
+        "wakeboard migrate",
+        "wakeboard migrate --wait 60              in a start-up script",
+        "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
+    ),
+)
+def migrate(
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0, help="Wait so long for the database.", show_default=False)
+    ] = 0.0,
+    print_roles: Annotated[
+        bool, typer.Option("--print-roles", help="Print SQL that makes the roles; do nothing.", show_default=False)
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Make the schema `wakeboard`, or bring it up to this release.
+
+    Forward only, each migration once, safe when two start at once, and while workers of the release before run. It
+    takes only CREATE on the database. The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE and _VIEWER_ROLE
+    get exactly their moves; without them, one role does everything.
+    """
+    roles = _roles()
+    if print_roles:
+        _print_roles(roles)
+        return
+    done = asyncio.run(_migrate(database_dsn(), roles, wait))
+    if as_json:
+        print_json(done)
+    else:
+        _tell(done)
+
+
+def _roles() -> Roles:
+    from wakeboard.settings import read_settings
+    from wakeboard.store.migrate import Roles
+
+    settings = read_settings()
+    return Roles(settings.operator_role, settings.worker_role, settings.client_role, settings.viewer_role)
+
+
+def _print_roles(roles: Roles) -> None:
+    from wakeboard.store.migrate import create_roles
+
+    if not roles.named():
+        raise WakeboardError(
+            "no roles are named: set WAKEBOARD_WORKER_ROLE and the like first, or migrate without: one role does all."
+        )
+    say(create_roles(roles))
+
+
+async def _migrate(dsn: str, roles: Roles, wait_s: float) -> Migrated:
+    """Migrates once the database answers. Raises DatabaseUnavailable when it has not after `wait_s`."""
+    from wakeboard.store.migrate import migrate as bring_up
+
+    loop = asyncio.get_running_loop()
+    until = loop.time() + wait_s
+    while True:
+        try:
+            return await bring_up(dsn, roles=roles)
+        except DatabaseUnavailable:
+            if loop.time() >= until:
+                raise
+            await asyncio.sleep(min(TRY_EVERY_S, until - loop.time()))
+
+
+def _tell(done: Migrated) -> None:
+    if done.applied:
+        say(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
+    elif done.moves_written:
+        say(f"the moves are written anew; the schema is at migration {done.version}.")
+    else:
+        say(f"nothing to do: the schema is at migration {done.version}.")
+
+
+@effects_commands.command(
+    "install",
+    epilog=examples(
+        "wakeboard effects install postgresql://owner@shop-db/shop",
+        "wakeboard effects install postgresql://owner@shop-db/shop --role shop_app",
+    ),
+)
+def install(
+    target: Annotated[str, typer.Argument(metavar="DSN", help="The application's database.")],
+    role: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="The application's role there, if it is not the owner.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the effects ledger in an application's database.
+
+    Where wakeboard lives in another database than the application, `run.once(conn, key)` needs it there: one effect per
+    run and key, in the application's own transaction. May be repeated.
+    """
+    from wakeboard.store.connection import place
+    from wakeboard.store.ledger import install_ledger
+
+    asyncio.run(install_ledger(target, role))
+    if as_json:
+        print_json({"installed": place(target)})
+    else:
+        say(f"the effects ledger is in {place(target)}.")
+
+
+@commands.command("version", epilog=examples("wakeboard version --json"))
+def version(as_json: AsJson = False) -> None:
+    """Print the release, and what it stands on."""
+    import platform
+
+    from wakeboard import __version__
+    from wakeboard.zones import tzdata_version
+
+    if as_json:
+        print_json({"wakeboard": __version__, "python": platform.python_version(), "tzdata": tzdata_version()})
+    else:
+        say(f"wakeboard {__version__}, Python {platform.python_version()}, zone data {tzdata_version()}")
