@@ -117,11 +117,12 @@ class KnownDefinition(NamedTuple):
     last_tick_at: datetime
     seen_at: datetime
     removed: bool
+    stalled: bool
     now: datetime
 
 
 class Synced(NamedTuple):
-    """What `sync_definitions` did with one row: created, updated, unchanged, stale or due."""
+    """What `sync_definitions` did with one row: created, updated, unchanged, stale or due (nothing, ticks come first)."""
 
     id: int
     namespace: str
@@ -184,6 +185,10 @@ class Board:
         )
         return Materialised(*rows[0])
 
+    async def now(self) -> datetime:
+        """The database's clock, which decides."""
+        return await self._value("select now from wakeboard.schema_state()")
+
     async def definitions_of(self, source: str) -> list[KnownDefinition]:
         """What is known of a source, removed ones too."""
         return [KnownDefinition(*row) for row in await self._rows("select * from wakeboard.definitions_of(%s)", source)]
@@ -193,10 +198,10 @@ class Board:
         query = "select id, namespace, name, answer from wakeboard.sync_definitions(%s, %s::jsonb)"
         return [Synced(*row) for row in await self._rows(query, source, json.dumps(rows, default=str))]
 
-    async def remove_definitions(self, source: str, ids: Sequence[int]) -> list[Answer]:
-        """Removes definitions: 'removed', or 'due' where ticks must be materialised (as skipped) first."""
-        query = "select id, answer from wakeboard.remove_definitions(%s, %s::bigint[])"
-        return [Answer(*row) for row in await self._rows(query, source, list(ids))]
+    async def remove_definitions(self, source: str, ids: Sequence[int], synced_before: datetime) -> list[Answer]:
+        """Removes definitions that no sync has met since then: 'removed', or 'due' where ticks must be skipped first."""
+        query = "select id, answer from wakeboard.remove_definitions(%s, %s::bigint[], %s)"
+        return [Answer(*row) for row in await self._rows(query, source, list(ids), synced_before)]
 
     async def hold_removal(self, source: str, names_hash: str, count: int) -> bool:
         """True when a person has confirmed this very removal; otherwise it is held until one does."""
@@ -218,9 +223,15 @@ class Board:
         """Drops the history's partitions older than `retention`; how many."""
         return await self._value("select wakeboard.drop_partitions(%s)", retention)
 
-    async def tidy(self, key_retention: timedelta, dead_retention: timedelta | None = None) -> int:
-        """Deletes a bounded batch of what nothing needs any more; how many rows. Ask again while it is not 0."""
-        return await self._value("select wakeboard.tidy(%s, %s)", key_retention, dead_retention)
+    async def tidy(
+        self, key_retention: timedelta, dead_retention: timedelta | None, history_retention: timedelta
+    ) -> int | None:
+        """Deletes a bounded batch of what nothing needs any more; how many rows. Ask again while it is not 0.
+
+        None: less than an hour ago somebody found nothing left.
+        """
+        query = "select wakeboard.tidy(%s, %s, %s)"
+        return await self._value(query, key_retention, dead_retention, history_retention)
 
     # -- for people ----------------------------------------------------------------------------------------------------
 

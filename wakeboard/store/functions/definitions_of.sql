@@ -4,12 +4,12 @@
 create or replace function wakeboard.definitions_of(source text)
 returns table (
   id bigint, namespace text, name text, uid text, generation bigint, spec_hash text, tzdata_version text,
-  last_tick_at timestamptz, seen_at timestamptz, removed boolean, now timestamptz)
+  last_tick_at timestamptz, seen_at timestamptz, removed boolean, stalled boolean, now timestamptz)
 language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, seen_at, removed_at is not null,
-         statement_timestamp()
+         tick_error is not null, statement_timestamp()
     from job_definitions
    where job_definitions.source = definitions_of.source
    order by namespace, name

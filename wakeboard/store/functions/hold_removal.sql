@@ -1,5 +1,6 @@
 -- for: operator
--- A removal of so many schedules needs a yes. True: this very list has been confirmed; it is used up by that answer.
+-- A removal of so many schedules needs a yes. True: this very list was confirmed within the hour; it is used up by that answer.
+-- A count of 0 says that nothing would vanish any more: what was held is forgotten.
 
 create or replace function wakeboard.hold_removal(source text, names_hash text, count integer)
 returns boolean language plpgsql security definer
@@ -7,9 +8,14 @@ set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   delete from removal_holds as hold
-   where hold.source = hold_removal.source and hold.names_hash = hold_removal.names_hash and hold.confirmed_at is not null;
+   where hold.source = hold_removal.source and hold.names_hash = hold_removal.names_hash
+     and hold.confirmed_at > statement_timestamp() - interval '1 hour';
   if found then
     return true;
+  end if;
+  if hold_removal.count = 0 then
+    delete from removal_holds as hold where hold.source = hold_removal.source;
+    return false;
   end if;
   insert into removal_holds as hold (source, names_hash, count)
   values (hold_removal.source, hold_removal.names_hash, hold_removal.count)

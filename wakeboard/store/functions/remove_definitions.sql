@@ -1,12 +1,12 @@
 -- for: operator
 -- These definitions are gone from `source`: queued and failed runs of them are cancelled, running ones finish, dead ones stay.
--- Answers per definition: 'removed', or 'due' (ticks are due: materialise them as skipped, then ask again; nothing done).
+-- Answers per definition: 'removed', or 'due' (record the ticks that `due_among` tells as skipped, then ask again; nothing done).
 -- Only rows that no sync has met since `synced_before` are removed.
 
 create or replace function wakeboard.remove_definitions(source text, ids bigint[], synced_before timestamptz default 'infinity')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 #variable_conflict use_column
 declare
@@ -16,7 +16,6 @@ begin
   with known as materialized (
     select def.id,
            case when not def.suspended and def.tick_error is null and def.next_run_at <= statement_timestamp()
-                     and not exists (select from pauses where what in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
                 then 'due' else 'removed' end as answer
       from unnest(ids) as wanted (id) join job_definitions as def using (id)
      where def.source = remove_definitions.source and def.removed_at is null and def.seen_at < synced_before

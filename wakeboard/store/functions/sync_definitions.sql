@@ -2,8 +2,9 @@
 -- Brings definitions of `source` up to what was declared. `rows`: an array of objects with namespace, name, uid, generation,
 -- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
 -- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
--- 'due' (ticks of the old spec are due: materialise them, then ask again; nothing done). A removed definition that comes back
--- is the same row. Doing it twice is doing it once.
+-- 'due' (ticks of the old spec are due: deal with those that `due_among` tells, then ask again; nothing done). A row without an
+-- answer met another sync: ask again. A removed definition that comes back is the same row. One whose ticks could not be computed
+-- (tick_error), declared again as it was, goes on from where it stopped. Doing it twice is doing it once.
 
 create or replace function wakeboard.sync_definitions(source text, rows jsonb)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
@@ -25,10 +26,10 @@ begin
            case
              when def.removed_at is null and def.uid = wanted.uid and def.generation > wanted.generation then 'stale'
              when def.removed_at is null and def.uid = wanted.uid and def.generation = wanted.generation
-                  and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version then 'unchanged'
+                  and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version
+                  then case when def.tick_error is null then 'unchanged' else 'updated' end
              when def.removed_at is null and not def.suspended and def.tick_error is null
-                  and def.next_run_at <= statement_timestamp()
-                  and not exists (select from pauses where what in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'due'
+                  and def.next_run_at <= statement_timestamp() then 'due'
              else 'updated' end as answer
       from wanted
       join job_definitions as def
@@ -45,7 +46,9 @@ begin
            starting_deadline_s = wanted.starting_deadline_s, max_attempts = wanted.max_attempts,
            backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s,
            backoff_cap_s = wanted.backoff_cap_s, timeout_s = wanted.timeout_s, suspended = wanted.suspended,
-           next_run_at = wanted.next_run_at, tzdata_version = wanted.tzdata_version, tick_error = null,
+           next_run_at = case when def.tick_error is not null and def.spec_hash = wanted.spec_hash and def.removed_at is null
+                              then def.next_run_at else wanted.next_run_at end,
+           tzdata_version = wanted.tzdata_version, tick_error = null,
            updated_at = statement_timestamp(), seen_at = statement_timestamp(), removed_at = null
       from wanted join known using (namespace, name)
      where def.id = known.id and known.answer = 'updated'

@@ -1,11 +1,13 @@
 -- for: worker, operator
--- Deletes, at most `count` rows of each kind: attempts, steps and effects of runs that are neither live nor in history;
--- idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses; workers and job types
--- not seen for a day; change rows that nobody has taken for an hour. With `dead_retention`, dead runs older than that are
--- discarded. Answers with how many rows went; ask again while it is not 0.
+-- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
+-- live nor in history; idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses;
+-- workers and job types not seen for a day; change rows that nobody has taken for an hour. With `dead_retention`, dead runs older
+-- than that are discarded. Answers with how many rows went: ask again while it is not 0. Once it was 0, it looks at nothing for
+-- an hour and answers null (`always`: it looks all the same).
 
 create or replace function wakeboard.tidy(
-  key_retention interval default '7 days', dead_retention interval default null, count integer default 1000)
+  key_retention interval default '7 days', dead_retention interval default null, history_retention interval default '30 days',
+  count integer default 1000, always boolean default false)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -14,23 +16,26 @@ declare
   total integer := 0;
   old_dead bigint[];
 begin
+  if not always and exists (select from installation where tidied_at > statement_timestamp() - interval '1 hour') then
+    return null;
+  end if;
   delete from job_attempts where ctid = any (array(
     select side.ctid from job_attempts as side
-     where side.ended_at < statement_timestamp() - interval '1 day'
+     where side.ended_at < statement_timestamp() - history_retention
        and not exists (select from job_runs where id = side.run_id)
        and not exists (select from job_run_history where id = side.run_id)
      order by side.ended_at limit tidy.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_steps where ctid = any (array(
     select side.ctid from job_steps as side
-     where side.started_at < statement_timestamp() - interval '1 day'
+     where side.started_at < statement_timestamp() - history_retention
        and not exists (select from job_runs where id = side.run_id)
        and not exists (select from job_run_history where id = side.run_id)
      order by side.started_at limit tidy.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_effects where ctid = any (array(
     select side.ctid from job_effects as side
-     where side.begun_at < statement_timestamp() - interval '1 day'
+     where side.begun_at < statement_timestamp() - history_retention
        and not exists (select from job_runs where id = side.run_id)
        and not exists (select from job_run_history where id = side.run_id)
      order by side.begun_at limit tidy.count for update skip locked));
@@ -52,8 +57,9 @@ begin
   get diagnostics gone = row_count; total := total + gone;
   delete from workers where last_seen < statement_timestamp() - interval '1 day';
   delete from worker_types where last_known_at < statement_timestamp() - interval '1 day';
-  delete from definition_changes where ctid = any (array(
-    select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour' limit tidy.count for update skip locked));
+  delete from definition_changes where ctid = any (array(              -- where no operator takes them, they are most of all rows
+    select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'
+     limit tidy.count * 100 for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   if dead_retention is not null then
     select array_agg(id) into old_dead
@@ -61,6 +67,9 @@ begin
              order by dead_at limit tidy.count for update skip locked) as locked;
     perform finish_runs(old_dead, 'dead', 'DeadRetention') where old_dead is not null;
     total := total + coalesce(cardinality(old_dead), 0);
+  end if;
+  if total = 0 then
+    update installation set tidied_at = statement_timestamp();
   end if;
   return total;
 end

@@ -8,6 +8,7 @@ create table installation (
   functions_hash   text not null default '',
   roles            jsonb not null default '{}',               -- who was granted what: {"worker": "wakeboard_worker", …}
   reaped_at        timestamptz not null default 'epoch',      -- the last walk over all leases
+  tidied_at        timestamptz not null default 'epoch',      -- when tidying last found nothing left to do
   created_at       timestamptz not null default statement_timestamp(),
   constraint there_is_one_installation_per_database check (only_row)
 );

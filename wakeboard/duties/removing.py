@@ -1,0 +1,90 @@
+"""Removing: definitions that are declared no longer.
+
+A removal of very many schedules at once is more often a mistake than a wish (an empty folder, a wrong branch, a list
+cut short). It is held until a person has said yes to that very list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.duties.ticks import SCHEDULE_REMOVED, plan_skip, plan_some, write
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+    from datetime import datetime
+
+    from wakeboard.store.board import Board, KnownDefinition
+
+HELD_ABOVE: Final = 10  # schedules, and at the same time
+HELD_ABOVE_SHARE: Final = 0.2  # of those that the source has
+
+TRIES: Final = 5
+IDS_AT_ONCE: Final = 500
+
+
+def missing_from(
+    declared: Collection[tuple[str, str]], known: Sequence[KnownDefinition], listed_at: datetime
+) -> list[KnownDefinition]:
+    """What is on the board and not declared, without what another sync has brought since the list began to be made."""
+    return [
+        each
+        for each in known
+        if not each.removed and (each.namespace, each.name) not in declared and each.seen_at < listed_at
+    ]
+
+
+def needs_a_yes(missing: int, live: int) -> bool:
+    """Whether a removal of `missing` out of `live` schedules is so large that a person must confirm it."""
+    return missing > HELD_ABOVE and missing > live * HELD_ABOVE_SHARE
+
+
+async def remove(
+    board: Board, source: str, missing: Sequence[KnownDefinition], live: int, listed_at: datetime
+) -> tuple[list[str], str | None]:
+    """Removes `missing`: due ticks are skipped, queued and failed runs cancelled; running ones finish, dead ones stay.
+
+    Answers with the names that were removed, and with a sentence when the removal is held instead: what to type then
+    stands in it.
+    """
+    if needs_a_yes(len(missing), live):
+        if not await board.hold_removal(source, _hash_of(missing), len(missing)):
+            return [], (
+                f"{len(missing)} of {live} schedules of {source} are declared no longer, and nothing was removed:"
+                f" that many at once may be a mistake. To remove them, type: wakeboard confirm removal {source}"
+            )
+    else:
+        await board.hold_removal(source, "", 0)
+    return await _remove(board, source, {each.id: each for each in missing}, listed_at), None
+
+
+async def _remove(board: Board, source: str, waiting: dict[int, KnownDefinition], listed_at: datetime) -> list[str]:
+    removed: list[str] = []
+    for _ in range(TRIES):
+        due: list[int] = []
+        for start in range(0, len(waiting), IDS_AT_ONCE):
+            ids = list(waiting)[start : start + IDS_AT_ONCE]
+            for definition_id, answer in await board.remove_definitions(source, ids, listed_at):
+                if answer == "due":
+                    due.append(definition_id)
+                else:
+                    removed.append(f"{waiting[definition_id].namespace}/{waiting[definition_id].name}")
+        if not due:
+            break
+        await _skip_due_ticks(board, due)
+        waiting = {definition_id: waiting[definition_id] for definition_id in due}
+    return sorted(removed)
+
+
+async def _skip_due_ticks(board: Board, ids: Sequence[int]) -> None:
+    waiting = deque(await board.due_among(ids))
+    while plans := plan_some(waiting, partial(plan_skip, reason=SCHEDULE_REMOVED)):
+        await write(board, plans)
+
+
+def _hash_of(missing: Sequence[KnownDefinition]) -> str:
+    names = sorted(f"{each.namespace}/{each.name}" for each in missing)
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
