@@ -28,7 +28,7 @@ async def find_schedule(reports: Reports, text: str, *, removed_too: bool = Fals
         if found:
             return the_one(text, found)
     names = [known for known in await reports.schedule_names() if removed_too or not known.removed]
-    raise WakeboardError(f"there is no schedule {text!r}{nearest_schedule(text, names)}.")
+    raise WakeboardError(f"there is no schedule {text!r}{nearest_schedule(text, names)}")
 
 
 def addresses(text: str, known: ScheduleName) -> bool:
@@ -48,12 +48,12 @@ def the_one(text: str, found: Sequence[ScheduleName]) -> ScheduleName:
 def nearest_schedule(text: str, names: Sequence[ScheduleName]) -> str:
     """The rest of a sentence about a schedule that is not there."""
     if not names:
-        return ": there are no schedules yet (`wakeboard apply DIR` brings some)"
+        return ": there are no schedules yet (`wakeboard apply DIR` brings some)."
     shorts = {known.short: known.short for known in names}
     near = get_close_matches(text, shorts | {known.name: known.short for known in names}, n=1)
     if near:
         return f"; did you mean {({known.name: known.short for known in names} | shorts)[near[0]]}?"
-    return ": `wakeboard schedules` lists them"
+    return ": `wakeboard schedules` lists them."
 
 
 async def find_runs(reports: Reports, texts: Sequence[str]) -> list[int]:

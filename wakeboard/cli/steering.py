@@ -53,10 +53,10 @@ def pause(
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for whoever finds it paused.")] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Pause everything, a queue or a schedule; alone: list what is paused.
+    """Pause everything, a queue or a schedule.
 
-    Nothing of it is claimed and no ticks of it are made until `wakeboard resume`; what runs goes on. Afterwards each
-    schedule's catchUp decides about the ticks that were missed, as after any outage.
+    Alone it lists what is paused. Nothing of it is claimed and no ticks of it are made until `wakeboard resume`; what
+    runs goes on. Afterwards each schedule's catchUp decides about the ticks that were missed, as after any outage.
     """
     if what is None:
         _list_pauses(as_json)
@@ -79,9 +79,10 @@ def pause(
     "resume", epilog=examples("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule tidy")
 )
 def resume(what: WhatToPause = None, name: ItsName = None, as_json: AsJson = False) -> None:
-    """End a pause; alone: list what is paused.
+    """End a pause.
 
-    Ticks that were missed meanwhile are treated as after any outage: the schedule's catchUp decides.
+    Alone it lists what is paused. Ticks that were missed meanwhile are treated as after any outage: the schedule's
+    catchUp decides.
     """
     if what is None:
         _list_pauses(as_json)
@@ -143,9 +144,9 @@ def limit(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say how many runs of a limit key may run at once; alone: list them.
+    """Say how many runs of a limit key may run at once.
 
-    A key that nobody said anything about has 1. What runs already goes on.
+    Alone it lists them. A key that nobody said anything about has 1. What runs already goes on.
     """
     if key is None or at_once is None:
         _list_limits(key, as_json)
