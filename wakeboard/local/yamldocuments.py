@@ -79,7 +79,11 @@ def line_of(node: yaml.Node) -> int:
 
 def value_of(node: yaml.Node) -> object:
     """The value that a node stands for. Raises Unreadable for what nobody means."""
-    if _unfolded(node, {}) > _MOST_NODES:
+    try:
+        nodes = _unfolded(node, {})
+    except RecursionError as error:
+        raise Unreadable(line_of(node), "it lies too many levels deep; a schedule needs a dozen") from error
+    if nodes > _MOST_NODES:
         raise Unreadable(
             line_of(node), "its aliases unfold into more than a schedule can hold; write less, without them"
         )
@@ -151,7 +155,7 @@ def _in_words(error: yaml.MarkedYAMLError, character: str) -> str:
     match problem:
         case _ if error.context == "while scanning an alias" or "undefined alias" in problem:
             return 'a value that begins with * must stand in quotes; a cron line is written as schedule: "*/5 * * * *"'
-        case _ if "cannot start any token" in problem and character == "\t":
+        case _ if "tab character" in problem or ("cannot start any token" in problem and character == "\t"):
             return "this line is indented with a tab; YAML wants spaces"
         case _ if "cannot start any token" in problem:
             return f'a value that begins with {character} must stand in quotes, for example schedule: "@daily"'

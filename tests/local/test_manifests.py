@@ -1,0 +1,259 @@
+"""What a folder of YAML files declares, and what is said about what it does not."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from wakeboard.errors import WakeboardError
+from wakeboard.local.manifests import load_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def manifest(name: str, *lines: str, namespace: str | None = None) -> str:
+    """A JobSchedule with these lines in its spec."""
+    place = f"{{name: {name}, namespace: {namespace}}}" if namespace else f"{{name: {name}}}"
+    spec = "\n".join(f"  {line}" for line in ("jobType: ping", *lines))
+    return f"apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {place}\nspec:\n{spec}\n"
+
+
+def write(folder: Path, name: str, text: str | bytes) -> Path:
+    file = folder / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return file
+
+
+def names(folder: Path) -> list[str]:
+    return [schedule.full_name for schedule in load_folder(folder).schedules]
+
+
+def only_problem(folder: Path) -> str:
+    """The one problem there is, its folder left out."""
+    (problem,) = load_folder(folder).problems
+    return problem.replace(f"{folder}/", "")
+
+
+def test_all_yaml_files_below_a_folder_are_read_in_order(tmp_path: Path):
+    write(tmp_path, "b.yml", manifest("b"))
+    write(tmp_path, "a/deep/er.yaml", manifest("a"))
+    write(tmp_path, "c.yaml", manifest("c1", namespace="billing") + "---\n" + manifest("c2"))
+    write(tmp_path, "notes.txt", "not: [yaml")
+    assert names(tmp_path) == ["default/b", "billing/c1", "default/c2", "default/a"]
+    assert load_folder(tmp_path).complete
+
+
+def test_one_file_may_be_given_as_well(tmp_path: Path):
+    assert names(write(tmp_path, "a.yaml", manifest("a"))) == ["default/a"]
+
+
+def test_hidden_files_and_folders_are_passed_over(tmp_path: Path):
+    write(tmp_path, ".wakeboard/x.yaml", manifest("x"))
+    write(tmp_path, ".hidden.yaml", "broken: [")
+    write(tmp_path, "..data/y.yaml", manifest("y"))
+    found = load_folder(tmp_path)
+    assert (found.schedules, found.problems, found.notes) == ((), (), ())
+
+
+def test_a_folder_mounted_from_a_config_map_is_read_once(tmp_path: Path):
+    write(tmp_path, "..2026_01_01/a.yaml", manifest("a"))
+    (tmp_path / "..data").symlink_to("..2026_01_01")
+    (tmp_path / "a.yaml").symlink_to("..data/a.yaml")
+    assert names(tmp_path) == ["default/a"]
+
+
+def test_a_list_is_as_good_as_its_items(tmp_path: Path):
+    items = "".join("- " + manifest(name).rstrip("\n").replace("\n", "\n  ") + "\n" for name in ("one", "two"))
+    write(tmp_path, "list.yaml", f"apiVersion: v1\nkind: List\nitems:\n{items}")
+    assert names(tmp_path) == ["default/one", "default/two"]
+
+
+def test_empty_documents_and_files_declare_nothing(tmp_path: Path):
+    write(tmp_path, "empty.yaml", "")
+    write(tmp_path, "comment.yaml", "# nothing yet\n")
+    write(tmp_path, "many.yaml", "---\n---\n" + manifest("a") + "---\n")
+    found = load_folder(tmp_path)
+    assert [schedule.full_name for schedule in found.schedules] == ["default/a"]
+    assert not found.problems
+    assert not found.notes
+
+
+def test_other_kinds_are_noted_and_ignored_whatever_they_hold(tmp_path: Path):
+    write(tmp_path, "ci.yaml", "on: push\non: again\n")
+    write(tmp_path, "k8s.yaml", "apiVersion: v1\nkind: ConfigMap\ndata: {a: !secret 1}\n---\n" + manifest("a"))
+    found = load_folder(tmp_path)
+    assert [schedule.full_name for schedule in found.schedules] == ["default/a"]
+    assert not found.problems
+    assert found.notes == (
+        f"{tmp_path}/ci.yaml:1: ignored, as it is no JobSchedule",
+        f"{tmp_path}/k8s.yaml:1: ignored, as it is a ConfigMap",
+    )
+
+
+def test_byte_order_marks_and_windows_line_ends_do_no_harm(tmp_path: Path):
+    write(tmp_path, "a.yaml", b"\xef\xbb\xbf" + manifest("a").replace("\n", "\r\n").encode())
+    assert names(tmp_path) == ["default/a"]
+
+
+def test_a_problem_hides_none_of_the_good_ones(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("bad", "priority: 9") + "---\n" + manifest("good"))
+    write(tmp_path, "b.yaml", manifest("before") + "---\nbroken: [\n---\n" + manifest("unseen"))
+    found = load_folder(tmp_path)
+    assert [schedule.full_name for schedule in found.schedules] == ["default/good", "default/before"]
+    assert len(found.problems) == 2
+
+
+def test_a_problem_names_file_and_line_field_and_value(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("good") + "---\n" + manifest("bad", "priority: 9"))
+    problem = only_problem(tmp_path)
+    assert problem.startswith("a.yaml:7: ")
+    assert "priority" in problem
+    assert "9" in problem
+
+
+def test_what_cannot_be_honoured_is_in_doubt_so_that_it_is_not_taken_for_removed(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("bad", "priority: 9", namespace="billing"))
+    found = load_folder(tmp_path)
+    assert found.in_doubt == {("billing", "bad")}
+    assert found.complete
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("broken: [", id="no YAML"),
+        pytest.param("apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nspec: {jobType: ping}\n", id="no name"),
+        pytest.param(b"a: \xff\xfe", id="no UTF-8"),
+    ],
+)
+def test_a_folder_that_cannot_be_read_to_its_end_is_not_complete(tmp_path: Path, text: str | bytes):
+    write(tmp_path, "a.yaml", text)
+    assert not load_folder(tmp_path).complete
+
+
+def test_a_name_declared_twice_counts_nowhere_and_both_places_are_named(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("twin", "priority: 1"))
+    write(tmp_path, "b.yaml", manifest("other") + "---\n" + manifest("twin", "priority: 5"))
+    found = load_folder(tmp_path)
+    assert [schedule.full_name for schedule in found.schedules] == ["default/other"]
+    assert found.in_doubt == {("default", "twin")}
+    assert [problem.replace(f"{tmp_path}/", "") for problem in found.problems] == [
+        "b.yaml:7: default/twin is declared in a.yaml:1, too; neither counts until one of them has another name"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            "schedule: * * * * *",
+            '6: a value that begins with * must stand in quotes; a cron line is written as schedule: "*/5',
+        ),
+        (
+            "schedule: */5 * * * *",
+            '6: a value that begins with * must stand in quotes; a cron line is written as schedule: "*/5',
+        ),
+        (
+            "schedule: *daily",
+            '6: a value that begins with * must stand in quotes; a cron line is written as schedule: "*/5',
+        ),
+        ("schedule: @daily", '6: a value that begins with @ must stand in quotes, for example schedule: "@daily"'),
+        ("\tqueue: default", "6: this line is indented with a tab; YAML wants spaces"),
+        (
+            "queue: a: b",
+            '6: a value with ": " in it must stand in quotes; without one, the indentation of this line is off',
+        ),
+        ("queue: [a", "this is not YAML: did not find expected ',' or ']'"),
+        ("queue: a\n  queue: b", "7: queue is given twice, here and in line 6; leave one of them out"),
+        ("payload: {on: 1}", '6: the key on is not text to YAML; write it in quotes, as "on"'),
+        ("payload: {8: 1}", '6: the key 8 is not text to YAML; write it in quotes, as "8"'),
+        ("payload: {{ x }}", "6: a key must be text; quote a value that begins with { or ["),
+        ("payload: {a: !vault x}", "6: '!vault' is no kind of value that a JobSchedule can hold; write plain YAML"),
+        ("payload: &a {again: *a}", "its aliases unfold into more than a schedule can hold; write less, without them"),
+        ("payload: {day: 2026-01-01}", "2026-01-01"),
+        ("queue: \x07", "6: this is not YAML: it holds a control character; leave it out"),
+        ("jobtype: ping", "jobtype"),
+        ("schedule: 0 8 * *", "schedule"),
+        ("timeZone: Lisbon", "timeZone"),
+        ("timeoutSeconds: -1", "timeoutSeconds"),
+        ("maxAttempts: no", "maxAttempts"),
+    ],
+)
+def test_what_people_often_write_is_explained_in_one_sentence(tmp_path: Path, line: str, said: str):
+    write(tmp_path, "a.yaml", manifest("a", line))
+    problem = only_problem(tmp_path)
+    assert problem.startswith("a.yaml:")
+    assert said in problem
+    assert "\n" not in problem
+
+
+def test_an_unquoted_cron_line_that_begins_with_a_number_is_as_good_as_a_quoted_one(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("a", "schedule: 0 8 * * MON"))
+    (schedule,) = load_folder(tmp_path).schedules
+    assert schedule.spec.schedule == "0 8 * * MON"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("12:30", "12:30"),
+        ("1:2:3.5", "1:2:3.5"),
+        ("1e3", 1000),
+        ("1_000", 1000),
+        ("010", 8),
+        ("0x10", 16),
+        ("-1.50", -1.5),
+        ("=", "="),
+        ("yes", True),
+        ("1.2.3", "1.2.3"),
+        ("08", "08"),
+    ],
+)
+def test_a_value_means_what_it_means_to_kubectl(tmp_path: Path, written: str, meant: object):
+    write(tmp_path, "a.yaml", manifest("a", f"payload: {{x: {written}}}"))
+    (schedule,) = load_folder(tmp_path).schedules
+    assert schedule.spec.payload == {"x": meant}
+
+
+def test_anchors_and_merges_may_be_used(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("a", "payload: {one: &one {x: 1, y: 1}, two: {<<: *one, y: 2}}"))
+    (schedule,) = load_folder(tmp_path).schedules
+    assert schedule.spec.payload == {"one": {"x": 1, "y": 1}, "two": {"x": 1, "y": 2}}
+
+
+def test_aliases_that_unfold_into_billions_are_refused_at_once(tmp_path: Path):
+    rows = "\n".join(f"    l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12))
+    write(tmp_path, "a.yaml", manifest("a", f"payload:\n    l0: &l0 [x]\n{rows}"))
+    assert "unfold into more than a schedule can hold" in only_problem(tmp_path)
+
+
+def test_a_document_of_a_thousand_levels_is_refused(tmp_path: Path):
+    write(tmp_path, "a.yaml", manifest("a", f"payload: {{x: {'[' * 1000}{']' * 1000}}}"))
+    assert "levels deep" in only_problem(tmp_path)
+
+
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path):
+    (tmp_path / "gone.yaml").symlink_to("nowhere")
+    write(tmp_path, "good.yaml", manifest("good"))
+    assert only_problem(tmp_path) == "gone.yaml: it cannot be read: No such file or directory"
+    assert names(tmp_path) == ["default/good"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_cannot_be_read_is_a_problem(tmp_path: Path):
+    write(tmp_path, "locked/a.yaml", manifest("a"))
+    (tmp_path / "locked").chmod(0)
+    try:
+        assert "it cannot be read" in only_problem(tmp_path)
+        assert not load_folder(tmp_path).complete
+    finally:
+        (tmp_path / "locked").chmod(0o755)
+
+
+def test_a_folder_that_is_not_there_is_said_at_once(tmp_path: Path):
+    with pytest.raises(WakeboardError, match=r"^there is no folder .*/nowhere$"):
+        load_folder(tmp_path / "nowhere")
