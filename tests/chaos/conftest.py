@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.processes import WITNESS, Watcher
+from tests.chaos.processes import WITNESS, Watcher, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+@pytest.fixture(autouse=True)
+def _no_workers_of_other_tests() -> None:
+    started.clear()
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ def _say(conn: psycopg.Connection, run: wakeboard.Run, what: str) -> None:
 
 
 async def _gate_opens(conn: psycopg.Connection) -> None:
-    while not conn.execute("select from gate").fetchone():  # noqa: ASYNC110 - the event is a row, not in this process
+    while not conn.execute("select true from gate").fetchone():  # noqa: ASYNC110 - the event is a row, not in this process
         await asyncio.sleep(0.02)
 
 

@@ -26,6 +26,9 @@ create table ledger (run_id bigint, pid integer)
 """
 
 
+started: list[Worker] = []  # by the test that runs; whoever waits looks whether one has died
+
+
 class Worker:
     """A worker process with a short lease and the handlers of `crashing_handlers`. `log` is what it said."""
 
@@ -47,6 +50,7 @@ class Worker:
             command = [sys.executable, "-m", "wakeboard_worker", *options]
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
         self.pid = self._process.pid
+        started.append(self)
 
     def __enter__(self) -> Self:
         return self
@@ -60,6 +64,11 @@ class Worker:
     @property
     def log(self) -> str:
         return self._log.read_text(errors="replace")
+
+    def check(self) -> None:
+        """Fails if it has ended by itself, with what it said."""
+        if self._process.poll() not in (None, 0, -signal.SIGKILL):
+            raise AssertionError(f"a worker ended with {self._process.poll()}:\n{self.log[-4000:]}")
 
     def send(self, number: signal.Signals) -> None:
         self._process.send_signal(number)
@@ -136,5 +145,8 @@ def wait_until(happened: Callable[[], Any], what: str) -> Any:
     while time.monotonic() < end:
         if answer := happened():
             return answer
+        for worker in started:
+            worker.check()
         time.sleep(LOOK_EVERY)
-    raise AssertionError(f"never came true: {what}")
+    logs = "\n".join(f"--- worker {worker.pid}\n{worker.log[-1500:]}" for worker in started)
+    raise AssertionError(f"never came true: {what}\n{logs}")

@@ -46,7 +46,7 @@ def test_a_poison_run_dies_alone_after_three_crashes_and_its_neighbours_succeed(
     error = watcher.rows("select error_type, crash_count, attempts from wakeboard.job_runs where id = %s", poison)
     assert error == [("WorkerCrashed", 3, 0)]
     crashed = watcher.ask("select max(crash_count) from wakeboard.job_run_history where id = any(%s)", neighbours)
-    assert crashed <= 1  # only what ran beside it at its first crashes; never beside a suspect
+    assert crashed <= 2  # what ran beside it at its first two crashes; nothing runs beside a suspect
 
 
 def test_a_sigkill_in_the_middle_of_a_backlog_loses_nothing_and_repeats_no_effect(

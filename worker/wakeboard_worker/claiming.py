@@ -90,6 +90,7 @@ class Claiming:
                     return
             except DatabaseUnavailable as error:
                 log.warning("cannot claim: %s", error)
+                self._desk.lose_sight()
                 if self._mode.drains and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
                     raise
                 await self._line.wait_after(error)

@@ -76,6 +76,7 @@ class Desk:
         self.releases: list[Release] = []
         self.telling: list[Any] = []  # on its way to the board
         self.counts = Counts()
+        self.lost_sight_at: float | None = None  # time.monotonic(): leases may be ours that are not in hand
         self.flush, self.room = asyncio.Event(), asyncio.Event()
 
     # -- in ------------------------------------------------------------------------------------------------------------
@@ -178,11 +179,16 @@ class Desk:
                 elif because == LOST:
                     lane.waiting = deque(row for row in lane.waiting if row[0] != answer.id)
 
+    def lose_sight(self) -> None:
+        """Leases may have been given to this worker, or be left, that it does not know: a reply was lost."""
+        self.lost_sight_at = time.monotonic()
+
     def lose_everything(self) -> None:
         """This worker cannot be sure of its leases any more: it stops what runs, and drops what it has to tell."""
         in_hand = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
         if not in_hand:
             return
+        self.lose_sight()
         log.warning("no heartbeat was answered for most of a lease: %d leases are given up", in_hand)
         for lane in self.lanes:
             self.counts.lost += len(lane.waiting)

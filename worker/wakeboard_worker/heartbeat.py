@@ -61,14 +61,13 @@ class Heartbeat:
 
     def _beat(self) -> None:
         every = self._worker.lease_s / BEATS_PER_LEASE
-        pause = every
+        pause, all_due_at = every, 0.0
         busy: set[int] = set()
         while not self._end.wait(pause):
             self._distrust()
-            held = self._desk.held()
-            if busy:
-                held = [lease for lease in held if lease.id in busy]
             sent = clock()
+            ask_all = sent >= all_due_at or not busy
+            held = [lease for lease in self._desk.held() if ask_all or lease.id in busy]
             try:
                 answers = self._renew(held)
             except (WakeboardError, OSError) as error:
@@ -77,8 +76,9 @@ class Heartbeat:
                 pause = min(AFTER_FAILURE_S, every)
                 self._distrust()
                 continue
-            asked_again, busy = bool(busy), {answer.id for answer in answers if answer.answer == "busy"}
-            if not asked_again:  # a repeat for busy rows alone says nothing about the others
+            busy = {answer.id for answer in answers if answer.answer == "busy"}
+            if ask_all:  # a repeat for busy rows alone says nothing about the others
+                all_due_at = sent + every
                 self._trusted_until, self._lost = sent + self._worker.lease_s * TRUSTED_PART, False
             self._tell(answers)
             pause = min(BUSY_AGAIN_S, every) if busy else every

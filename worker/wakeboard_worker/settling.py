@@ -100,6 +100,7 @@ class Settling:
         else:
             log.warning("lost: %d outcomes could not be told while the leases held", count)
         self._desk.counts.lost += count
+        self._desk.lose_sight()
         return count
 
 

@@ -36,12 +36,12 @@ class Threads:
         self._called = False
         self._threads = 0
         self._handed = 0  # attempts that threads have or are about to take
-        self.abandoned = 0
+        self._abandoned: set[Attempt] = set()
 
     @property
     def exhausted(self) -> bool:
         """Half of the threads are lost to handlers that cannot be stopped."""
-        return self.abandoned * 2 >= self._lane.width
+        return len(self._abandoned) * 2 >= self._lane.width
 
     def kick(self) -> None:
         """Hands out rows while threads are free, with one each in reserve: short handlers never wait for the loop."""
@@ -70,7 +70,7 @@ class Threads:
             self._work.put(None)
 
     def _abandon(self, attempt: Attempt) -> None:
-        self.abandoned += 1
+        self._abandoned.add(attempt)
         self._handed -= 1
         del self._lane.running[attempt.id]
         if attempt.stopped_because == TIMED_OUT:
@@ -95,8 +95,8 @@ class Threads:
                 self._end(attempt, self._functions[attempt.job_type](attempt), None)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
                 self._end(attempt, None, error)
-            if attempt.settled:
-                return  # abandoned meanwhile; another thread has taken this one's place
+            if attempt in self._abandoned:
+                return  # another thread has taken this one's place
 
     def _end(self, attempt: Attempt, result: Any, error: BaseException | None) -> None:
         self._ended.append((attempt, result, error))

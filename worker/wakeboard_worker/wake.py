@@ -13,9 +13,12 @@ import os
 import socket
 import time
 from contextlib import suppress
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from wakeboard import __version__
+from wakeboard.duties.rounds import Rounds
+from wakeboard.duties.tidying import Retention
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.handlers import load_handlers
 from wakeboard.store.connection import require_schema
@@ -35,11 +38,13 @@ from wakeboard_worker.threads import Threads
 
 if TYPE_CHECKING:
     from wakeboard.settings import Settings
+    from wakeboard.store.board import Board
     from wakeboard_worker.command_line import Mode
     from wakeboard_worker.stopping import Stopping
 
 CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is away
 SWEEP_EVERY_S = 0.5
+BETWEEN_ROUNDS_S = 1.0
 UNWIND_S = 2.0  # for handlers that were cancelled at the end
 
 
@@ -129,7 +134,8 @@ class _Wake:
         self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, desk)
         self._slots, self._threads = Slots(desk), Threads(desk)
         self._settling = Settling(desk, outcomes, self._heartbeat)
-        self._rounds: Any = None
+        self._rounds = _rounds(settings)
+        self._next_round = 0.0
         self._claiming = Claiming(
             desk, self._slots, self._threads, claims, self._heartbeat, settings, mode, self._make_rounds
         )
@@ -223,10 +229,37 @@ class _Wake:
             await asyncio.sleep(1.0)
 
     async def _make_rounds(self, conn: Any) -> None:
-        """The duties that are due: ticks, lapsed leases, tidying."""
-        from wakeboard.duties.rounds import Rounds
+        """The duties that are due: ticks, lapsed leases, tidying; at most one round a second."""
         from wakeboard.store.board import Board
 
-        if self._rounds is None:
-            self._rounds = Rounds(self._settings)
-        await self._rounds.make(Board(conn), time.monotonic())
+        now = time.monotonic()
+        if now < self._next_round:
+            return
+        self._next_round = now + BETWEEN_ROUNDS_S
+        await self._take_back_my_own(Board(conn), now)
+        done = await self._rounds.make(Board(conn), now)
+        if done.ticks.runs or done.ticks.skipped:
+            log.info("%d ticks became runs, %d were skipped", done.ticks.runs, done.ticks.skipped)
+        for duty, error in done.failures.items():
+            log.warning("the duty %s failed: %s", duty, error)
+
+    async def _take_back_my_own(self, board: Board, now: float) -> None:
+        """Leases that this living worker lost sight of lapse unseen: nobody is silent. So it asks for a walk itself."""
+        from wakeboard.duties.reaping import reap
+
+        lost_at = self._desk.lost_sight_at
+        if lost_at is not None and now > lost_at + self._settings.lease_seconds:
+            self._desk.lost_sight_at = None
+            await reap(board, always=True)
+
+
+def _rounds(settings: Settings) -> Rounds:
+    dead_days = settings.dead_retention_days
+    return Rounds(
+        missed_after=timedelta(seconds=settings.missed_after_seconds),
+        retention=Retention(
+            history=timedelta(days=settings.history_retention_days),
+            keys=timedelta(days=settings.key_retention_days),
+            dead=None if dead_days is None else timedelta(days=dead_days),
+        ),
+    )
