@@ -31,7 +31,7 @@ create domain limit_key_name as text
 create domain run_priority as smallint
   constraint priority_is_1_to_5_and_5_goes_first check (value between 1 and 5);
 create domain run_payload as jsonb
-  constraint payload_is_an_object_or_array_of_at_most_64_KiB_pass_ids_not_blobs
+  constraint payload_is_an_object_or_list_up_to_64_KiB_pass_ids_not_blobs
   check (jsonb_typeof(value) in ('object', 'array') and pg_column_size(value) <= 65536);
 create domain attempt_limit as integer
   constraint max_attempts_is_1_to_1000 check (value between 1 and 1000);
