@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 import psycopg
 from psycopg.rows import class_row, scalar_row
 
-from wakeboard.store.connection import connect, translated
+from wakeboard.store.connection import translated
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
-CHANNEL: Final = "wakeboard"
 MOST_HAPPENINGS: Final = 200  # of each sort, in one answer
 
 
@@ -60,6 +59,14 @@ class Unserved:
     runs: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Whether something is due, at the database's moment `at`."""
+
+    due: bool
+    at: datetime
+
+
 _HAPPENINGS: LiteralString = """
 (select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as what, att.ended_at as at, att.run_id,
         att.lease_epoch, run.schedule, run.job_type, att.attempt, run.max_attempts, att.started_at,
@@ -72,14 +79,15 @@ _HAPPENINGS: LiteralString = """
   where att.ended_at > %(since)s
   order by att.ended_at desc limit %(count)s)
 union all
-(select case status when 'dead' then 'discarded' else status::text end, finished_at, id, lease_epoch, schedule, job_type,
-        attempts, max_attempts, nullif(started_at, 'epoch'), null, error_type, last_error, reason, skipped_count
+(select case status when 'dead' then 'discarded' else status::text end, finished_at, id, lease_epoch, schedule,
+        job_type, attempts, max_attempts, nullif(started_at, 'epoch'), null, error_type, last_error, reason,
+        skipped_count
    from wakeboard.job_run_history
   where finished_at > %(since)s
   order by finished_at desc limit %(count)s)
 union all
-(select 'began', started_at, id, lease_epoch, schedule, job_type, attempts, max_attempts, started_at, null, null, null,
-        null, null
+(select 'began', started_at, id, lease_epoch, schedule, job_type, attempts, max_attempts, started_at, null, null,
+        null, null, null
    from wakeboard.job_runs
   where locked_by <> 0 and started_at > %(since)s
   order by started_at desc limit %(count)s)
@@ -88,14 +96,20 @@ union all
 
 # A run is due from run_at on; the tick of a schedule, from next_run_at on, whoever makes it into a run.
 _DUE_SINCE: LiteralString = """
+with behind (mark) as materialized (
+  select case when %(since)s::timestamptz is null then '-infinity'
+              else greatest(%(since)s, statement_timestamp() - interval '5 s') end)
 select exists (
          select from wakeboard.job_runs
-          where queue = any (%(queues)s) and priority = any ('{1,2,3,4,5}') and run_at > %(since)s
-            and run_at <= statement_timestamp() and locked_by = 0 and dead_at is null)
+          where queue = any (%(queues)s) and priority = any ('{1,2,3,4,5}')
+            and run_at > (select mark from behind) and run_at <= statement_timestamp()
+            and locked_by = 0 and dead_at is null)
     or exists (
          select from wakeboard.job_definitions
-          where removed_at is null and not suspended and tick_error is null and next_run_at > %(since)s
-            and next_run_at <= statement_timestamp() and queue = any (%(queues)s))
+          where removed_at is null and not suspended and tick_error is null
+            and next_run_at > (select mark from behind) and next_run_at <= statement_timestamp()
+            and queue = any (%(queues)s)) as due,
+       statement_timestamp() as at
 """
 
 _UNSERVED: LiteralString = """
@@ -122,9 +136,13 @@ class Live:
         """What happened after `since`, oldest first; of each sort the newest 200."""
         return await self._rows(Happening, _HAPPENINGS, since=since, count=MOST_HAPPENINGS)
 
-    async def due_since(self, since: datetime | None, queues: Sequence[str]) -> bool:
-        """Whether something free is due in these queues by now that was not due at `since`; None: at all."""
-        return await self._value(_DUE_SINCE, since=since or "-infinity", queues=list(queues))
+    async def due_since(self, since: datetime | None, queues: Sequence[str]) -> Due:
+        """Whether something free is due in these queues by now that was not due at `since`; None: at all.
+
+        No more than the last five seconds are looked at, unless `since` is None.
+        """
+        found = await self._rows(Due, _DUE_SINCE, since=since, queues=list(queues))
+        return found[0]
 
     async def running(self, queues: Sequence[str]) -> int:
         """How many runs of these queues are leased to a worker."""
@@ -151,17 +169,5 @@ class Live:
         try:
             await cursor.execute(query, values)
             return await cursor.fetchall()
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
-
-
-async def notices(dsn: str) -> AsyncIterator[None]:
-    """One item each time that the board calls for workers. Needs a direct connection; ends with DatabaseUnavailable."""
-    conn = await connect(dsn, name="wakeboard up")
-    async with conn:
-        try:
-            await conn.execute(f"listen {CHANNEL}")
-            async for _ in conn.notifies():
-                yield None
         except psycopg.Error as exc:
             raise translated(exc) from exc

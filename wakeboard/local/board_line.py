@@ -1,0 +1,57 @@
+"""A connection to the board that is opened when it is needed, and anew after it broke; several tasks may share it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.store.board import Board
+from wakeboard.store.connection import connect
+from wakeboard.store.live import Live
+from wakeboard.store.reports import Reports
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.store.live import Due
+
+
+class BoardLine:
+    """The moves, the views and the questions. Each raises DatabaseUnavailable while there is no connection."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._opening = asyncio.Lock()
+        self._conn: Any = None
+        self.queues: list[str] = []  # that our workers serve
+
+    async def board(self) -> Board:
+        """The moves."""
+        return Board(await self._open())
+
+    async def reports(self) -> Reports:
+        """The views."""
+        return Reports(await self._open())
+
+    async def live(self) -> Live:
+        """The questions of somebody who watches."""
+        return Live(await self._open())
+
+    async def due_since(self, since: datetime | None) -> Due:
+        """Whether something became due for our workers."""
+        return await (await self.live()).due_since(since, self.queues)
+
+    async def busy(self) -> bool:
+        """Whether something of our workers' queues runs."""
+        return await (await self.live()).running(self.queues) > 0
+
+    async def close(self) -> None:
+        """Closes the connection, if there is one."""
+        if self._conn is not None:
+            await self._conn.close()
+
+    async def _open(self) -> Any:
+        async with self._opening:
+            if self._conn is None or self._conn.closed:
+                self._conn = await connect(self._dsn, name="wakeboard up")
+            return self._conn

@@ -1,0 +1,262 @@
+"""The live view: schedules, runs, what is wrong and what was said last, on one screen of any size."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from wakeboard.local.telling import again
+from wakeboard.plainwords import counted, lasted, one_line, printable, relative
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wakeboard.local.picture import Picture, Waking
+    from wakeboard.local.telling import Line
+    from wakeboard.store.reports import RunRow, ScheduleRow
+
+STYLES: Final = {
+    "running": "bold",
+    "failed": "yellow",
+    "dead": "bold red",
+    "succeeded": "green",
+    "stalled": "red",
+    "paused": "yellow",
+    "suspended": "yellow",
+    "queued": "",
+    "cancelled": "dim",
+    "skipped": "dim",
+    "discarded": "dim",
+}
+MOODS: Final = {"good": "green", "warn": "yellow", "bad": "red", "quiet": "dim", "plain": ""}
+
+WIDE: Final = 100  # columns from which on there is room for the cron line and the job type
+LINES_KEPT: Final = 100
+MOST_CONCERNS: Final = 4
+
+
+class LiveView:
+    """The screen of a terminal. It takes the whole window, and gives it back at the end."""
+
+    def __init__(self, title: str, program: str, console: Console | None = None) -> None:
+        self._title, self._program = title, program
+        self._console = console or Console(highlight=False, emoji=False, markup=False)
+        self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
+        self._live = Live(console=self._console, screen=True, auto_refresh=False, redirect_stdout=False)
+        self._live.start()
+
+    def tell(self, line: Line) -> None:
+        """Keeps it for the lower part of the screen."""
+        self._lines.append(line)
+
+    def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
+        """Draws everything anew, in the size that the window has now."""
+        with suppress(OSError, ValueError):
+            width, height = self._console.size
+            page = draw(self._title, self._program, picture, waking, concerns, self._lines, width, height)
+            self._live.update(page, refresh=True)
+
+    def close(self) -> None:
+        """The window as it was before."""
+        with suppress(OSError, ValueError):
+            self._live.stop()
+
+
+def draw(
+    title: str,
+    program: str,
+    picture: Picture,
+    waking: Waking,
+    concerns: Sequence[str],
+    lines: Sequence[Line],
+    width: int,
+    height: int,
+) -> Group:
+    """One page of at most `height` lines, none wider than `width`."""
+    rooms = share_height(height, len(picture.schedules), len(picture.runs), len(concerns), len(lines))
+    parts: list[Text | Table] = [_header(title, picture, waking, width)]
+    if rooms["concerns"]:
+        parts += [Text(""), *(_cut(one_line(each), "red", width) for each in concerns[: rooms["concerns"]])]
+    if rooms["schedules"]:
+        parts += [Text(""), _schedules(picture, rooms["schedules"], width)]
+    if rooms["runs"]:
+        parts += [Text(""), _runs(picture, rooms["runs"], width)]
+    if rooms["lines"]:
+        parts += [Text(""), *(_said(line, width) for line in list(lines)[-rooms["lines"] :])]
+    footer = _footer(picture, program, width)
+    if rooms["footer"]:
+        parts += [Text(""), footer]
+    return Group(*parts)
+
+
+def share_height(height: int, schedules: int, runs: int, concerns: int, lines: int) -> dict[str, int]:
+    """How many rows each part of the page gets, without its heading and the blank line above it.
+
+    The header always has its line; what is wrong comes first, then schedules and runs share what there is.
+    """
+    left = height - 1
+    rooms = {"concerns": 0, "schedules": 0, "runs": 0, "lines": 0, "footer": 0}
+
+    def give(part: str, wanted: int, extra: int, at_most: int) -> None:
+        nonlocal left
+        room = min(wanted, at_most, left - extra)
+        if room > 0:
+            rooms[part] = room
+            left -= room + extra
+
+    give("footer", 1, 1, 1)
+    give("concerns", concerns, 1, MOST_CONCERNS)
+    give("schedules", schedules, 2, max(1, (left - 4) // 2) if runs else left)
+    give("runs", runs, 2, max(1, left - (min(lines, 3) + 1 if left > 10 else 0)))  # noqa: PLR2004 - room for all three
+    give("lines", lines, 1, left)
+    return rooms
+
+
+def _header(title: str, picture: Picture, waking: Waking, width: int) -> Text:
+    state = f"{counted(waking.workers, 'worker')} awake" if waking.workers else "asleep"
+    right = f"{state}, next wake in {max(0, round(waking.next_in_s))} s  {picture.now.astimezone(UTC):%H:%M:%S} UTC"
+    left = Text(title, "bold")
+    room = width - len(right) - 2
+    if room < len("wakeboard"):
+        return _cut(right, "", width)
+    left.truncate(room, overflow="ellipsis")
+    return left + Text(" " * (width - left.cell_len - len(right))) + Text(right, "dim")
+
+
+def _footer(picture: Picture, program: str, width: int) -> Text:
+    dead = next((run for run in picture.runs if run.status == "dead"), None)
+    hint = again(dead.id, program) if dead else f"in another terminal: {program} runs"
+    text = Text("Ctrl-C stops everything", "dim") + Text("  ·  ", "dim") + Text(hint, "red" if dead else "dim")
+    text.truncate(width, overflow="ellipsis")
+    return text
+
+
+def _cut(text: str, style: str, width: int) -> Text:
+    cut = Text(text, style)
+    cut.truncate(width, overflow="ellipsis")
+    return cut
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def _schedules(picture: Picture, room: int, width: int) -> Table:
+    rows = list(picture.schedules)
+    hidden = len(rows) - room + 1 if len(rows) > room else 0
+    table = _table()
+    table.add_column("SCHEDULE", ratio=3)
+    if width >= WIDE:
+        table.add_column("WHEN", ratio=3)
+    table.add_column("NEXT", ratio=2)
+    table.add_column("LAST", ratio=3)
+    table.add_column("RUNS", ratio=3)
+    for row in rows[: len(rows) - hidden]:
+        cells = [Text(f"{row.namespace}/{row.name}"), *([Text(_when(row), "dim")] if width >= WIDE else [])]
+        table.add_row(*cells, _next(row, picture.now), _last(row, picture.now), _counts(row))
+    if hidden:
+        table.add_row(Text(f"… {hidden} more", "dim"))
+    return table
+
+
+def _table() -> Table:
+    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
+    table.row_styles = []
+    return table
+
+
+def _when(row: ScheduleRow) -> str:
+    zone = "" if row.time_zone in {"UTC", "Etc/UTC"} else f" {row.time_zone}"
+    return f"{row.schedule}{zone}" if row.schedule else "-"
+
+
+def _next(row: ScheduleRow, now: datetime) -> Text:
+    if row.state != "active":
+        return Text(row.state, STYLES.get(row.state, "dim"))
+    return Text(relative(row.next_run_at, now) if row.next_run_at and row.next_run_at > now else "now")
+
+
+def _last(row: ScheduleRow, now: datetime) -> Text:
+    if row.last_status is None:
+        return Text("-", "dim")
+    return Text(row.last_status, STYLES.get(row.last_status, "")) + Text(f" {_ago(row.last_finished_at, now)}", "dim")
+
+
+def _ago(moment: datetime | None, now: datetime) -> str:
+    """The past never lies ahead, however two clocks differ."""
+    return relative(min(moment, now), now) if moment else "-"
+
+
+def _counts(row: ScheduleRow) -> Text:
+    counts = {"running": row.running, "failed": row.failed, "queued": row.queued, "dead": row.dead}
+    return Text(", ").join(
+        Text(f"{count} {status}", STYLES.get(status, "")) for status, count in counts.items() if count
+    )
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+def _runs(picture: Picture, room: int, width: int) -> Table:
+    table = _table()
+    table.add_column("RUN", justify="right", no_wrap=True)
+    table.add_column("STATUS", no_wrap=True, min_width=9)
+    table.add_column("OF", ratio=2, no_wrap=True, overflow="ellipsis")
+    table.add_column("TRY", no_wrap=True)
+    table.add_column("", ratio=5 if width >= WIDE else 3, no_wrap=True, overflow="ellipsis")
+    for run in picture.runs[:room]:
+        name = one_line(run.schedule or run.job_type)
+        tried = f"{run.attempts}/{run.max_attempts}" if run.attempts else ""
+        style = STYLES.get(run.status, "")
+        table.add_row(str(run.id), Text(run.status, style), name, Text(tried, "dim"), about_run(run, picture.now))
+    return table
+
+
+def about_run(run: RunRow, now: datetime) -> Text:
+    """The rest of a run's row: what happens next, how long it took, what went wrong."""
+    error = one_line(": ".join(part for part in (run.error_type, run.error) if part))
+    match run.status:
+        case "queued":
+            return Text(f"due {_due(run.run_at, now)}", "dim")
+        case "running":
+            return _progress(run, now)
+        case "failed":
+            return Text(f"next try {_due(run.run_at, now)}", "yellow") + Text(f"  {error}")
+        case "dead":
+            return Text(error)
+        case "succeeded":
+            took = lasted(run.finished_at - run.started_at) if run.finished_at and run.started_at else ""
+            return Text(f"{_ago(run.finished_at, now)}, in {took}", "dim")
+        case _:
+            return Text(one_line(f"{_ago(run.finished_at, now)}  {run.reason or ''}"), "dim")
+
+
+def _due(moment: datetime, now: datetime) -> str:
+    return relative(moment, now) if moment > now + timedelta(seconds=0.5) else "now"
+
+
+def _progress(run: RunRow, now: datetime) -> Text:
+    since = f"for {lasted(max(timedelta(), now - run.started_at))}" if run.started_at else ""
+    if run.progress is None:
+        return Text(since)
+    done = round(run.progress * 10)
+    return Text("━" * done, "green") + Text("━" * (10 - done), "dim") + Text(f" {run.progress:.0%} {since}")
+
+
+def _said(line: Line, width: int) -> Text:
+    at = (line.at or datetime.now(UTC)).astimezone(UTC)
+    text = Text(f"{at:%H:%M:%S}  {line.who:<8}  ", "dim") + Text(printable(line.text), MOODS[line.mood])
+    text.truncate(width, overflow="ellipsis")
+    return text
+
+
+def can_show_live() -> bool:
+    """Whether standard output is a terminal that can be drawn on."""
+    return sys.stdout.isatty() and not Console().is_dumb_terminal

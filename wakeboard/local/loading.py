@@ -1,0 +1,79 @@
+"""Brings the board up to what a folder declares, as often as the folder changes, and says what that did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.duties.declared import declared_in_files
+from wakeboard.duties.syncing import sync
+from wakeboard.errors import WakeboardError
+from wakeboard.local.manifests import load_folder
+from wakeboard.local.telling import UP, Line
+from wakeboard.plainwords import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from wakeboard.duties.syncing import SyncReport
+    from wakeboard.local.board_line import BoardLine
+    from wakeboard.local.picture import Concerns
+    from wakeboard.schedules import JobSchedule
+
+RUN_ON_UP: Final = "wakeboard.dev/run-on-up"  # an annotation: "true" has it run once whenever `up` starts
+
+
+class Loading:
+    """One folder, and the source on the board that stands for it. Schedules that vanish from it are removed."""
+
+    def __init__(
+        self, folder: Path, source: str, line: BoardLine, tell: Callable[[Line], None], concerns: Concerns
+    ) -> None:
+        self._folder, self._source, self._line = folder, source, line
+        self._tell, self._concerns = tell, concerns
+        self.schedules: tuple[JobSchedule, ...] = ()
+
+    async def load(self) -> bool:
+        """Reads the folder and syncs; True when the board has changed. Raises WakeboardError: the board is away."""
+        try:
+            manifests = load_folder(self._folder)
+        except WakeboardError as error:
+            self._concerns.now("the folder", [str(error)])
+            return False
+        report = await sync(
+            await self._line.board(),
+            self._source,
+            declared_in_files(manifests.schedules),
+            prune=manifests.complete,
+            spared=manifests.in_doubt,
+        )
+        self.schedules = manifests.schedules
+        cannot = [f"{name} stands still: {why}" for name, why in report.failed.items()]
+        held = [report.held] if report.held else []
+        self._concerns.now("the schedules", [*manifests.problems, *cannot, *held])
+        self._tell(Line(UP, f"{self._folder}: {_summary(report, len(manifests.schedules))}."))
+        return report.changed
+
+    def queues(self) -> list[str]:
+        """The queues that the schedules name, and the default one."""
+        return sorted({"default", *(schedule.spec.queue for schedule in self.schedules)})
+
+    async def run_on_up(self) -> None:
+        """Runs what asks to be run whenever `up` starts."""
+        wanted = {each.full_name for each in self.schedules if each.metadata.annotations.get(RUN_ON_UP) == "true"}
+        known = await (await self._line.reports()).schedule_names()
+        for name in [each for each in known if each.source == self._source and each.short in wanted]:
+            _, answer = await (await self._line.board()).run_now(name.id)
+            if answer.startswith("refused"):
+                self._tell(Line(UP, f"{name.short} is not run at the start: {answer.removeprefix('refused: ')}."))
+
+
+def _summary(report: SyncReport, count: int) -> str:
+    parts = [("new", report.created), ("changed", report.updated), ("removed", report.removed)]
+    done = ", ".join(f"{len(names)} {what}" for what, names in parts if names)
+    return f"{counted(count, 'schedule')}, {done or 'as before'}"
+
+
+def source_of(folder: Path) -> str:
+    """The name on the board of what a folder declares."""
+    return f"file:{folder.resolve().name}"

@@ -1,0 +1,53 @@
+"""What `wakeboard up` shows where there is no terminal: a line for each thing that happens, for people and grep."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from wakeboard.plainwords import printable
+
+if TYPE_CHECKING:
+    from wakeboard.local.picture import Picture, Waking
+    from wakeboard.local.telling import Line
+
+WHO_WIDTH = 8
+
+
+class Screen(Protocol):
+    """Where `up` tells and shows. A screen that has gone away (a closed terminal) is no reason to fail."""
+
+    def tell(self, line: Line) -> None:
+        """Something that happened, or that a program said."""
+        ...
+
+    def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
+        """The board as it is now."""
+        ...
+
+    def close(self) -> None:
+        """Back to the terminal as it was."""
+        ...
+
+
+def plain_line(line: Line, now: datetime) -> str:
+    """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in UTC."""
+    return f"{(line.at or now).astimezone(UTC):%H:%M:%S}  {line.who:<{WHO_WIDTH}}  {printable(line.text)}"
+
+
+class PlainLines:
+    """The screen that is only lines on standard output."""
+
+    def tell(self, line: Line) -> None:
+        """Prints it."""
+        with suppress(OSError, ValueError):
+            sys.stdout.write(plain_line(line, datetime.now(UTC)) + "\n")
+            sys.stdout.flush()
+
+    def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
+        """Nothing: what is new has been told."""
+
+    def close(self) -> None:
+        """Nothing."""

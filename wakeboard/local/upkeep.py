@@ -1,0 +1,264 @@
+"""Upkeep: all that goes on while `wakeboard up` runs, between the start of its database and the end of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.duties.rounds import Rounds
+from wakeboard.duties.tidying import Retention
+from wakeboard.errors import InvalidSettings, WakeboardError
+from wakeboard.local.board_line import BoardLine
+from wakeboard.local.folder_settings import FILE_NAME, shown
+from wakeboard.local.following import Following
+from wakeboard.local.live_view import LiveView, can_show_live
+from wakeboard.local.loading import Loading, source_of
+from wakeboard.local.manifests import SUFFIXES
+from wakeboard.local.minute_waker import Waker
+from wakeboard.local.picture import Concerns
+from wakeboard.local.plain_lines import PlainLines
+from wakeboard.local.telling import COULD_NOT_WORK, UP, Line, worker_line
+from wakeboard.local.up_file import up_file
+from wakeboard.local.watching import Watch, module_files
+from wakeboard.local.workers import WorkerSettings, start_beside, start_worker
+from wakeboard.plainwords import counted, one_line
+from wakeboard.store.listening import notices
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wakeboard.local.child_process import ChildProcess
+    from wakeboard.local.plain_lines import Screen
+
+ROUND_EVERY_S: Final = 2.0
+WATCH_EVERY_S: Final = 1.0
+AGAIN_AFTER_S: Final = 1.0  # what broke is tried again
+BESIDE_MAY_TAKE_S: Final = 3.0
+GIVING_BACK_S: Final = 5.0  # a worker needs a moment after its own grace to give its runs back
+MOST_NAMES: Final = 3
+
+
+class Upkeep:
+    """The parts, and the order in which they start and stop.
+
+    `keep_database` is called every second; it mends the database and says so, or answers None. `insisted`: do not wait
+    for runs at the end.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        home: Path,
+        dsn: str,
+        *,
+        program: str,
+        live: bool,
+        wake_every_s: float,
+        keep_database: Callable[[], str | None],
+        insisted: asyncio.Event,
+    ) -> None:
+        self._folder, self._home, self._dsn, self._program = folder, home, dsn, program
+        self._keep_database, self._insisted, self._live = keep_database, insisted, live
+        self._screen: Screen = PlainLines()
+        self._concerns = Concerns(self._tell)
+        self._line = BoardLine(dsn)
+        self._settings = WorkerSettings(folder, dsn)
+        self._loading = Loading(folder, source_of(folder), self._line, self._tell, self._concerns)
+        self._waker = Waker(
+            self._start_worker,
+            self._line,
+            troubled=self._worker_troubled,
+            tell=self._tell,
+            every_s=wake_every_s,
+            lifetime_s=self._settings.settings.max_lifetime_seconds,
+        )
+        self._following = Following(
+            self._line, self._screen, self._concerns, lambda: self._waker.waking, program=program
+        )
+        self._beside: ChildProcess | None = None
+
+    async def work(self) -> None:
+        """Works until it is cancelled, and cleans up behind itself. Raises WakeboardError when it cannot begin."""
+        await migrate(self._dsn)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(up_file(self._home, self._dsn, datetime.now(UTC)))
+            stack.push_async_callback(self._line.close)
+            self._tell_settings()
+            stack.push_async_callback(self._stop_beside)
+            await self._start_beside()
+            await self._load()
+            await self._loading.run_on_up()
+            await self._following.look()
+            stack.push_async_callback(self._stop_workers)
+            stack.callback(self._close_view)
+            self._open_view()
+            await self._keep_all()
+
+    async def _keep_all(self) -> None:
+        """Each goes on until it is cancelled; should one fail, the others end too and its error is ours."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._waker.keep_waking())
+                tasks.create_task(self._keep_rounds())
+                tasks.create_task(self._keep_watching())
+                tasks.create_task(self._keep_listening())
+                tasks.create_task(self._keep_database_running())
+                tasks.create_task(self._following.keep_looking())
+        except* Exception as failures:  # noqa: BLE001 - it is raised again, out of its group
+            first = failures.exceptions[0]
+        else:
+            return
+        raise first
+
+    # -- what is told --------------------------------------------------------------------------------------------------
+
+    def _tell(self, line: Line) -> None:
+        self._screen.tell(line)
+
+    def _say(self, text: str, mood: str = "plain") -> None:
+        self._tell(Line(UP, text, mood))
+
+    def _tell_settings(self) -> None:
+        for setting in shown(self._settings.from_file):
+            self._say(f"{self._folder / FILE_NAME} says {setting}")
+        modules = ", ".join(self._settings.modules)
+        self._say(
+            f"handlers: {modules}."
+            if modules
+            else f"no {self._folder / 'handlers.py'}: ping, http and command are known."
+        )
+
+    def _open_view(self) -> None:
+        if self._live and can_show_live():
+            view = LiveView(f"wakeboard up {self._folder}", self._program)
+            self._screen = self._following.screen = view
+        else:
+            self._say("Ctrl-C stops everything.")
+
+    def _close_view(self) -> None:
+        self._screen.close()
+        self._screen = self._following.screen = PlainLines()
+        counts = self._following.counts
+        told = [
+            f"{counts[what]} {what}"
+            for what in ("succeeded", "failed", "dead", "skipped", "cancelled")
+            if what in counts
+        ]
+        self._say(f"stopping. Runs since the start: {', '.join(told) or 'none'}.")
+
+    # -- what goes on --------------------------------------------------------------------------------------------------
+
+    async def _keep_rounds(self) -> None:
+        settings = self._settings.settings
+        dead = settings.dead_retention_days
+        retention = Retention(
+            timedelta(days=settings.history_retention_days),
+            timedelta(days=settings.key_retention_days),
+            timedelta(days=dead) if dead else None,
+        )
+        rounds = Rounds(missed_after=timedelta(seconds=settings.missed_after_seconds), retention=retention)
+        while True:
+            with suppress(WakeboardError):  # a board that is away is told about elsewhere
+                done = await rounds.make(await self._line.board(), time.monotonic())
+                self._concerns.now("duties", [f"{name}: {one_line(str(why))}" for name, why in done.failures.items()])
+                if done.taken_back.crashed:
+                    self._waker.nudge()
+            await asyncio.sleep(ROUND_EVERY_S)
+
+    async def _keep_watching(self) -> None:
+        watch = Watch(self._folder, self._handler_files())
+        while True:
+            await asyncio.sleep(WATCH_EVERY_S)
+            if changes := watch.changes():
+                await self._take_changes(changes)
+                watch.also(self._handler_files())
+
+    def _handler_files(self) -> list[Path]:
+        return module_files(self._settings.modules, self._settings.places)
+
+    async def _take_changes(self, changes: list[Path]) -> None:
+        self._say(f"{_named(changes)} changed.", "quiet")
+        if any(path.suffix in SUFFIXES for path in changes):
+            with suppress(WakeboardError):
+                await self._load()
+        if any(path.name == FILE_NAME for path in changes):
+            self._read_settings()
+        if any(path.suffix in {".env", ".py"} for path in changes):
+            self._waker.renew()
+
+    async def _load(self) -> None:
+        await self._loading.load()
+        self._line.queues = self._settings.served(self._loading.queues())
+
+    def _read_settings(self) -> None:
+        try:
+            self._settings.read()
+            _ = self._settings.settings
+        except InvalidSettings as error:
+            self._concerns.now("settings", str(error).splitlines())
+        else:
+            self._concerns.now("settings", [])
+
+    async def _keep_listening(self) -> None:
+        while self._settings.settings.listen:
+            with suppress(WakeboardError):
+                async for _ in notices(self._dsn):
+                    self._waker.nudge()
+            await asyncio.sleep(AGAIN_AFTER_S)
+
+    async def _keep_database_running(self) -> None:
+        while True:
+            await asyncio.sleep(AGAIN_AFTER_S)
+            try:
+                if said := self._keep_database():
+                    self._say(said, "warn")
+            except WakeboardError as error:
+                self._concerns.now("PostgreSQL", [str(error)])
+
+    # -- workers, and the program beside them ----------------------------------------------------------------------
+
+    async def _start_worker(self) -> ChildProcess:
+        return await start_worker(self._settings, self._line.queues, self._hear_worker)
+
+    def _hear_worker(self, said: str) -> None:
+        if said.startswith(COULD_NOT_WORK):
+            self._waker.last_words = said.removeprefix(COULD_NOT_WORK)
+        elif line := worker_line(said):
+            self._tell(line)
+
+    def _worker_troubled(self, sentence: str) -> None:
+        self._concerns.now("workers", [sentence] if sentence else [])
+
+    async def _stop_workers(self) -> None:
+        working = self._waker.waking.workers
+        if working:
+            self._say(f"waiting for {counted(working, 'worker')} to finish (Ctrl-C again: do not wait).")
+        await self._waker.stop(self._settings.settings.grace_seconds + GIVING_BACK_S, self._insisted)
+
+    async def _start_beside(self) -> None:
+        command = self._settings.beside
+        if not command:
+            return
+        name = Path(command[1] if len(command) > 1 else command[0]).name
+        try:
+            self._beside = await start_beside(
+                command, self._folder, self._settings.from_file, lambda said: self._tell(Line(name, said, "quiet"))
+            )
+        except OSError as error:
+            raise InvalidSettings(f"WAKEBOARD_UP_BESIDE={command[0]!r} cannot be run: {error.strerror}.") from error
+        self._say(f"{name} runs beside the workers (pid {self._beside.pid}).")
+
+    async def _stop_beside(self) -> None:
+        if self._beside is not None:
+            await self._beside.stop(BESIDE_MAY_TAKE_S)
+
+
+def _named(changes: list[Path]) -> str:
+    names = [path.name for path in changes[:MOST_NAMES]]
+    more = len(changes) - len(names)
+    return ", ".join(names) + (f" and {counted(more, 'other file')}" if more else "")

@@ -1,0 +1,59 @@
+"""Words for people: how far away a moment is, how long something took, and text that cannot steer a terminal."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+# Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
+_STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def relative(moment: datetime | None, now: datetime) -> str:
+    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 60 days its date; "-" for None."""
+    if moment is None:
+        return "-"
+    seconds = (moment - now).total_seconds()
+    if abs(seconds) < 0.5:  # noqa: PLR2004 - it rounds to nothing
+        return "now"
+    amount = _distance(abs(seconds))
+    if amount is None:
+        return f"{moment.astimezone(UTC):%Y-%m-%d}"
+    return f"in {amount}" if seconds > 0 else f"{amount} ago"
+
+
+def lasted(span: timedelta) -> str:
+    """How long something took: "85 ms", "1.2 s", "12 min", "3 h"."""
+    seconds = max(0.0, span.total_seconds())
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 10:  # noqa: PLR2004 - below it the tenths matter
+        return f"{seconds:.1f} s"
+    return _distance(seconds) or f"{span.days} days"
+
+
+def _distance(seconds: float) -> str | None:
+    for bound, unit, name in _STEPS:
+        if seconds < bound:
+            return f"{max(1, round(seconds / unit))} {name}"
+    return None
+
+
+def printable(text: str) -> str:
+    """User text without what would steer the terminal."""
+    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.expandtabs(4))
+
+
+def one_line(text: str) -> str:
+    """User text as one printable line."""
+    return printable(" ".join(text.split()))
+
+
+def counted(number: int, thing: str) -> str:
+    """`number` of a thing whose plural takes an s: "1 run", "2 runs"."""
+    return f"{number} {thing}" if number == 1 else f"{number:,} {thing}s"
