@@ -1,0 +1,86 @@
+"""migrate, effects install, version: and what a board says that does not fit."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.cli.board_story import BoardStory
+from tests.cli.conftest import Type
+from wakeboard import __version__
+
+
+def test_migrate_makes_the_schema_and_says_so_once(type_anywhere: Type, empty_database: str):
+    missing = type_anywhere("runs", "--dsn", empty_database)
+    first = type_anywhere("migrate", "--dsn", empty_database)
+    again = type_anywhere("migrate", "--dsn", empty_database, "--json")
+
+    assert missing.err.endswith("has no wakeboard schema yet: run `wakeboard migrate`.\n")
+    assert first.out.startswith("applied installation, definitions, runs, ")
+    assert (again.json["applied"], again.json["moves_written"]) == ([], False)
+    assert type_anywhere("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
+
+
+def test_roles_are_printed_for_a_dba(type_anywhere: Type, monkeypatch: pytest.MonkeyPatch):
+    assert type_anywhere("migrate", "--print-roles").err.startswith("wakeboard: no roles are named")
+    monkeypatch.setenv("WAKEBOARD_WORKER_ROLE", "wb_worker")
+    assert 'create role "wb_worker" login' in type_anywhere("migrate", "--print-roles").out
+
+
+def test_a_role_that_does_not_exist_is_named(type_command: Type, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WAKEBOARD_WORKER_ROLE", "wb_nobody_made")
+
+    assert "the database role wb_nobody_made does not exist" in type_command("migrate").err
+
+
+def test_migrate_gives_up_when_the_database_does_not_come(type_anywhere: Type):
+    said = type_anywhere("migrate", "--wait", "0.6", "--dsn", "postgresql://ada:s3cret@127.0.0.1:1/board")
+
+    assert said.code == 1
+    assert said.err.startswith("wakeboard: cannot connect to database board on 127.0.0.1:1 as ada: ")
+
+
+def test_a_schema_that_is_too_old_is_said_in_one_sentence(type_command: Type, story: BoardStory):
+    story.sql("delete from wakeboard.migrations where version > 1")
+
+    said = type_command("schedules")
+
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "is at migration 1 and this release needs" in said.err
+    assert "run `wakeboard migrate`" in said.err
+
+
+def test_a_schema_that_is_newer_works_down_to_the_release_that_it_names(type_command: Type, story: BoardStory):
+    story.sql("insert into wakeboard.migrations (version, name, applied_by) values (99, 'later', '0.2.0')")
+    assert type_command("schedules").code == 0
+
+    story.sql("update wakeboard.installation set min_code_version = '9.0.0'")
+    said = type_command("schedules")
+
+    assert said.code == 1
+    assert f"needs wakeboard 9.0.0 or newer, and this is {__version__}" in said.err
+
+
+def test_the_effects_ledger_is_installed_in_another_database(type_anywhere: Type, empty_database: str):
+    said = type_anywhere("effects", "install", empty_database)
+
+    assert said.code == 0
+    assert said.out.startswith("the effects ledger is in database test_")
+    with psycopg.connect(empty_database) as conn:
+        assert conn.execute("select to_regprocedure('wakeboard.once(bigint,bigint,uuid,bigint,text)')").fetchone() != (
+            None,
+        )
+    assert type_anywhere("effects", "install", empty_database, "--json").code == 0
+
+
+def test_no_ledger_is_installed_beside_the_board(type_anywhere: Type, database: str):
+    said = type_anywhere("effects", "install", database)
+
+    assert said.code == 1
+    assert "has wakeboard's own schema: `run.once` works there without a ledger" in said.err
+
+
+def test_the_version_is_told(type_anywhere: Type):
+    assert type_anywhere("version").out.startswith(f"wakeboard {__version__}, Python 3.")
+    assert type_anywhere("version", "--json").json["wakeboard"] == __version__
+    assert type_anywhere("--version").out == f"wakeboard {__version__}\n"

@@ -1,0 +1,90 @@
+"""All that is known of one run."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from tests.cli.board_story import BoardStory
+from tests.cli.conftest import Type
+
+
+def test_a_run_that_failed_shows_payload_attempts_steps_effects_and_what_to_do(type_command: Type, story: BoardStory):
+    schedule = story.declare("weekly-report", payload={"segment": "active"}, max_attempts=2)
+    story.works("report")
+    run = story.run_now(schedule)
+    epoch = story.claim(run)
+    story.step(run, epoch, "Collect", {"rows": 12})
+    story.step(run, epoch, "Send", done=False)
+    story.effect(run, epoch, "charge card")
+    story.effect(run, epoch, "tell warehouse", done=True)
+    story.sql(
+        "select wakeboard.fail(77, %s::bigint[], %s::bigint[], '{failed}', '{HTTPError}', '{503 from partner}',"
+        " array[E'Traceback\\n  in send'], '{0}')", [run], [epoch],
+    )  # fmt: skip
+    story.fail(run, "503 again")
+
+    said = type_command("run", str(run))
+
+    assert said.code == 0
+    assert said.lines[0] == f"run {run}  dead  now  ValueError: 503 again"
+    assert '    "segment": "active"' in said.lines
+    text = "\n".join(" ".join(line.split()) for line in said.lines)
+    assert "2 failed now" in text
+    assert "worker-a ValueError: 503 again" in text
+    assert "last stack" in text
+    assert "Collect done in" in text
+    assert '{"rows": 12}' in text
+    assert "Send begun" in text
+    assert "charge card in doubt now" in text
+    assert "tell warehouse done now" in text
+    assert "attempt 1 failed: HTTPError" in text
+    assert "An effect in doubt was begun" in text
+    assert said.lines[-1] == f"`wakeboard retry {run}` tries it again, `wakeboard discard {run}` gives it up."
+
+
+def test_an_effect_of_the_attempt_that_runs_now_is_not_in_doubt(type_command: Type, story: BoardStory):
+    run = story.enqueue()
+    story.effect(run, story.claim(run), "charge card")
+
+    (effect,) = type_command("run", str(run), "--json").json["effects"]
+
+    assert effect["state"] == "begun"
+
+
+def test_a_run_is_found_by_its_uuid_live_or_finished(type_command: Type, story: BoardStory):
+    live, past = story.enqueue(), story.enqueue()
+    uuids = {run: str(story.value("select uuid from wakeboard.job_runs where id = %s", run)) for run in (live, past)}
+    story.succeed(past, {"sent": 3})
+
+    for run, uuid in uuids.items():
+        assert type_command("run", uuid, "--json").json["id"] == run
+    assert type_command("run", uuids[past], "--json").json["result"] == {"sent": 3}
+
+
+def test_json_has_iso_moments_in_utc(type_command: Type, story: BoardStory):
+    run = story.enqueue("ping", {"größe": "ünï"})
+
+    found = type_command("run", str(run), "--json").json
+
+    assert found["run_at"].endswith("Z")
+    assert abs(datetime.fromisoformat(found["run_at"]) - datetime.now(UTC)) < timedelta(minutes=1)
+    assert found["payload"] == {"größe": "ünï"}
+    assert found["finished_at"] is None
+
+
+def test_a_long_payload_is_cut_for_people_and_whole_for_programs(type_command: Type, story: BoardStory):
+    payload = {"text": "x" * 5000}
+    run = story.enqueue("ping", payload)
+
+    assert "more characters; --json shows all" in type_command("run", str(run)).out
+    assert json.loads(type_command("run", str(run), "--json").out)["payload"] == payload
+
+
+def test_what_is_no_run_is_said_in_one_sentence(type_command: Type):
+    for word in ("999", "11111111-2222-4333-8444-555555555555"):
+        assert type_command("run", word).err.startswith(f"wakeboard: there is no run {word}; it may be older")
+    for word in ("x", "99999999999999999999", "٣"):
+        said = type_command("run", word)
+        assert said.code == 1
+        assert said.err.startswith(f"wakeboard: {word!r} is no run: write its id")

@@ -1,0 +1,73 @@
+"""pause, resume, limit, confirm removal."""
+
+from __future__ import annotations
+
+from tests.cli.board_story import BoardStory
+from tests.cli.conftest import Type
+
+
+def test_what_is_paused_is_listed_until_it_is_resumed(type_command: Type, story: BoardStory):
+    weekly = story.declare("weekly-report")
+    story.enqueue("mail", queue="post")
+
+    assert type_command("pause", "all", "--reason", "moving house").out == "everything is paused.\n"
+    assert type_command("pause", "queue", "post").err == ""
+    assert type_command("pause", "schedule", "weekly-report").out == "schedule billing/weekly-report is paused.\n"
+    assert type_command("pause", "all").out == "everything was paused already.\n"
+
+    assert [line.split() for line in type_command("pause").lines] == [
+        ["PAUSED", "SINCE", "REASON"],
+        ["all", "now", "moving", "house"],
+        ["queue", "post", "now"],
+        ["schedule", "billing/weekly-report", "now"],
+    ]
+    assert type_command("schedules", "--json").json[0]["state"] == "paused"
+
+    assert type_command("resume", "all", "--json").json == {"what": "all", "changed": True}
+    assert type_command("resume", "all").out == "everything was not paused.\n"
+    assert type_command("resume", "schedule", "weekly-report", "--json").json["what"] == f"schedule:{weekly}"
+
+
+def test_a_queue_that_nobody_knows_is_paused_with_a_note(type_command: Type):
+    said = type_command("pause", "queue", "psot")
+
+    assert said.code == 0
+    assert said.err == "wakeboard: note: no schedule, run or worker knows a queue 'psot' yet.\n"
+
+
+def test_a_pause_names_one_thing(type_command: Type):
+    for words in (["all", "x"], ["queue"], ["schedule"], ["planet", "x"]):
+        assert type_command("pause", *words).code == 2
+    assert type_command("pause", "schedule", "x").code == 1
+
+
+def test_limits_are_said_and_listed(type_command: Type, story: BoardStory):
+    story.works("mail")
+    runs = [story.enqueue("mail", limit_key="smtp") for _ in range(3)]
+    story.claim(runs[0])
+
+    assert type_command("limit", "billing-api", "3").out == "at most 3 runs of billing-api at once.\n"
+
+    assert [line.split() for line in type_command("limit").lines] == [
+        ["KEY", "AT", "ONCE", "RUNNING", "WAITING"],
+        ["billing-api", "3", "0", "0"],
+        ["smtp", "1", "(default)", "1", "2"],
+    ]
+    assert type_command("limit", "smtp", "--json").json[0]["waiting"] == 2
+    assert type_command("limit", "none").out == "none is not in use; its limit is 1.\n"
+    assert type_command("limit", "smtp", "-1").code == 2
+    assert type_command("limit", "smtp", "many").code == 2
+
+
+def test_a_held_removal_is_confirmed(type_command: Type, story: BoardStory):
+    story.sql("select wakeboard.hold_removal('file:test', 'hash', 12)")
+    story.sql("select wakeboard.hold_removal('file:other', '', 0)")
+
+    wrong = type_command("confirm", "removal", "file:tset")
+    assert (wrong.code, wrong.err) == (
+        1,
+        "wakeboard: no removal of 'file:tset' is held; held is one of file:test.\n",
+    )
+    assert type_command("confirm", "removal", "file:other").code == 1
+    assert type_command("confirm", "removal", "file:test").out == "the next sync of file:test removes 12 schedules.\n"
+    assert story.value("select wakeboard.hold_removal('file:test', 'hash', 12)") is True
