@@ -97,7 +97,7 @@ class Attempt:
         try:
             return self._payload
         except AttributeError:
-            self._payload = json.loads(self._payload_bytes[1:])  # behind the version byte of binary jsonb
+            self._payload: Any = json.loads(self._payload_bytes[1:])  # behind the version byte of binary jsonb
             return self._payload
 
     @property

@@ -48,8 +48,8 @@ class Lane:
     name: str
     width: int  # attempts at once
     job_types: tuple[str, ...]
-    waiting: deque[ClaimedRow] = field(default_factory=deque)
-    running: dict[int, Attempt] = field(default_factory=dict)
+    waiting: deque[ClaimedRow] = field(default_factory=deque["ClaimedRow"])
+    running: dict[int, Attempt] = field(default_factory=dict[int, "Attempt"])
     started: int = 0
 
     @property

@@ -1,8 +1,8 @@
-"""Job types that every worker knows: `ping` always, `http` and `command` as far as settings allow."""
+"""Job types that every worker knows: `ping` always; `http`, `command` where its settings name hosts or commands."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wakeboard.handlers import Handler
 
@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
 def builtin_handlers(settings: Settings) -> dict[str, Handler]:
     """The built-in handlers under these settings, by job type."""
-    del settings
-    return {"ping": Handler("ping", ping)}
+    found: dict[str, Any] = {"ping": ping}
+    if settings.http_allowed_hosts:
+        from wakeboard_worker.builtin.http import Http
+
+        found["http"] = Http(settings)
+    if settings.commands:
+        from wakeboard_worker.builtin.command import Command
+
+        found["command"] = Command(settings)
+    return {job_type: Handler(job_type, function) for job_type, function in found.items()}
 
 
 async def ping(run: Run) -> dict[str, int]:
