@@ -48,7 +48,7 @@ async def weekly_report(run: wakeboard.Run) -> dict[str, Any]:
     for back in range(7, 0, -1):
         days.append(await run.step(f"Add up the day {back} days ago", revenue_of, str(run.scheduled_for.date()), back))
         run.progress(len(days) / 8)
-        await asyncio.sleep(0.3)  # a real shop has more orders; here it lets you see the progress
+        await asyncio.sleep(0.5)  # a real shop has more orders; here it lets you see the progress
     best = await run.step("Find the best customers", best_customers, run.payload["segment"], run.payload["best"])
     path = await run.step("Write the report", write_report, str(run.scheduled_for.date()), days, best)
     run.log.info("the report is in %s", path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,8 @@ MOODS: Final = {"good": "green", "warn": "yellow", "bad": "red", "quiet": "dim",
 WIDE: Final = 100  # columns from which on there is room for the cron line and the job type
 LINES_KEPT: Final = 100
 MOST_CONCERNS: Final = 4
+FEW: Final = 3  # rows that are worth their heading
+MUCH: Final = 12  # rows in which all parts have room
 
 
 class LiveView:
@@ -55,7 +58,7 @@ class LiveView:
 
     def tell(self, line: Line) -> None:
         """Keeps it for the lower part of the screen."""
-        self._lines.append(line)
+        self._lines.append(line if line.at else replace(line, at=datetime.now(UTC)))
 
     def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
         """Draws everything anew, in the size that the window has now."""
@@ -114,8 +117,9 @@ def share_height(height: int, schedules: int, runs: int, concerns: int, lines: i
 
     give("footer", 1, 1, 1)
     give("concerns", concerns, 1, MOST_CONCERNS)
-    give("schedules", schedules, 2, max(1, (left - 4) // 2) if runs else left)
-    give("runs", runs, 2, max(1, left - (min(lines, 3) + 1 if left > 10 else 0)))  # noqa: PLR2004 - room for all three
+    if left - runs > FEW or left > MUCH or not runs:  # on a small screen what runs matters most
+        give("schedules", schedules, 2, max(1, (left - 4) // 2) if runs else left)
+    give("runs", runs, 2, max(1, left - (min(lines, FEW) + 1 if left > MUCH else 0)))
     give("lines", lines, 1, left)
     return rooms
 
@@ -150,7 +154,7 @@ def _cut(text: str, style: str, width: int) -> Text:
 
 def _schedules(picture: Picture, room: int, width: int) -> Table:
     rows = list(picture.schedules)
-    hidden = len(rows) - room + 1 if len(rows) > room else 0
+    hidden = len(rows) - room + (room >= FEW) if len(rows) > room else 0
     table = _table()
     table.add_column("SCHEDULE", ratio=3)
     if width >= WIDE:
@@ -161,7 +165,7 @@ def _schedules(picture: Picture, room: int, width: int) -> Table:
     for row in rows[: len(rows) - hidden]:
         cells = [Text(f"{row.namespace}/{row.name}"), *([Text(_when(row), "dim")] if width >= WIDE else [])]
         table.add_row(*cells, _next(row, picture.now), _last(row, picture.now), _counts(row))
-    if hidden:
+    if hidden and room >= FEW:
         table.add_row(Text(f"… {hidden} more", "dim"))
     return table
 
@@ -251,8 +255,8 @@ def _progress(run: RunRow, now: datetime) -> Text:
 
 
 def _said(line: Line, width: int) -> Text:
-    at = (line.at or datetime.now(UTC)).astimezone(UTC)
-    text = Text(f"{at:%H:%M:%S}  {line.who:<8}  ", "dim") + Text(printable(line.text), MOODS[line.mood])
+    clock = f"{line.at.astimezone(UTC):%H:%M:%S}" if line.at else ""
+    text = Text(f"{clock:8}  {line.who:<8}  ", "dim") + Text(printable(line.text), MOODS[line.mood])
     text.truncate(width, overflow="ellipsis")
     return text
 

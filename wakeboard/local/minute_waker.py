@@ -44,7 +44,10 @@ class Needs(Protocol):
 
 
 class Waker:
-    """`start` starts a worker. `troubled` is told the sentence of a worker that could not work; "" when one could."""
+    """`start` starts a worker; `killed` is told when a signal ended one.
+
+    `troubled` is told the sentence of a worker that could not work, and "" when one could.
+    """
 
     def __init__(
         self,
@@ -53,10 +56,12 @@ class Waker:
         *,
         tell: Callable[[Line], None],
         troubled: Callable[[str], None],
+        killed: Callable[[], None],
         every_s: float,
         lifetime_s: float,
     ) -> None:
-        self._start, self._needs, self._tell, self._troubled = start, needs, tell, troubled
+        self._start, self._needs, self._tell = start, needs, tell
+        self._troubled, self._killed = troubled, killed
         self._every_s, self._lifetime_s = every_s, lifetime_s
         self._workers: dict[ChildProcess, asyncio.Task[None]] = {}
         self._nudged = asyncio.Event()
@@ -175,6 +180,7 @@ class Waker:
             name = signal.Signals(-code).name
             told = f"the worker was ended by {name}; its runs come back when their leases lapse."
             self._tell(Line(UP, told, "warn"))
+            self._killed()
         else:
             self._troubled(self.last_words or f"the worker ended with exit code {code}.")
 

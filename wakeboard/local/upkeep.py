@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.duties.reaping import reap
 from wakeboard.duties.rounds import Rounds
 from wakeboard.duties.tidying import Retention
 from wakeboard.errors import InvalidSettings, WakeboardError
@@ -32,8 +34,10 @@ from wakeboard.store.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wakeboard.duties.reaping import TakenBack
     from wakeboard.local.child_process import ChildProcess
     from wakeboard.local.plain_lines import Screen
+    from wakeboard.store.board import Board
 
 ROUND_EVERY_S: Final = 2.0
 WATCH_EVERY_S: Final = 1.0
@@ -73,6 +77,7 @@ class Upkeep:
             self._start_worker,
             self._line,
             troubled=self._worker_troubled,
+            killed=self._worker_killed,
             tell=self._tell,
             every_s=wake_every_s,
             lifetime_s=self._settings.settings.max_lifetime_seconds,
@@ -81,6 +86,9 @@ class Upkeep:
             self._line, self._screen, self._concerns, lambda: self._waker.waking, program=program
         )
         self._beside: ChildProcess | None = None
+        self._watch = Watch(folder, self._handler_files())  # before the first load: nothing goes unnoticed
+        self._to_load = True
+        self._reap_at = math.inf
 
     async def work(self) -> None:
         """Works until it is cancelled, and cleans up behind itself. Raises WakeboardError when it cannot begin."""
@@ -164,28 +172,41 @@ class Upkeep:
         rounds = Rounds(missed_after=timedelta(seconds=settings.missed_after_seconds), retention=retention)
         while True:
             with suppress(WakeboardError):  # a board that is away is told about elsewhere
-                done = await rounds.make(await self._line.board(), time.monotonic())
+                board = await self._line.board()
+                done = await rounds.make(board, time.monotonic())
                 self._concerns.now("duties", [f"{name}: {one_line(str(why))}" for name, why in done.failures.items()])
-                if done.taken_back.crashed:
+                taken_back = await self._reap_after_a_kill(board) or done.taken_back
+                if taken_back.crashed:
                     self._waker.nudge()
             await asyncio.sleep(ROUND_EVERY_S)
 
+    async def _reap_after_a_kill(self, board: Board) -> TakenBack | None:
+        """A worker was killed before our eyes: its runs come back as soon as its leases have lapsed."""
+        if time.monotonic() < self._reap_at:
+            return None
+        self._reap_at = math.inf
+        return await reap(board, always=True)
+
+    def _worker_killed(self) -> None:
+        self._reap_at = time.monotonic() + self._settings.settings.lease_seconds
+
     async def _keep_watching(self) -> None:
-        watch = Watch(self._folder, self._handler_files())
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
-            if changes := watch.changes():
-                await self._take_changes(changes)
-                watch.also(self._handler_files())
+            if changes := self._watch.changes():
+                self._say(f"{_named(changes)} changed.", "quiet")
+                self._take_changes(changes)
+                self._watch.also(self._handler_files())
+            if self._to_load:
+                with suppress(WakeboardError):  # a board that is away is told about elsewhere; it is tried again
+                    await self._load()
 
     def _handler_files(self) -> list[Path]:
         return module_files(self._settings.modules, self._settings.places)
 
-    async def _take_changes(self, changes: list[Path]) -> None:
-        self._say(f"{_named(changes)} changed.", "quiet")
+    def _take_changes(self, changes: list[Path]) -> None:
         if any(path.suffix in SUFFIXES for path in changes):
-            with suppress(WakeboardError):
-                await self._load()
+            self._to_load = True
         if any(path.name == FILE_NAME for path in changes):
             self._read_settings()
         if any(path.suffix in {".env", ".py"} for path in changes):
@@ -193,6 +214,7 @@ class Upkeep:
 
     async def _load(self) -> None:
         await self._loading.load()
+        self._to_load = False
         self._line.queues = self._settings.served(self._loading.queues())
 
     def _read_settings(self) -> None:

@@ -33,7 +33,7 @@ class Watch:
     def also(self, files: Iterable[Path]) -> None:
         """Looks at these single files from now on, in place of those before."""
         self._files = list(files)
-        self._seen = self._look()
+        self._seen = {**self._look(), **self._seen}  # what changed meanwhile is still news
 
     def _look(self) -> dict[Path, _State]:
         seen: dict[Path, _State] = {}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FOLDER_MODULE: Final = "handlers"
 FOR_ONE_PERSON: Final = {
-    "WAKEBOARD_LEASE_SECONDS": "15",  # a killed worker's runs come back soon
+    "WAKEBOARD_LEASE_SECONDS": "8",  # a killed worker's runs come back soon, and progress is told every 2 s
     "WAKEBOARD_GRACE_SECONDS": "5",  # nobody likes to wait after Ctrl-C
     "WAKEBOARD_POLL_SECONDS": "0.2",  # a retry by hand starts at once, also while a worker is about to go
 }
