@@ -29,7 +29,7 @@ import asyncio
 import sys
 from collections import deque
 from dataclasses import replace
-from datetime import UTC, timedelta
+from datetime import timedelta
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -75,7 +75,7 @@ def plan_ticks(due: DueDefinition, missed_after: timedelta) -> TickPlan:
 
 def plan_skip(due: DueDefinition, reason: str) -> TickPlan:
     """Records every due tick of one definition as skipped, as one stretch."""
-    return _planned(due, lambda timetable: _plan_stretches(due, timetable, [(due.now.astimezone(UTC), 0, reason)]))
+    return _planned(due, lambda timetable: _plan_stretches(due, timetable, [(due.now, 0, reason)]))
 
 
 def _planned(due: DueDefinition, plan: Callable[[Timetable], TickPlan]) -> TickPlan:
@@ -94,7 +94,7 @@ def said(error: Exception) -> str:
 
 
 def _plan(due: DueDefinition, timetable: Timetable, missed_after: timedelta) -> TickPlan:
-    now, cursor = due.now.astimezone(UTC), due.next_run_at.astimezone(UTC)
+    now, cursor = due.now, due.next_run_at
     late = now - cursor
     in_time = late <= missed_after and (
         due.starting_deadline_s is None or late.total_seconds() <= due.starting_deadline_s
@@ -102,8 +102,8 @@ def _plan(due: DueDefinition, timetable: Timetable, missed_after: timedelta) -> 
     if in_time and cursor > due.last_tick_at:
         following = _following(timetable, cursor)
         if following is None or following > now:  # one tick, in time: nearly always
-            return TickPlan(due.id, due.generation, due.next_run_at, following, cursor, (cursor,))
-    return _plan_stretches(due, timetable, list(_stretches(due, now, missed_after)))
+            return TickPlan(due.id, due.generation, cursor, following, cursor, (cursor,))
+    return _plan_stretches(due, timetable, list(_stretches(due, missed_after)))
 
 
 @lru_cache(maxsize=4096)
@@ -112,13 +112,13 @@ def _following(timetable: Timetable, cursor: datetime) -> datetime | None:
     return timetable.next_tick(cursor)
 
 
-def _stretches(due: DueDefinition, now: datetime, missed_after: timedelta) -> Iterator[tuple[datetime, int, str]]:
+def _stretches(due: DueDefinition, missed_after: timedelta) -> Iterator[tuple[datetime, int, str]]:
     """The stretches up to now, oldest first: last moment, how many of the newest ticks run, why the others do not."""
     if due.starting_deadline_s is not None:
-        yield now - timedelta(seconds=due.starting_deadline_s) - _JUST_BEFORE, 0, TOO_LATE
+        yield due.now - timedelta(seconds=due.starting_deadline_s) - _JUST_BEFORE, 0, TOO_LATE
     newest = {"Skip": 0, "Latest": 1, "All": due.catch_up_limit}[due.catch_up]
-    yield now - missed_after - _JUST_BEFORE, newest, f"CatchUp{due.catch_up}"
-    yield now, _EVERY_TICK, ""
+    yield due.now - missed_after - _JUST_BEFORE, newest, f"CatchUp{due.catch_up}"
+    yield due.now, _EVERY_TICK, ""
 
 
 def _plan_stretches(
@@ -143,8 +143,8 @@ def _plan_stretches(
 def _first_to_make(due: DueDefinition, timetable: Timetable) -> datetime | None:
     """The cursor; the tick after the last one, if somebody moved the cursor back by hand."""
     if due.next_run_at > due.last_tick_at:
-        return due.next_run_at.astimezone(UTC)
-    return timetable.next_tick(due.last_tick_at.astimezone(UTC))
+        return due.next_run_at
+    return timetable.next_tick(due.last_tick_at)
 
 
 def _ticks_from(timetable: Timetable, first: datetime, until: datetime, newest: int) -> Missed:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import psycopg
+from psycopg.types.numeric import Int8BinaryLoader
 
 from wakeboard.store.connection import translated
+from wakeboard.store.leasing import number_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime, timedelta
+
+_ZERO: Final = datetime(2000, 1, 1, tzinfo=UTC)  # of Postgres' binary moments
 
 
 class Answer(NamedTuple):
@@ -51,7 +56,10 @@ class Reaped(NamedTuple):
 
 
 class DueDefinition(NamedTuple):
-    """A definition whose next tick is due; `now` is the database's clock. `paused`: a pause holds its ticks back."""
+    """A definition whose next tick is due; `now` is the database's clock. `paused`: a pause holds its ticks back.
+
+    Moments are in UTC, so that Python compares and subtracts them as what they are.
+    """
 
     id: int
     generation: int
@@ -64,8 +72,8 @@ class DueDefinition(NamedTuple):
     catch_up: str
     catch_up_limit: int
     starting_deadline_s: int | None
+    paused: bool
     now: datetime
-    paused: bool = False
 
 
 class Skipped(NamedTuple):
@@ -105,7 +113,7 @@ class Materialised(NamedTuple):
 
 
 class KnownDefinition(NamedTuple):
-    """What the board knows of one schedule of a source."""
+    """What the board knows of one schedule of a source. Moments are in UTC."""
 
     id: int
     namespace: str
@@ -122,7 +130,7 @@ class KnownDefinition(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What `sync_definitions` did with one row: created, updated, unchanged, stale or due (nothing, ticks come first)."""
+    """What `sync_definitions` did with one row: created, updated, unchanged, stale or due (ticks come first)."""
 
     id: int
     namespace: str
@@ -156,14 +164,23 @@ class Board:
     async def due_definitions(
         self, count: int = 10_000, after: tuple[datetime, int] | None = None
     ) -> list[DueDefinition]:
-        """Definitions whose next tick is due, most overdue first, without a lock; `after`: (next_run_at, id) of the last."""
+        """Definitions whose next tick is due, most overdue first; `after`: (next_run_at, id) of the last one seen."""
         query = "select * from wakeboard.due_definitions(%s, %s, %s)"
-        return [DueDefinition(*row) for row in await self._rows(query, count, *(after or ("-infinity", 0)))]
+        return await self._due_rows(query, count, *(after or ("-infinity", 0)))
 
     async def due_among(self, ids: Sequence[int]) -> list[DueDefinition]:
         """Those of these definitions whose next tick is due, also those that are paused."""
         query = "select * from wakeboard.due_among(%s::bigint[])"
-        return [DueDefinition(*row) for row in await self._rows(query, list(ids))]
+        return await self._due_rows(query, list(ids))
+
+    async def _due_rows(self, query: str, *values: Any) -> list[DueDefinition]:
+        cursor = self.conn.cursor(binary=True)
+        cursor.adapters.register_loader("timestamptz", Int8BinaryLoader)
+        try:
+            await cursor.execute(query.encode(), values)
+            return [_due(*row) for row in await cursor.fetchall()]
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
 
     async def materialise(self, plans: Sequence[TickPlan]) -> Materialised:
         """Makes planned ticks into runs and moves the cursors; plans that another has overtaken do nothing."""
@@ -173,25 +190,25 @@ class Board:
             "select * from wakeboard.materialise(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[],"
             " %s::timestamptz[], %s::text[], %s::bigint[], %s::timestamptz[],"
             " %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::text[])",
-            _array(plan.id for plan in plans),
-            _array(plan.generation for plan in plans),
-            _array(plan.cursor for plan in plans),
-            _array(plan.next_cursor for plan in plans),
-            _array(plan.up_to for plan in plans),
+            number_array([plan.id for plan in plans]),
+            number_array([plan.generation for plan in plans]),
+            _moment_array(plan.cursor for plan in plans),
+            _moment_array(plan.next_cursor for plan in plans),
+            _moment_array(plan.up_to for plan in plans),
             [plan.error for plan in plans],
-            _array(definition_id for definition_id, _ in ticks),
-            _array(tick for _, tick in ticks),
+            number_array([definition_id for definition_id, _ in ticks]),
+            _moment_array(tick for _, tick in ticks),
             *_columns(skips, 5),
         )
         return Materialised(*rows[0])
 
     async def now(self) -> datetime:
-        """The database's clock, which decides."""
-        return await self._value("select now from wakeboard.schema_state()")
+        """The database's clock, which decides, in UTC."""
+        return (await self._value("select now from wakeboard.schema_state()")).astimezone(UTC)
 
     async def definitions_of(self, source: str) -> list[KnownDefinition]:
         """What is known of a source, removed ones too."""
-        return [KnownDefinition(*row) for row in await self._rows("select * from wakeboard.definitions_of(%s)", source)]
+        return [_known(*row) for row in await self._rows("select * from wakeboard.definitions_of(%s)", source)]
 
     async def sync_definitions(self, source: str, rows: Sequence[Mapping[str, Any]]) -> list[Synced]:
         """Brings definitions up to `rows` (keys: the columns of job_definitions); see the move for the answers."""
@@ -199,7 +216,7 @@ class Board:
         return [Synced(*row) for row in await self._rows(query, source, json.dumps(rows, default=str))]
 
     async def remove_definitions(self, source: str, ids: Sequence[int], synced_before: datetime) -> list[Answer]:
-        """Removes definitions that no sync has met since then: 'removed', or 'due' where ticks must be skipped first."""
+        """Removes definitions that no sync has met since then: 'removed', or 'due' (skip their ticks first)."""
         query = "select id, answer from wakeboard.remove_definitions(%s, %s::bigint[], %s)"
         return [Answer(*row) for row in await self._rows(query, source, list(ids), synced_before)]
 
@@ -277,9 +294,37 @@ class Board:
         return [Answer(*row) for row in await self._rows(query, *values)]
 
 
-def _array(values: Iterable[int | datetime | None]) -> str:
-    """An array as Postgres reads it. In a tenth of the time that psycopg takes for a list of moments."""
-    return f"{{{','.join(['null' if value is None else str(value) for value in values])}}}"
+def _due(definition_id: int, generation: int, next_run_at: int, last_tick_at: int, *rule_and_now: Any) -> DueDefinition:
+    *rule, now = rule_and_now
+    return DueDefinition(
+        definition_id, generation, _moment(next_run_at), _moment(last_tick_at), *rule, now=_moment(now)
+    )
+
+
+@lru_cache(maxsize=8192)
+def _moment(microseconds: int) -> datetime:
+    """From binary to UTC. Remembered, as what is due at once shares its moments."""
+    return _ZERO + timedelta(microseconds=microseconds)
+
+
+def _known(*row: Any) -> KnownDefinition:
+    """Moments come in the session's zone, where Python compares and subtracts as the wall clock does."""
+    known = KnownDefinition(*row)
+    return known._replace(
+        last_tick_at=known.last_tick_at.astimezone(UTC),
+        seen_at=known.seen_at.astimezone(UTC),
+        now=known.now.astimezone(UTC),
+    )
+
+
+def _moment_array(moments: Iterable[datetime | None]) -> str:
+    """An array as Postgres reads it, in a tenth of the time that psycopg takes for a list."""
+    return f"{{{','.join([_text(moment) for moment in moments])}}}"
+
+
+@lru_cache(maxsize=8192)
+def _text(moment: datetime | None) -> str:
+    return "null" if moment is None else str(moment)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
