@@ -47,7 +47,7 @@ def test_so_do_sigterm_and_a_closed_terminal(postgres_folder: Path, number: sign
 
 def test_ctrl_c_while_it_starts_leaves_nothing_behind(postgres_folder: Path) -> None:
     with Up(postgres_folder) as up:
-        up.wait_until(lambda: (postgres_folder / ".wakeboard").exists(), "the folder")
+        up.wait_until((postgres_folder / ".wakeboard").exists, "the folder")
         up.send(signal.SIGINT)
         up.exit_code()
         assert up.nobody_left()
@@ -199,7 +199,7 @@ def test_a_worker_is_woken_at_each_boundary(postgres_folder: Path) -> None:
 
 
 def test_a_killed_workers_run_comes_back(postgres_folder: Path) -> None:
-    up = Up(postgres_folder, WAKEBOARD_LEASE_SECONDS="2")
+    up = Up(postgres_folder, WAKEBOARD_LEASE_SECONDS="2", WAKEBOARD_GRACE_SECONDS="0")
     up.declare("long", "hang", run_on_up=True)
     hanging = postgres_folder / "hanging"
     with up:

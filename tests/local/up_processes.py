@@ -26,7 +26,8 @@ from pathlib import Path
 from wakeboard.errors import WakeboardError
 from wakeboard.local.up import UpOptions, run_up
 try:
-    sys.exit(run_up(UpOptions(folder=Path("jobs"), program="wakeboard", dsn=sys.argv[1], wake_every_s=float(sys.argv[2]))))
+    options = UpOptions(folder=Path("jobs"), program="wakeboard", dsn=sys.argv[1], wake_every_s=float(sys.argv[2]))
+    sys.exit(run_up(options))
 except WakeboardError as error:
     sys.exit(f"wakeboard: {error}")
 """
@@ -37,7 +38,11 @@ SCHEDULE = """
 apiVersion: wakeboard.dev/v1alpha1
 kind: JobSchedule
 metadata: {{name: {name}, annotations: {{wakeboard.dev/run-on-up: "{run_on_up}"}}}}
-spec: {{jobType: {job_type}, schedule: "{cron}", maxAttempts: {max_attempts}, backoff: {{baseSeconds: 1, maxSeconds: 1}}}}
+spec:
+  jobType: {job_type}
+  schedule: "{cron}"
+  maxAttempts: {max_attempts}
+  backoff: {{baseSeconds: 1, maxSeconds: 1}}
 """
 
 HANDLERS = """
@@ -143,8 +148,8 @@ class Up:
             return row[0] if row else None
 
     def enqueue(self, job_type: str, delay_s: float = 0) -> int:
-        query = "insert into wakeboard.job_runs (job_type, run_at) values (%s, now() + make_interval(secs => %s)) returning id"
-        return self.ask(query, job_type, delay_s)
+        columns, values = "(job_type, run_at)", "(%s, now() + make_interval(secs => %s))"
+        return self.ask(f"insert into wakeboard.job_runs {columns} values {values} returning id", job_type, delay_s)
 
     def started(self) -> list[int]:
         """Processes that run in this place or work for it, without `up` itself."""

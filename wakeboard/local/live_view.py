@@ -156,12 +156,9 @@ def _schedules(picture: Picture, room: int, width: int) -> Table:
     rows = list(picture.schedules)
     hidden = len(rows) - room + (room >= FEW) if len(rows) > room else 0
     table = _table()
-    table.add_column("SCHEDULE", ratio=3)
-    if width >= WIDE:
-        table.add_column("WHEN", ratio=3)
-    table.add_column("NEXT", ratio=2)
-    table.add_column("LAST", ratio=3)
-    table.add_column("RUNS", ratio=3)
+    headings = {"SCHEDULE": 3, **({"WHEN": 3} if width >= WIDE else {}), "NEXT": 2, "LAST": 3, "RUNS": 3}
+    for heading, ratio in headings.items():
+        table.add_column(heading, ratio=ratio, no_wrap=True, overflow="ellipsis")
     for row in rows[: len(rows) - hidden]:
         cells = [Text(f"{row.namespace}/{row.name}"), *([Text(_when(row), "dim")] if width >= WIDE else [])]
         table.add_row(*cells, _next(row, picture.now), _last(row, picture.now), _counts(row))
@@ -212,9 +209,9 @@ def _runs(picture: Picture, room: int, width: int) -> Table:
     table = _table()
     table.add_column("RUN", justify="right", no_wrap=True)
     table.add_column("STATUS", no_wrap=True, min_width=9)
-    table.add_column("OF", ratio=2, no_wrap=True, overflow="ellipsis")
+    table.add_column("OF", max_width=max(8, width // 3), no_wrap=True, overflow="ellipsis")
     table.add_column("TRY", no_wrap=True)
-    table.add_column("", ratio=5 if width >= WIDE else 3, no_wrap=True, overflow="ellipsis")
+    table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
     for run in picture.runs[:room]:
         name = one_line(run.schedule or run.job_type)
         tried = f"{run.attempts}/{run.max_attempts}" if run.attempts else ""
@@ -251,7 +248,7 @@ def _progress(run: RunRow, now: datetime) -> Text:
     if run.progress is None:
         return Text(since)
     done = round(run.progress * 10)
-    return Text("━" * done, "green") + Text("━" * (10 - done), "dim") + Text(f" {run.progress:.0%} {since}")
+    return Text("━" * done, "green") + Text("─" * (10 - done), "dim") + Text(f" {run.progress:.0%} {since}")
 
 
 def _said(line: Line, width: int) -> Text:

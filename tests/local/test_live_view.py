@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from rich.console import Console
+
+from wakeboard.local.live_view import about_run, draw, share_height
+from wakeboard.local.picture import Picture, Waking
+from wakeboard.local.telling import Line
+from wakeboard.store.reports import RunRow, ScheduleRow
+
+NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
+
+
+def schedule(name: str, **facts: object) -> ScheduleRow:
+    usual: dict[str, object] = {
+        "id": 1,
+        "namespace": "shop",
+        "name": name,
+        "source": "file:examples",
+        "job_type": "report",
+        "queue": "default",
+        "priority": 3,
+        "schedule": "0 8 * * MON",
+        "time_zone": "Europe/Lisbon",
+        "concurrency_policy": "Allow",
+        "state": "active",
+        "tick_error": None,
+        "next_run_at": NOON + timedelta(seconds=53),
+        "last_tick_at": None,
+        "last_run_id": 1,
+        "last_status": "succeeded",
+        "last_finished_at": NOON - timedelta(seconds=7),
+        "queued": 0,
+        "running": 0,
+        "failed": 0,
+        "dead": 0,
+    }
+    return ScheduleRow(**{**usual, **facts})  # pyright: ignore[reportArgumentType]
+
+
+def run(run_id: int, status: str, **facts: object) -> RunRow:
+    usual: dict[str, object] = {
+        "id": run_id,
+        "uuid": UUID(int=run_id),
+        "status": status,
+        "schedule": "shop/report",
+        "job_type": "report",
+        "queue": "default",
+        "priority": 3,
+        "trigger": "tick",
+        "scheduled_for": NOON,
+        "run_at": NOON + timedelta(seconds=4),
+        "created_at": NOON,
+        "started_at": NOON - timedelta(seconds=3),
+        "failed_at": None,
+        "dead_at": None,
+        "finished_at": None,
+        "attempts": 1,
+        "max_attempts": 5,
+        "crash_count": 0,
+        "release_count": 0,
+        "progress": None,
+        "cancel_requested_at": None,
+        "limit_key": None,
+        "error_type": None,
+        "error": None,
+        "reason": None,
+        "skipped_until": None,
+        "skipped_count": None,
+    }
+    return RunRow(**{**usual, **facts})  # pyright: ignore[reportArgumentType]
+
+
+SCHEDULES = [schedule("weekly-report"), schedule("close-month", last_status="dead", dead=1)]
+RUNS = [
+    run(9, "running", progress=0.4),
+    run(8, "failed", error_type="ValueError", error="no such\nthing"),
+    run(7, "dead", dead_at=NOON, error_type="PermissionError", error="nobody has approved this", attempts=2),
+    run(6, "succeeded", finished_at=NOON - timedelta(seconds=1)),
+]
+PICTURE = Picture(NOON, SCHEDULES, RUNS)
+LINES = [Line("worker", f"line {number}", at=NOON) for number in range(50)]
+
+
+def page(width: int, height: int, picture: Picture = PICTURE, concerns: list[str] | None = None) -> list[str]:
+    out = io.StringIO()
+    console = Console(file=out, width=width, height=height, color_system=None, highlight=False)
+    drawn = draw("wakeboard up examples", "wakeboard", picture, Waking(1, 52.8), concerns or [], LINES, width, height)
+    console.print(drawn)
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_a_page_on_a_usual_terminal() -> None:
+    assert page(80, 20) == [
+        "wakeboard up examples            1 worker awake, next wake in 53 s  12:00:07 UTC",
+        "",
+        "SCHEDULE              NEXT           LAST                  RUNS",
+        "shop/weekly-report    in 53 s        succeeded 7 s ago",
+        "shop/close-month      in 53 s        dead 7 s ago          1 dead",
+        "",
+        "RUN  STATUS     OF           TRY",
+        "  9  running    shop/report  1/5  ━━━━────── 40% for 3.0 s",
+        "  8  failed     shop/report  1/5  next try in 4 s  ValueError: no such thing",
+        "  7  dead       shop/report  2/5  PermissionError: nobody has approved this",
+        "  6  succeeded  shop/report  1/5  1 s ago, in 2.0 s",
+        "",
+        *(f"12:00:07  worker    line {number}" for number in range(44, 50)),
+        "",
+        "Ctrl-C stops everything  ·  once mended, type: wakeboard retry 7",
+    ]
+
+
+@pytest.mark.parametrize("width", [10, 20, 44, 80, 140, 300])
+@pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 12, 24, 60])
+def test_a_page_fits_any_window(width: int, height: int) -> None:
+    many = Picture(NOON, [schedule(f"schedule-{n}") for n in range(40)], [run(n, "queued") for n in range(40)])
+    for picture in (PICTURE, many, Picture(NOON)):
+        lines = page(width, height, picture, ["something is wrong " * 20])
+        assert len(lines) <= height
+        assert all(len(line) <= width for line in lines)
+
+
+def test_a_small_window_shows_runs_before_schedules() -> None:
+    rooms = share_height(12, schedules=7, runs=9, concerns=0, lines=20)
+    assert rooms["schedules"] == 0
+    assert rooms["runs"] > 5
+
+
+def test_what_is_wrong_comes_first() -> None:
+    assert page(80, 24, concerns=["jobs/a.yaml:2: no such field"])[2] == "jobs/a.yaml:2: no such field"
+
+
+def test_errors_and_names_cannot_steer_the_terminal() -> None:
+    wild = run(1, "failed", error="\x1b[2J\x07", schedule="a\x1b/b")
+    assert "\x1b" not in "".join(page(80, 24, Picture(NOON, SCHEDULES, [wild])))
+
+
+def test_the_past_never_lies_ahead() -> None:
+    late = run(1, "succeeded", finished_at=NOON + timedelta(seconds=30))
+    assert about_run(late, NOON).plain.startswith("now")

@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from wakeboard.local.minute_waker import boundary_after
+from wakeboard.local.watching import Watch, module_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_files_that_come_change_and_go_are_noticed_once(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    below = tmp_path / "more"
+    below.mkdir()
+    file = below / "a.yaml"
+    file.write_text("1")
+    assert watch.changes() == [file]
+    assert watch.changes() == []
+    file.write_text("22")
+    assert watch.changes() == [file]
+    file.unlink()
+    assert watch.changes() == [file]
+
+
+def test_a_file_that_is_replaced_by_one_of_the_same_size_and_time_is_noticed(tmp_path: Path) -> None:
+    file, draft = tmp_path / "a.py", tmp_path / "draft"
+    file.write_text("1")
+    watch = Watch(tmp_path)
+    draft.write_text("2")
+    os.utime(draft, ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
+    draft.replace(file)
+    assert watch.changes() == [file]
+
+
+def test_what_lies_in_hidden_folders_and_other_files_is_passed_over(tmp_path: Path) -> None:
+    watch = Watch(tmp_path)
+    for folder in (".git", "__pycache__"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").write_text("")
+    (tmp_path / "report.md").write_text("")
+    assert watch.changes() == []
+
+
+def test_a_folder_that_is_gone_is_a_change_and_no_error(tmp_path: Path) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "a.yaml").write_text("")
+    watch = Watch(folder)
+    (folder / "a.yaml").unlink()
+    folder.rmdir()
+    assert watch.changes() == [folder / "a.yaml"]
+    assert watch.changes() == []
+
+
+def test_modules_of_handlers_are_watched_wherever_they_may_come(tmp_path: Path) -> None:
+    files = module_files(["myapp.jobs"], [tmp_path])
+    assert files == [tmp_path / "myapp" / "jobs.py", tmp_path / "myapp" / "jobs" / "__init__.py"]
+    watch = Watch(tmp_path / "empty", files)
+    (tmp_path / "myapp").mkdir()
+    files[0].write_text("")
+    assert watch.changes() == [files[0]]
+
+
+def test_boundaries_are_whole_minutes() -> None:
+    assert boundary_after(119.9, 60) == 120
+    assert boundary_after(120.0, 60) == 180
+    assert boundary_after(1.2, 0.5) == 1.5
