@@ -6,15 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.processes import WITNESS, Watcher, started
+from tests.chaos.processes import WITNESS, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _no_workers_of_other_tests() -> None:
-    started.clear()
 
 
 @pytest.fixture

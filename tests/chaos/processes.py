@@ -60,6 +60,7 @@ class Worker:
             self._process.send_signal(signal.SIGCONT)
             self._process.kill()
         self._process.wait()
+        started.remove(self)
 
     @property
     def log(self) -> str:

@@ -81,6 +81,7 @@ class Attempt:
             self.definition_id,
             self.schedule,
         ) = row
+        self._payload: Any
         self.around = around
         self.in_thread = False
         self.settled = False  # its outcome is decided: a late second one is ignored
@@ -97,7 +98,7 @@ class Attempt:
         try:
             return self._payload
         except AttributeError:
-            self._payload: Any = json.loads(self._payload_bytes[1:])  # behind the version byte of binary jsonb
+            self._payload = json.loads(self._payload_bytes[1:])  # behind the version byte of binary jsonb
             return self._payload
 
     @property

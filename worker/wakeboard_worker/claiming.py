@@ -195,9 +195,10 @@ class Claiming:
             await self._duties(leasing.conn)
         elif desk.empty and not self._walked_in_vain():
             return True  # one more walk from the start before it goes
+        nothing_in_hand = desk.empty  # before the question: what is told meanwhile may come back
         within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
         due_s = await leasing.next_due_s(self._all_types, within_s)
-        if due_s is None and not stays and desk.empty:
+        if due_s is None and not stays and nothing_in_hand:
             return False
         await self._room(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
         if not stays:

@@ -31,6 +31,7 @@ begin
     select id, epoch, attempts, case outcome when 'timed_out' then 'timed_out' else 'failed' end, error_type, error, stack, fail.worker,
            (select name from workers where nonce = fail.worker), started_at
       from locked
+    on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
   ), settled as (
@@ -40,7 +41,8 @@ begin
            failed_at = statement_timestamp(), dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
            run_at = case locked.verdict
                     when 'failed' then statement_timestamp() + coalesce(
-                      make_interval(secs => locked.delay_s),
+                      case when locked.delay_s is not null            -- at most 31 days, whatever a handler said
+                           then make_interval(secs => least(greatest(locked.delay_s, 0), 2678400)) end,
                       backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts))
                     else run_at end
       from locked
@@ -49,10 +51,15 @@ begin
   select array_agg(id), array_agg(id) filter (where verdict = 'cancelled') into accepted, cancelled from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
-  return query
-  select missing.id
-    from (select * from unnest(ids, epochs) as report (id, epoch)) as missing
-   where missing.id <> all (coalesce(accepted, '{}'))
-     and not exists (select from job_attempts where run_id = missing.id and lease_epoch = missing.epoch and locked_by = fail.worker);
+  if coalesce(cardinality(accepted), 0) < cardinality(ids) then
+    return query
+    select missing.id
+      from unnest(ids, epochs, outcomes) as missing (id, epoch, outcome)
+     where not exists (select from unnest(accepted) as settled (id) where settled.id = missing.id)
+       and not exists (                                -- a repeat; what `reap` recorded of this lease is none
+         select from job_attempts
+          where run_id = missing.id and lease_epoch = missing.epoch and locked_by = fail.worker
+            and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end);
+  end if;
 end
 $$;

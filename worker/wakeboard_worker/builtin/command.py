@@ -13,7 +13,7 @@ import asyncio
 import os
 import re
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import Discard
 from wakeboard_worker.builtin.secrets import Secrets
@@ -58,7 +58,8 @@ class Command:
 
     def _argv(self, payload: Mapping[str, Any]) -> list[str]:
         """The command's words, each place {name} filled from args: always one word, whatever it contains."""
-        name, args = payload["command"], payload.get("args") or {}
+        name: str = payload["command"]
+        args: Mapping[str, Any] = payload.get("args") or {}
         template = self._commands.get(name)
         if template is None:
             raise Discard(f"this worker knows no command {name!r}: name it in WAKEBOARD_COMMANDS")
@@ -69,18 +70,20 @@ class Command:
 
 
 def _checked(payload: Any) -> dict[str, Any]:
-    if not isinstance(payload, dict) or not isinstance(payload.get("command"), str):  # pyright: ignore[reportUnknownMemberType]
+    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    if not isinstance(given.get("command"), str):
         raise Discard('a command payload is an object such as {"command": "backup", "args": {"path": "…"}}')
-    unknown = sorted(set(payload) - FIELDS)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    unknown = sorted(set(given) - FIELDS)
     if unknown:
         raise Discard(f"a command payload has no field {unknown[0]!r}: write command, args, env")
     for name in ("args", "env"):
-        if not isinstance(payload.get(name) or {}, dict):  # pyright: ignore[reportUnknownMemberType]
+        if not isinstance(given.get(name) or {}, dict):
             raise Discard(f"{name} must be an object")
-    for name, value in (payload.get("args") or {}).items():  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    args: dict[str, Any] = given.get("args") or {}
+    for name, value in args.items():
         if not isinstance(value, str | int | float) or "\0" in str(value):
             raise Discard(f"the argument {name!r} must be a text or a number")
-    return payload  # pyright: ignore[reportUnknownVariableType]
+    return given
 
 
 def _environment(extra: Mapping[str, Any]) -> dict[str, str]:

@@ -13,8 +13,9 @@ import re
 import socket
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 from urllib.parse import urljoin, urlsplit
 
 from wakeboard.errors import Discard, RetryAfter
@@ -57,10 +58,11 @@ class Http:
         refused: list[str] = []
         try:
             request = _request(secrets.resolve(_checked(run.payload)), str(run.uuid))
-            connector = aiohttp.TCPConnector(socket_factory=lambda found: self._socket(found, refused), limit=1)
+            connector = aiohttp.TCPConnector(socket_factory=partial(self._socket, refused), limit=1)
             timeout = aiohttp.ClientTimeout(total=None)  # the run's own timeout bounds it
             async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
-                return await self._exchange(session, request)
+                answer = await self._exchange(session, request)
+                return {**answer, "body": secrets.redact(answer["body"])}
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             if refused:
                 raise Discard(refused[0]) from None
@@ -90,7 +92,7 @@ class Http:
                 f"host {parts.hostname}:{port} is not on the worker's list: add it to WAKEBOARD_HTTP_ALLOWED_HOSTS"
             )
 
-    def _socket(self, found: Any, refused: list[str]) -> socket.socket:
+    def _socket(self, refused: list[str], found: Any) -> socket.socket:
         """The socket for an address that is about to be connected to."""
         family, kind, protocol, _, address = found
         if not self._allowed.allows_address(address[0]):
@@ -102,12 +104,13 @@ class Http:
 
 
 def _checked(payload: Any) -> dict[str, Any]:
-    if not isinstance(payload, dict) or "url" not in payload:
+    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
+    if "url" not in given:
         raise Discard('an http payload is an object such as {"method": "POST", "url": "https://…", "body": {…}}')
-    unknown = sorted(set(payload) - FIELDS)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    unknown = sorted(set(given) - FIELDS)
     if unknown:
         raise Discard(f"an http payload has no field {unknown[0]!r}: write method, url, headers, body")
-    return payload  # pyright: ignore[reportUnknownVariableType]
+    return given
 
 
 def _request(payload: dict[str, Any], idempotency_key: str) -> dict[str, Any]:
@@ -119,12 +122,12 @@ def _request(payload: dict[str, Any], idempotency_key: str) -> dict[str, Any]:
         raise Discard("url must be a text that begins with https:// or http:// and names a host")
     if urlsplit(url).username or urlsplit(url).password:
         raise Discard("url must not carry a password: put it into a header, as a secret")
-    headers = payload.get("headers") or {}
-    if not isinstance(headers, dict):
+    if not isinstance(payload.get("headers") or {}, dict):
         raise Discard("headers must be an object of texts")
+    headers: dict[str, Any] = payload.get("headers") or {}
     named: dict[str, str] = {}
-    for name, value in headers.items():  # pyright: ignore[reportUnknownVariableType]
-        if not isinstance(name, str) or not isinstance(value, str) or re.search(r"[\r\n\0]", name + value):
+    for name, value in headers.items():
+        if not isinstance(value, str) or re.search(r"[\r\n\0]", name + value):
             raise Discard(f"header {name!r} must be one line of text")
         named[name] = value
     lower = {name.lower() for name in named}

@@ -1,0 +1,49 @@
+"""A database with a table that handlers write to, and a wake of a real worker process on it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.chaos.processes import Watcher, Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HANDLERS = "tests.worker.telling_handlers"
+
+
+class Board:
+    """A board, and workers that wake on it."""
+
+    def __init__(self, dsn: str, folder: Path, watcher: Watcher) -> None:
+        self.dsn, self.folder, self.watcher = dsn, folder, watcher
+
+    def worker(self, *options: str, **settings: object) -> Worker:
+        """A worker process with the handlers of these tests."""
+        given = {"handlers": HANDLERS, "drain_lookahead_seconds": 0, "lease_seconds": 5} | settings
+        return Worker(self.dsn, self.folder, *options, **given)
+
+    def wake(self, *options: str, **settings: object) -> Worker:
+        """A wake from start to end; it must end well."""
+        with self.worker(*options, **settings) as worker:
+            assert worker.exit_code() == 0, worker.log
+        return worker
+
+    def enqueue(self, job_type: str, payload: str = "{}", count: int = 1, **columns: object) -> list[int]:
+        """Enqueues runs with a JSON payload."""
+        return self.watcher.enqueue(job_type, count, payload=payload, **columns)
+
+    def run(self, run_id: int) -> dict[str, Any]:
+        """A run as people see it."""
+        (row,) = self.watcher.rows("select to_jsonb(run) from wakeboard.all_runs as run where id = %s", run_id)
+        return row[0]
+
+
+@pytest.fixture
+def board(database: str, tmp_path: Path) -> Iterator[Board]:
+    with Watcher(database) as watcher:
+        watcher.do("create table calls (name text)")
+        yield Board(database, tmp_path, watcher)

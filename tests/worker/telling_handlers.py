@@ -1,0 +1,186 @@
+"""Handlers that worker processes of these tests run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import os
+import threading
+import time
+
+import psycopg
+
+import wakeboard
+
+DSN = os.environ["WAKEBOARD_DSN"]
+mine = contextvars.ContextVar[int]("mine", default=0)
+
+
+@wakeboard.handler("answers")
+async def answers(run: wakeboard.Run) -> object:
+    """Gives its payload back."""
+    return run.payload
+
+
+@wakeboard.handler("answers plainly")
+def answers_plainly(run: wakeboard.Run) -> object:
+    """The same in a thread."""
+    assert threading.current_thread() is not threading.main_thread()
+    return run.payload
+
+
+@wakeboard.handler("facts")
+async def facts(run: wakeboard.Run) -> dict[str, object]:
+    """What a handler can know of its run."""
+    run.log.info("here")
+    run.progress(0.5)
+    return {
+        "uuid": str(run.uuid),
+        "attempt": run.attempt,
+        "max": run.max_attempts,
+        "for": run.scheduled_for.isoformat(),
+        "queue": run.queue,
+        "schedule": run.schedule,
+        "cancelled": run.cancelled,
+    }
+
+
+@wakeboard.handler("raises")
+async def raises(run: wakeboard.Run) -> object:  # noqa: C901 - one case for each line of a table
+    """Raises, or returns, what the payload asks for."""
+    await asyncio.sleep(0)
+    match run.payload["what"]:
+        case "error":
+            raise ValueError("no such customer")
+        case "discard":
+            raise wakeboard.Discard("it makes no sense")
+        case "retry":
+            raise wakeboard.RetryAfter(3600)
+        case "snooze":
+            raise wakeboard.Snooze(3600)
+        case "long":
+            raise ValueError("x" * 5_000_000)
+        case "binary":
+            raise ValueError("a\0b\udcff")
+        case "cancelled":
+            raise asyncio.CancelledError
+        case "exit":
+            raise SystemExit(3)
+        case "object":
+            return object()
+        case "nul":
+            return {"a": "b\0c"}
+        case _:
+            return float("nan")
+
+
+@wakeboard.handler("sleeps")
+async def sleeps(run: wakeboard.Run) -> None:
+    """Waits until it is cancelled; swallows nothing."""
+    await asyncio.sleep(3600)
+
+
+@wakeboard.handler("swallows")
+async def swallows(run: wakeboard.Run) -> str:
+    """Swallows its cancellation."""
+    try:
+        await asyncio.sleep(3600)
+    except asyncio.CancelledError:
+        return "swallowed"
+    return "slept"
+
+
+@wakeboard.handler("stuck")
+def stuck(run: wakeboard.Run) -> None:
+    """A plain function that never looks at run.cancelled."""
+    time.sleep(600)
+
+
+@wakeboard.handler("isolated")
+async def isolated(run: wakeboard.Run) -> list[object]:
+    """Context variables belong to one run, and reach its child tasks."""
+    before = mine.get()
+    mine.set(run.id)
+    await asyncio.sleep(0.001)
+
+    async def child() -> int:
+        return mine.get()
+
+    task = asyncio.create_task(child())
+    async with asyncio.timeout(5):
+        inside = await task
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.sleep(0))
+    timed_out = False
+    try:
+        async with asyncio.timeout(0.001):
+            await asyncio.sleep(5)
+    except TimeoutError:
+        timed_out = True
+    return [before, mine.get() == run.id == inside, timed_out]
+
+
+@wakeboard.handler("steps")
+async def steps(run: wakeboard.Run) -> list[object]:
+    """Two steps; the first attempt fails in the second one."""
+    first = await run.step("first", _noted, "first")
+    second = await run.step("second", _noted, "second", run.attempt == 1)
+    return [first, second]
+
+
+@wakeboard.handler("steps plainly")
+def steps_plainly(run: wakeboard.Run) -> list[object]:
+    """The same in a thread."""
+    first = run.step("first", _noted, "first")
+    second = run.step("second", _noted, "second", run.attempt == 1)
+    return [first, second]
+
+
+def _noted(name: str, fails: bool = False) -> dict[str, str]:
+    with psycopg.connect(DSN, autocommit=True) as conn:
+        conn.execute("insert into calls values (%s)", (name,))
+    if fails:
+        raise RuntimeError("not yet")
+    return {"name": name}
+
+
+@wakeboard.handler("charges")
+async def charges(run: wakeboard.Run) -> list[object]:
+    """An effect in the database and one outside; the first attempt fails after both."""
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        first = await run.once(conn, "charge")
+        if first:
+            await conn.execute("insert into calls values ('charge')")
+    async with run.effect("mail") as mail:
+        known = [mail.done, mail.in_doubt]
+        if run.payload.get("dies") and run.attempt == 1:
+            raise RuntimeError("in the middle")
+    if run.attempt == 1:
+        raise RuntimeError("after both")
+    return [first, *known, mail.provider_key]
+
+
+@wakeboard.handler("charges plainly")
+def charges_plainly(run: wakeboard.Run) -> list[object]:
+    """The same in a thread."""
+    with psycopg.connect(DSN) as conn:
+        first = run.once(conn, "charge")
+        if first:
+            conn.execute("insert into calls values ('charge')")
+    with run.effect("mail") as mail:
+        known = [mail.done, mail.in_doubt]
+    if run.attempt == 1:
+        raise RuntimeError("after both")
+    return [first, *known]
+
+
+@wakeboard.handler("counts neighbours")
+async def counts_neighbours(run: wakeboard.Run) -> int:
+    """How many of its limit key run while it runs."""
+    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
+        await conn.execute("insert into calls values (%s)", (str(run.id),))
+        row = await (await conn.execute("select count(*) from calls")).fetchone()
+        await asyncio.sleep(0.02)
+        await conn.execute("delete from calls where name = %s", (str(run.id),))
+    assert row
+    return row[0]

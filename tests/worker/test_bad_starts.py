@@ -1,0 +1,55 @@
+"""A wake that cannot work says why in one sentence and ends with 1; what is there is left as it was."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.chaos.processes import Watcher, Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.worker.conftest import Board
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"handlers": "no.such.module"}, "no.such.module"),
+        ({"lease_seconds": "soon"}, "WAKEBOARD_LEASE_SECONDS='soon'"),
+        ({"commands": "{"}, "WAKEBOARD_COMMANDS"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(board: Board, settings: dict[str, str], sentence: str) -> None:
+    with board.worker(**settings) as worker:
+        assert worker.exit_code() == 1
+    assert sentence in worker.log
+    assert "Traceback" not in worker.log
+
+
+def test_a_database_without_the_schema_is_one_sentence(empty_database: str, tmp_path: Path) -> None:
+    with Worker(empty_database, tmp_path) as worker:
+        assert worker.exit_code() == 1
+    assert "run `wakeboard migrate`" in worker.log
+    assert "Traceback" not in worker.log
+
+
+def test_a_draining_worker_gives_a_missing_database_ten_seconds_and_never_prints_the_password(tmp_path: Path) -> None:
+    with Worker("postgresql://me:hush@127.0.0.1:9/none", tmp_path) as worker:
+        assert worker.exit_code() == 1
+    assert "cannot connect to database none on 127.0.0.1:9 as me" in worker.log
+    assert "hush" not in worker.log
+
+
+def test_a_pool_that_is_full_sends_a_new_worker_away(board: Board) -> None:
+    with board.worker("--forever"):
+        board.watcher.wait("select true from wakeboard.workers")
+        assert "workers already" in board.wake(max_workers=1).log
+
+
+def test_an_unusable_mode_is_a_usage_error(database: str, tmp_path: Path) -> None:
+    with Worker(database, tmp_path, "--for-ever") as worker, Watcher(database) as watcher:
+        assert worker.exit_code() == 2
+        assert watcher.ask("select count(*) from wakeboard.workers") == 0

@@ -1,0 +1,45 @@
+"""Steps, effects and limits, through real attempts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+
+SOON = {"drain_lookahead_seconds": 10}
+
+
+@pytest.mark.parametrize("job_type", ["steps", "steps plainly"])
+def test_a_step_that_completed_is_not_run_again_and_its_result_comes_back(board: Board, job_type: str) -> None:
+    (run,) = board.enqueue(job_type)
+    board.wake(**SOON)
+    assert board.run(run)["result"] == [{"name": "first"}, {"name": "second"}]
+    assert board.run(run)["attempts"] == 2
+    assert board.watcher.rows("select name, count(*) from calls group by 1 order by 1") == [("first", 1), ("second", 2)]
+
+
+@pytest.mark.parametrize("job_type", ["charges", "charges plainly"])
+def test_an_effect_happens_once_however_many_attempts_there_are(board: Board, job_type: str) -> None:
+    (run,) = board.enqueue(job_type)
+    board.wake(**SOON)
+    assert board.run(run)["result"][:3] == [False, True, False]  # the second attempt finds both done
+    assert board.watcher.rows("select name, count(*) from calls group by 1") == [("charge", 1)]
+
+
+def test_an_outside_effect_that_never_said_done_is_in_doubt(board: Board) -> None:
+    (run,) = board.enqueue("charges", '{"dies": true}')
+    board.wake(**SOON)
+    first, done, in_doubt, provider_key = board.run(run)["result"]
+    assert (first, done, in_doubt) == (False, False, True)
+    assert len(provider_key) == 36
+
+
+def test_a_limit_key_bounds_what_runs_at_once(board: Board) -> None:
+    board.watcher.do("select wakeboard.set_limit('printer', 2)")
+    board.enqueue("counts neighbours", count=20, limit_key="printer")
+    with board.worker("--linger", "2"), board.worker("--linger", "2"):
+        board.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where status = 'succeeded'")
+    assert board.watcher.ask("select max(result::int) from wakeboard.job_run_history") <= 2
