@@ -108,8 +108,9 @@ def test_a_page_on_a_usual_terminal() -> None:
         "  7  dead       shop/report  2/5  PermissionError: nobody has approved this",
         "  6  succeeded  shop/report  1/5  1 s ago, in 2.0 s",
         "",
-        *(f"12:00:07  worker    line {number}" for number in range(44, 50)),
+        *(f"12:00:07  worker    line {number}" for number in range(45, 50)),
         "",
+        "run 7 is dead: PermissionError: nobody has approved this",
         "Ctrl-C stops everything  ·  once mended, type: wakeboard retry 7",
     ]
 

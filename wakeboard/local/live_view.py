@@ -84,7 +84,10 @@ def draw(
     height: int,
 ) -> Group:
     """One page of at most `height` lines, none wider than `width`."""
-    rooms = share_height(height, len(picture.schedules), len(picture.runs), len(concerns), len(lines))
+    footer = _footer(picture, program, width)
+    rooms = share_height(
+        height, len(picture.schedules), len(picture.runs), len(concerns), len(lines), footer=len(footer)
+    )
     parts: list[Text | Table] = [_header(title, picture, waking, width)]
     if rooms["concerns"]:
         parts += [Text(""), *(_cut(one_line(each), "red", width) for each in concerns[: rooms["concerns"]])]
@@ -94,13 +97,14 @@ def draw(
         parts += [Text(""), _runs(picture, rooms["runs"], width)]
     if rooms["lines"]:
         parts += [Text(""), *(_said(line, width) for line in list(lines)[-rooms["lines"] :])]
-    footer = _footer(picture, program, width)
     if rooms["footer"]:
-        parts += [Text(""), footer]
+        parts += [Text(""), *footer[-rooms["footer"] :]]
     return Group(*parts)
 
 
-def share_height(height: int, schedules: int, runs: int, concerns: int, lines: int) -> dict[str, int]:
+def share_height(
+    height: int, schedules: int, runs: int, concerns: int, lines: int, *, footer: int = 1
+) -> dict[str, int]:
     """How many rows each part of the page gets, without its heading and the blank line above it.
 
     The header always has its line; what is wrong comes first, then schedules and runs share what there is.
@@ -115,7 +119,7 @@ def share_height(height: int, schedules: int, runs: int, concerns: int, lines: i
             rooms[part] = room
             left -= room + extra
 
-    give("footer", 1, 1, 1)
+    give("footer", footer, 1, footer if left > MUCH else 1)
     give("concerns", concerns, 1, MOST_CONCERNS)
     if left - runs > FEW or left > MUCH or not runs:  # on a small screen what runs matters most
         give("schedules", schedules, 2, max(1, (left - 4) // 2) if runs else left)
@@ -135,12 +139,14 @@ def _header(title: str, picture: Picture, waking: Waking, width: int) -> Text:
     return left + Text(" " * (width - left.cell_len - len(right))) + Text(right, "dim")
 
 
-def _footer(picture: Picture, program: str, width: int) -> Text:
+def _footer(picture: Picture, program: str, width: int) -> list[Text]:
+    """What can be typed, and above it why the last run died that waits for a person."""
     dead = next((run for run in picture.runs if run.status == "dead"), None)
+    why = [_cut(f"run {dead.id} is dead: {_error(dead)}", "red", width)] if dead else []
     hint = again(dead.id, program) if dead else f"in another terminal: {program} runs"
-    text = Text("Ctrl-C stops everything", "dim") + Text("  ·  ", "dim") + Text(hint, "red" if dead else "dim")
+    text = Text("Ctrl-C stops everything  ·  ", "dim") + Text(hint, "red" if dead else "dim")
     text.truncate(width, overflow="ellipsis")
-    return text
+    return [*why, text]
 
 
 def _cut(text: str, style: str, width: int) -> Text:
@@ -222,21 +228,24 @@ def _runs(picture: Picture, room: int, width: int) -> Table:
 
 def about_run(run: RunRow, now: datetime) -> Text:
     """The rest of a run's row: what happens next, how long it took, what went wrong."""
-    error = one_line(": ".join(part for part in (run.error_type, run.error) if part))
     match run.status:
         case "queued":
             return Text(f"due {_due(run.run_at, now)}", "dim")
         case "running":
             return _progress(run, now)
         case "failed":
-            return Text(f"next try {_due(run.run_at, now)}", "yellow") + Text(f"  {error}")
+            return Text(f"next try {_due(run.run_at, now)}", "yellow") + Text(f"  {_error(run)}")
         case "dead":
-            return Text(error)
+            return Text(_error(run))
         case "succeeded":
             took = lasted(run.finished_at - run.started_at) if run.finished_at and run.started_at else ""
             return Text(f"{_ago(run.finished_at, now)}, in {took}", "dim")
         case _:
             return Text(one_line(f"{_ago(run.finished_at, now)}  {run.reason or ''}"), "dim")
+
+
+def _error(run: RunRow) -> str:
+    return one_line(": ".join(part for part in (run.error_type, run.error) if part))
 
 
 def _due(moment: datetime, now: datetime) -> str:
