@@ -31,34 +31,38 @@ class Walk:
         self.lane = lane
         self.job_types = text_array(lane.job_types)
         self._marks = Marks(queues)
-        self._began = self._next = 0.0
-        self._at_start = True
-        self.found_nothing = False  # the last walk went from the start to the end, and nothing was due
+        self._from_start = True  # nothing has been claimed behind the marks yet
+        self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
+        self._again_at = 0.0
+        self.found_nothing = False  # the last claim walked from the start to the end, and nothing was due
 
     def rewind(self) -> None:
         """The next claim begins at the start."""
         self._marks.rewind()
-        self._at_start = True
+        self._from_start = True
 
     async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
-        """Up to `count` due runs; none: there are none behind the mark."""
-        now = time.monotonic()
-        if now >= self._next and not self._at_start:
+        """Up to `count` due runs; none: there are none behind the marks."""
+        began = time.monotonic()
+        if began >= self._again_at and not self._from_start:
             self.rewind()
-        if self._at_start:
-            self._began, self._at_start, self.found_nothing = now, False, True
         rows = await leasing.claim(self._marks, self.job_types, count)
         while not rows and await self._look_further(leasing):
             rows = await leasing.claim(self._marks, self.job_types, count)
-        self.found_nothing = self.found_nothing and not rows
-        took = time.monotonic() - self._began
-        if len(rows) >= count:
-            self._move(rows)
-            self._next = max(self._next, self._began + max(BETWEEN_WALKS_S, WALKS_PART * took))
-        else:
-            self._next = time.monotonic() + WALKS_PART * took
+        self._note(began, rows, full=len(rows) >= count)
         self._marks.rotate()
         return rows
+
+    def _note(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
+        now = time.monotonic()
+        self.found_nothing = self._from_start and not rows
+        if self._from_start:
+            self._last_s, self._from_start = now - began, False
+            self._again_at = now + max(BETWEEN_WALKS_S, WALKS_PART * self._last_s)
+        if full:
+            self._move(rows)
+        else:
+            self._again_at = min(self._again_at, now + WALKS_PART * self._last_s)
 
     async def _look_further(self, leasing: Leasing) -> bool:
         further = await leasing.look_ahead(self._marks, self._marks.pairs)
