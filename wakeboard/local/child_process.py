@@ -76,7 +76,8 @@ class ChildProcess:
         """Asks it to end; ends it, with all that it has left running, if it still runs after so many seconds."""
         self.ask_to_end()
         try:
-            await asyncio.wait_for(self._process.wait(), within_s)
+            async with asyncio.timeout(within_s):
+                await self._process.wait()
         except TimeoutError:
             self.kill()
         await self.ended()

@@ -14,6 +14,7 @@ import asyncio
 import math
 import signal
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
 from wakeboard.errors import WakeboardError
@@ -122,12 +123,12 @@ class Waker:
 
     async def _pause(self, seconds: float) -> bool:
         """Waits; True: somebody nudged."""
-        try:
-            await asyncio.wait_for(self._nudged.wait(), max(0.0, seconds))
-        except TimeoutError:
-            return False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._nudged.wait()
+        nudged = self._nudged.is_set()
         self._nudged.clear()
-        return True
+        return nudged
 
     async def _is_due(self, *, nudged: bool) -> bool:
         try:

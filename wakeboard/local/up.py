@@ -17,10 +17,8 @@ import shutil
 import signal
 import sys
 import time
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
 from wakeboard.local.folder_lock import FolderLock
@@ -29,10 +27,6 @@ from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.local.telling import UP, Line
 from wakeboard.local.upkeep import Upkeep
 from wakeboard.store.connection import place
-
-if TYPE_CHECKING:
-    from collections.abc import Coroutine
-    from typing import Any
 
 EVERYONE_HEARD_S = 0.05  # Ctrl-C is for everyone in the terminal: initdb may tell its end before we notice ours
 
@@ -79,7 +73,8 @@ async def _run(options: UpOptions) -> int:
             keep_database=database.keep,
             insisted=stop.insisted,
         )
-        await stop.unless_asked(upkeep.work())
+        await asyncio.sleep(0)  # hears what came while Postgres started
+        await upkeep.work(stop.asked)
     except WakeboardError:
         await asyncio.sleep(EVERYONE_HEARD_S)
         if not stop.asked.is_set():
@@ -104,15 +99,6 @@ class Stop:
 
     def _on_signal(self) -> None:
         (self.insisted if self.asked.is_set() else self.asked).set()
-
-    async def unless_asked(self, work: Coroutine[Any, Any, None]) -> None:
-        """Works until it is done or fails, or is cancelled because somebody asked us to stop."""
-        working, asked = asyncio.create_task(work), asyncio.create_task(self.asked.wait())
-        await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
-        asked.cancel()
-        working.cancel()
-        with suppress(asyncio.CancelledError):
-            await working
 
 
 class Database:

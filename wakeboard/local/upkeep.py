@@ -23,6 +23,7 @@ from wakeboard.local.manifests import SUFFIXES
 from wakeboard.local.minute_waker import Waker
 from wakeboard.local.picture import Concerns
 from wakeboard.local.plain_lines import PlainLines
+from wakeboard.local.side_by_side import side_by_side
 from wakeboard.local.telling import COULD_NOT_WORK, UP, Line, worker_line
 from wakeboard.local.up_file import up_file
 from wakeboard.local.watching import Watch, module_files
@@ -90,38 +91,35 @@ class Upkeep:
         self._to_load = True
         self._reap_at = math.inf
 
-    async def work(self) -> None:
-        """Works until it is cancelled, and cleans up behind itself. Raises WakeboardError when it cannot begin."""
-        await migrate(self._dsn)
+    async def work(self, asked: asyncio.Event) -> None:
+        """Works until it is asked to stop, and cleans up behind itself. Raises WakeboardError when it cannot begin."""
         async with AsyncExitStack() as stack:
-            stack.enter_context(up_file(self._home, self._dsn, datetime.now(UTC)))
             stack.push_async_callback(self._line.close)
-            self._tell_settings()
             stack.push_async_callback(self._stop_beside)
-            await self._start_beside()
-            await self._load()
-            await self._loading.run_on_up()
-            await self._following.look()
+            await side_by_side(asked, self._begin(stack))
+            if asked.is_set():
+                return
             stack.push_async_callback(self._stop_workers)
             stack.callback(self._close_view)
             self._open_view()
-            await self._keep_all()
+            await side_by_side(
+                asked,
+                self._waker.keep_waking(),
+                self._keep_rounds(),
+                self._keep_watching(),
+                self._keep_listening(),
+                self._keep_database_running(),
+                self._following.keep_looking(),
+            )
 
-    async def _keep_all(self) -> None:
-        """Each goes on until it is cancelled; should one fail, the others end too and its error is ours."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._waker.keep_waking())
-                tasks.create_task(self._keep_rounds())
-                tasks.create_task(self._keep_watching())
-                tasks.create_task(self._keep_listening())
-                tasks.create_task(self._keep_database_running())
-                tasks.create_task(self._following.keep_looking())
-        except* Exception as failures:  # noqa: BLE001 - it is raised again, out of its group
-            first = failures.exceptions[0]
-        else:
-            return
-        raise first
+    async def _begin(self, stack: AsyncExitStack) -> None:
+        await migrate(self._dsn)
+        stack.enter_context(up_file(self._home, self._dsn, datetime.now(UTC)))
+        self._tell_settings()
+        await self._start_beside()
+        await self._load()
+        await self._loading.run_on_up()
+        await self._following.look()
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
