@@ -126,7 +126,7 @@ async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int 
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
     await conn.execute("select pg_advisory_xact_lock(hashtext('wakeboard migrate'))")
     await conn.execute("set local search_path = wakeboard, pg_catalog")
-    await conn.execute("create schema if not exists wakeboard")
+    await _own_schema(conn)
     await conn.execute(
         "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
         " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
@@ -142,17 +142,31 @@ async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int 
     version = max(done | {m.version for m in wanted}, default=0)
     written = False
     if version >= max(m.version for m in migrations()):
-        written = await _write_moves(conn)
-        await _grant(conn, roles)
+        row = await (await conn.execute("select functions_by, functions_hash from wakeboard.installation")).fetchone()
+        by, before = row or ("", "")
+        if version_key(by) <= version_key(__version__):  # else a newer release has been here: its moves and grants stay
+            written = await _write_moves(conn, before)
+            await _grant(conn, roles)
         await conn.execute("select wakeboard.make_partitions()")
     return Migrated(tuple(m.name for m in wanted), written, version)
 
 
-async def _write_moves(conn: psycopg.AsyncConnection[Any]) -> bool:
+async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
+    """Makes the schema, or acts as its owner if it is another role that we may act as: what is in it has one owner."""
+    cursor = await conn.execute(
+        "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'MEMBER') from pg_namespace"
+        " where nspname = 'wakeboard'"
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        await conn.execute("create schema wakeboard")
+    elif row[1]:
+        await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
+
+
+async def _write_moves(conn: psycopg.AsyncConnection[Any], before: str) -> bool:
     now = moves_hash()
-    row = await (await conn.execute("select functions_by, functions_hash from wakeboard.installation")).fetchone()
-    by, before = row or ("", "")
-    if before == now or version_key(by) > version_key(__version__):
+    if before == now:
         return False
     for move in moves():
         await conn.execute(move.text.encode())
@@ -171,7 +185,8 @@ async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles) -> None:
             f"the database role {missing[0]} does not exist: let a superuser run the output of"
             " `wakeboard migrate --print-roles` first."
         )
-    for name in set(former.values()) & known:
+    owner = await (await conn.execute("select current_user::text")).fetchone()
+    for name in (set(former.values()) & known).difference(owner or ()):  # one-role mode: the owner keeps its own tables
         await conn.execute(_revoke(sql.Identifier(name)))
     for statement in grants(roles):
         await conn.execute(statement)

@@ -8,31 +8,30 @@ set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column
 declare
+  mine bigint[] := array(select run.id from job_runs as run where run.id = any (ids) order by run.id for update);
   waiting bigint[];
 begin
-  return query
-  with locked as materialized (
-    select run.id, run.status, run.definition_id from job_runs as run
-     where run.id = any (ids) order by run.id for update of run
-  ), asked as (
+  return query                               -- in a snapshot from after the locks
+  with asked as (
     update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
-      from locked where run.id = locked.id and locked.status = 'running'
+     where run.id = any (mine) and run.status = 'running'
+    returning run.definition_id
   ), noted as (
-    insert into definition_changes (definition_id)
-    select distinct definition_id from locked where definition_id is not null and status = 'running'
+    insert into definition_changes (definition_id) select distinct definition_id from asked where definition_id is not null
   )
   select wanted.id,
-         case when locked.status in ('queued', 'failed') then 'cancelled'
-              when locked.status = 'running' then 'requested'
-              when locked.status = 'dead' then 'refused: the run is dead; discard it'
-              else coalesce('refused: the run has ' || case past.status when 'succeeded' then 'succeeded' else 'finished: ' || past.status::text end,
-                            'refused: there is no such run') end
+         case when run.status in ('queued', 'failed') then 'cancelled'
+              when run.status = 'running' then 'requested'
+              when run.status = 'dead' then 'refused: the run is dead; discard it'
+              when past.status = 'succeeded' then 'refused: the run has succeeded'
+              when past.status is not null then 'refused: the run has finished: ' || past.status::text
+              else 'refused: there is no such run' end
     from (select distinct unnest(ids)) as wanted (id)
-    left join locked on locked.id = wanted.id
-    left join lateral (select status from job_run_history where job_run_history.id = wanted.id limit 1) as past on locked.id is null
+    left join job_runs as run on run.id = wanted.id and run.id = any (mine)
+    left join lateral (select status from job_run_history where job_run_history.id = wanted.id limit 1) as past on run.id is null
    order by 1;
 
-  select array_agg(run.id) into waiting from job_runs as run where run.id = any (ids) and run.status in ('queued', 'failed');
+  select array_agg(run.id) into waiting from job_runs as run where run.id = any (mine) and run.status in ('queued', 'failed');
   perform finish_runs(waiting, 'cancelled', reason) where waiting is not null;
 end
 $$;

@@ -33,17 +33,19 @@ begin
                    limit look) as looked
             join job_runs as free on free.ctid = looked.ctid
            where free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
+             and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
              and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
            limit count
              for update of free skip locked) as due
         where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
         limit count))
-    returning run.*
+    returning definition_id, id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer,
+              scheduled_for, run_at, queue::text, priority::smallint, crash_count, uuid, schedule   -- read twice: kept narrow
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
   )
-  select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for, run_at,
-         queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
+  select id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority, crash_count,
+         uuid, definition_id, schedule
     from claimed;
 end
 $$;

@@ -11,6 +11,9 @@ as $$
 declare
   suspect record;
 begin
+  if current_setting('transaction_isolation') <> 'read committed' then
+    raise exception using errcode = 'WB003', message = 'claim_suspect must run in READ COMMITTED';
+  end if;
   for suspect in
     select id, limit_key
       from job_runs

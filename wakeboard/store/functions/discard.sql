@@ -7,18 +7,19 @@ set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column
 declare
+  mine bigint[] := array(select run.id from job_runs as run where run.id = any (ids) order by run.id for update);
   given_up bigint[];
 begin
-  select array_agg(locked.id) into given_up
-    from (select run.id from job_runs as run where run.id = any (ids) and run.status = 'dead' order by run.id for update) as locked;
-  return query
+  return query                               -- in a snapshot from after the locks
   select wanted.id,
          case when run.status = 'dead' then 'discarded'
               when run.id is not null then 'refused: the run is ' || run.status::text || ', not dead'
               else 'refused: it is no live run' end
     from (select distinct unnest(ids)) as wanted (id)
-    left join job_runs as run on run.id = wanted.id
+    left join job_runs as run on run.id = wanted.id and run.id = any (mine)
    order by 1;
+
+  select array_agg(run.id) into given_up from job_runs as run where run.id = any (mine) and run.status = 'dead';
   perform finish_runs(given_up, 'dead', reason) where given_up is not null;
 end
 $$;

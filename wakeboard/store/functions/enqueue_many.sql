@@ -15,8 +15,10 @@ begin
   if idempotency_keys is not null then
     return query
     select made.id, made.created
-      from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys) with ordinality
-             as job (job_type, payload, queue, priority, run_at, key, limit_key, place)
+      from (select *                         -- in the keys' order: two callers with the same keys wait, and do not deadlock
+              from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys) with ordinality
+                     as job (job_type, payload, queue, priority, run_at, key, limit_key, place)
+             order by job_type, key, place) as job
      cross join lateral enqueue(job.job_type, coalesce(job.payload, '{}'), coalesce(job.queue, 'default'), coalesce(job.priority, 3),
                                 job.run_at, job.key, job.limit_key, enqueue_many.max_attempts, enqueue_many.timeout_s) as made
      order by job.place;

@@ -2,7 +2,8 @@
 -- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
 -- A walk begins (after_id = 0) only when a worker has been silent for a lease, or once a minute.
 -- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
--- because the run's own timeout bounded it is a failed attempt (Timeout). A run that was asked to cancel is cancelled.
+-- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
+-- cancel is cancelled.
 
 create or replace function wakeboard.reap(after_id bigint default 0, slice integer default 5000, always boolean default false)
 returns table (next_id bigint, crashed integer, timed_out integer, dead integer, cancelled integer) language plpgsql security definer
@@ -33,11 +34,17 @@ begin
     select id, attempts, max_attempts, crash_count, lease_epoch, locked_by, started_at, definition_id,
            case when cancel_requested_at is not null then 'cancelled'
                 when locked_until >= started_at + make_interval(secs => timeout_s)
+                     and exists (select from workers
+                                  where nonce = locked_by and last_seen > started_at + make_interval(secs => timeout_s))
                   then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
                 when crash_count >= 2 then 'crashed dead'
                 else 'crashed' end as verdict
       from job_runs
      where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()
+       and not (locked_until >= started_at + make_interval(secs => timeout_s)      -- a timeout or a crash? the next heartbeat tells
+                and exists (select from workers
+                             where nonce = locked_by and last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)
+                               and last_seen <= started_at + make_interval(secs => timeout_s)))
      order by id
        for update skip locked
   ), recorded as (

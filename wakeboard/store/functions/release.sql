@@ -32,7 +32,8 @@ begin
        set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
            attempts = run.attempts - (not locked.costs_the_attempt)::integer,
            release_count = run.release_count + locked.counted::integer,
-           run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => locked.delay_s) else run_at end,
+           run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => least(locked.delay_s, 2678400))
+                    else run_at end,
            dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
            error_type = case locked.verdict when 'dead' then 'ReleasedTooOften' else run.error_type end,
            last_error = case locked.verdict when 'dead' then 'its workers left before it could finish, again and again' else run.last_error end
@@ -45,11 +46,13 @@ begin
   if accepted is not null then
     perform pg_notify('wakeboard', '');
   end if;
-  return query
-  select missing.id
-    from (select * from unnest(ids, epochs) as report (id, epoch)) as missing
-   where missing.id <> all (coalesce(accepted, '{}'))
-     and not exists (select from job_runs as run          -- a repeat: nobody has claimed it since
-                      where run.id = missing.id and run.lease_epoch = missing.epoch and run.locked_by = 0);
+  if coalesce(cardinality(accepted), 0) < cardinality(ids) then
+    return query
+    select missing.id
+      from unnest(ids, epochs) as missing (id, epoch)
+     where not exists (select from unnest(accepted) as settled (id) where settled.id = missing.id)
+       and not exists (select from job_runs as run          -- a repeat: nobody has claimed it since
+                        where run.id = missing.id and run.lease_epoch = missing.epoch and run.locked_by = 0);
+  end if;
 end
 $$;

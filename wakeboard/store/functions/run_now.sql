@@ -22,11 +22,14 @@ begin
     return;
   end if;
   if def.concurrency_policy = 'Replace' then
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
-     where run.definition_id = def.id and run.status = 'running';
-    select array_agg(old.id) into over
-      from (select run.id from job_runs as run
-             where run.definition_id = def.id and run.status in ('queued', 'failed') order by run.id for update) as old;
+    with old as (
+      select run.id, run.status from job_runs as run
+       where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') order by run.id for update
+    ), asked as (
+      update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+        from old where run.id = old.id and old.status = 'running'
+    )
+    select array_agg(old.id) filter (where old.status <> 'running') into over from old;
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
   end if;
   def.limit_key := coalesce(def.limit_key, case when def.concurrency_policy <> 'Allow' then 'schedule:' || def.id end);

@@ -45,7 +45,8 @@ create table job_runs (
   last_stack            text,
   constraint only_a_limited_run_with_a_lease_holds_a_slot check (holds_slot = (limit_key is not null and locked_by <> 0)),
   constraint only_a_running_run_has_a_lease check ((status = 'running') = (locked_by <> 0)),
-  constraint a_live_run_is_queued_running_failed_or_dead check (status <= 'dead')
+  constraint a_live_run_is_queued_running_failed_or_dead check (status <= 'dead'),
+  constraint run_at_is_between_the_years_1970_and_3000 check (run_at >= 'epoch' and run_at < '3000-01-01 00:00+00')
 ) with (
   fillfactor = 50,
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000, autovacuum_vacuum_cost_delay = 0,
