@@ -11,7 +11,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-GENERATED: dict[str, list[str]] = {}
+GENERATED: dict[str, list[str]] = {
+    "docs/cli.md": ["tools.generate_docs", "cli"],
+    "docs/settings.md": ["tools.generate_docs", "settings"],
+}
 
 
 def made_anew(program: list[str]) -> str:

@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli import applying, checking, deciding, foreground_worker, installing, looking, making, steering
+from wakeboard.cli import (
+    applying,
+    bringing_up,
+    checking,
+    deciding,
+    foreground_worker,
+    installing,
+    looking,
+    making,
+    steering,
+)
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import use_dsn
 
@@ -16,7 +26,7 @@ application = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for group in (applying, looking, making, deciding, steering):
+for group in (bringing_up, applying, looking, making, deciding, steering):
     application.add_typer(group.commands)
 application.add_typer(steering.confirm_commands, name="confirm")
 for group in (checking, foreground_worker, installing):

@@ -46,9 +46,14 @@ def use_dsn(dsn: str) -> None:
     _given_dsn.set(dsn)
 
 
+def given_dsn() -> str:
+    """The database of --dsn or WAKEBOARD_DSN; "" if neither is said."""
+    return _given_dsn.get()
+
+
 def database_dsn() -> str:
     """The database to visit; "" leaves it to libpq."""
-    return _given_dsn.get() or _dsn_of_up() or ""
+    return given_dsn() or _dsn_of_up() or ""
 
 
 def visit_board(ask: Callable[[Visit], Awaitable[_Answer]]) -> _Answer:

@@ -1,0 +1,190 @@
+"""Prints a page of docs/ that is made from the source: `python -m tools.generate_docs settings` or `… cli`."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, cast
+
+MADE = "<!-- Made by tools/generate_docs.py from the source; `make fix` makes it anew. -->"
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def settings_page() -> str:
+    """docs/settings.md: every setting, in the groups and the order of wakeboard/settings.py."""
+    from wakeboard.settings import Settings
+
+    lines = [
+        MADE,
+        "",
+        "# Settings",
+        "",
+        "Read once at start from the environment. Lists are written `a,b`; an empty variable is the same as none,",
+        "where the default is empty. A wrong value is refused in one sentence.",
+    ]
+    for title, names in _groups(inspect.getsource(Settings)):
+        lines += ["", f"## {title[0].upper()}{title[1:]}", "", "| variable | default | meaning |", "|---|---|---|"]
+        lines += [_setting_row(name, Settings.model_fields[name]) for name in names]
+    return "\n".join(lines) + "\n"
+
+
+def _groups(source: str) -> Iterator[tuple[str, list[str]]]:
+    """The groups of fields, each under the comment that heads it."""
+    title, names = "", list[str]()
+    for comment, name in re.findall(r"^    (?:# (.+)|(\w+): .+)$", source, re.MULTILINE):
+        if comment:
+            if names:
+                yield title, names
+            title, names = comment, []
+        else:
+            names.append(name)
+    yield title, names
+
+
+def _setting_row(name: str, field: Any) -> str:
+    default = field.get_default(call_default_factory=True)
+    shown = default.get_secret_value() if hasattr(default, "get_secret_value") else default
+    text = "" if shown in (None, "", [], {}) else _default_text(shown)
+    return f"| `WAKEBOARD_{name.upper()}` | {text} | {field.description}{_bounds(field.metadata)} |"
+
+
+def _default_text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"`{','.join(cast('list[str]', value))}`"
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def _bounds(metadata: list[Any]) -> str:
+    low = next((each.ge for each in metadata if hasattr(each, "ge")), None)
+    high = next((each.le for each in metadata if hasattr(each, "le")), None)
+    if low is None and high is None:
+        return ""
+    return f" {low}…{high}." if high is not None else f" At least {low}."
+
+
+# ------------------------------------------------------------------------------------------------ the command line
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What `--json` prints: rows of a type of ours, or keys and their meaning."""
+
+    keys: type[Any] | Mapping[str, str]
+    many: bool = False
+
+
+def answers() -> dict[str, Answer]:
+    """The answer of every command that has `--json`."""
+    from wakeboard.cli.applying import Applied
+    from wakeboard.cli.checklist import Finding
+    from wakeboard.cli.coming_ticks import ComingTicks
+    from wakeboard.store.enqueueing import Enqueued
+    from wakeboard.store.migrate import Migrated
+    from wakeboard.store.reports import RunRow, ScheduleRow
+    from wakeboard.store.run_report import RunReport
+
+    decided = {"id": "the run", "answer": "what became of it", "refused": "whether the board refused"}
+    paused = {"what": "`all`, `queue:NAME` or `schedule:ID`", "changed": "whether it was otherwise before"}
+    return {
+        "apply": Answer(Applied),
+        "schedules": Answer(ScheduleRow, many=True),
+        "next": Answer(ComingTicks),
+        "runs": Answer(RunRow, many=True),
+        "run": Answer(RunReport),
+        "enqueue": Answer(Enqueued),
+        "run-now": Answer({"schedule": "namespace/name", "id": "the new run"}),
+        "retry": Answer(decided, many=True),
+        "cancel": Answer(decided, many=True),
+        "replay": Answer({**decided, "new_id": "the new run, or null"}, many=True),
+        "discard": Answer(decided, many=True),
+        "pause": Answer(paused),
+        "resume": Answer(paused),
+        "limit": Answer({"key": "the limit key", "max_running": "runs at once"}),
+        "confirm removal": Answer({"source": "the source", "count": "schedules that will be removed"}),
+        "check": Answer(Finding, many=True),
+        "migrate": Answer(Migrated),
+        "effects install": Answer({"installed": "where"}),
+        "version": Answer({"wakeboard": "the release", "python": "the interpreter", "tzdata": "the zone data"}),
+    }
+
+
+def keys_of(answer: Answer) -> list[str]:
+    """The keys that each object of the answer has."""
+    kind = answer.keys
+    if not isinstance(kind, type):
+        return list(kind)
+    return [field.name for field in fields(kind)] if is_dataclass(kind) else list(inspect.get_annotations(kind))
+
+
+def cli_page() -> str:
+    """docs/cli.md: what `--help` says about every command, and the keys of its JSON."""
+    os.environ["COLUMNS"] = "96"
+    lines = [
+        MADE,
+        "",
+        "# The command line",
+        "",
+        "`--json` prints JSON for programs. Its keys stay; new ones may come. Moments are ISO 8601 in UTC, lengths of",
+        "time in seconds, what is absent is null. Errors are one sentence on standard error. Exit codes: 0 done, 1",
+        "refused or failed, 2 wrong usage, 130 interrupted. `WAKEBOARD_DEBUG=1` shows the traceback behind a sentence.",
+        "",
+        "A schedule is named by as much of source/namespace/name as makes it unique; a run by its id or its uuid.",
+        "",
+        *_help_block([]),
+    ]
+    known = answers()
+    for words in command_words():
+        lines += ["", f"## wakeboard {' '.join(words)}", "", *_help_block(words)]
+        if answer := known.get(" ".join(words)):
+            lines += ["", *_answer_lines(answer)]
+    return "\n".join(lines) + "\n"
+
+
+def command_words() -> list[list[str]]:
+    """The words of every command, in the order of `--help`."""
+    import typer
+
+    from wakeboard.cli.application import application
+
+    found: list[list[str]] = []
+    for name, command in cast("Any", typer.main.get_command(application)).commands.items():
+        inner = getattr(command, "commands", None)
+        found += [[name, word] for word in inner] if inner else [[name]]
+    return found
+
+
+def _help_block(words: list[str]) -> list[str]:
+    from typer.testing import CliRunner
+
+    from wakeboard.cli.application import application
+
+    said = CliRunner().invoke(application, [*words, "--help"], prog_name="wakeboard").output
+    return ["```text", *(line.rstrip() for line in said.rstrip().splitlines()), "```"]
+
+
+def _answer_lines(answer: Answer) -> list[str]:
+    head = "JSON: a list of objects with these keys." if answer.many else "JSON: an object with these keys."
+    if isinstance(answer.keys, Mapping):
+        return [head, "", *(f"- `{key}`: {meaning}" for key, meaning in answer.keys.items())]
+    doc = inspect.cleandoc(answer.keys.__doc__ or "")
+    return [f"{head} {' '.join(doc.split())}", "", ", ".join(f"`{key}`" for key in keys_of(answer)) + "."]
+
+
+def main() -> int:
+    """Prints the page that is asked for."""
+    pages = {"settings": settings_page, "cli": cli_page}
+    if len(sys.argv) != 2 or sys.argv[1] not in pages:  # noqa: PLR2004 - the program and one word
+        sys.stderr.write("usage: python -m tools.generate_docs settings|cli\n")
+        return 2
+    sys.stdout.write(pages[sys.argv[1]]())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
