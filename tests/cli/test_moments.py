@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeboard.cli.moments import iso, lasted, read_duration, read_moment, read_since, relative
+from wakeboard.cli.moments import iso, read_duration, read_moment, read_since
 from wakeboard.errors import WakeboardError
+from wakeboard.plainwords import lasted, relative
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 

@@ -99,7 +99,8 @@ async def _here(dsn: str, conn: AsyncConnection[object], settings: Settings) -> 
 def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
-    from wakeboard.cli.tables import one_line, print_lines, word
+    from wakeboard.cli.tables import print_lines, word
+    from wakeboard.plainwords import one_line
 
     for finding in findings:
         line = word(finding.level) + Text(f"{'':{6 - len(finding.level)}}{finding.what:<12}{one_line(finding.says)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from wakeboard.cli.moments import lasted, relative
+from wakeboard.plainwords import lasted, relative
 
 if TYPE_CHECKING:
     from wakeboard.store.vitals import Due, Route, Vitals

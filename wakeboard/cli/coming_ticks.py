@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from wakeboard.cli.moments import relative
 from wakeboard.cli.tables import Column
 from wakeboard.clockchanges import explain, skipped_between
+from wakeboard.plainwords import relative
 from wakeboard.zones import periods_from
 
 if TYPE_CHECKING:

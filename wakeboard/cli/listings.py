@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from wakeboard.cli.moments import relative
-from wakeboard.cli.tables import Column, one_line, word
+from wakeboard.cli.tables import Column, word
+from wakeboard.plainwords import one_line, relative
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -78,7 +78,7 @@ def enqueue(
     if as_json:
         print_json(made)
     elif made.created:
-        from wakeboard.cli.moments import relative
+        from wakeboard.plainwords import relative
 
         say(f"run {made.id} is queued: {job_type}, due {relative(due or now, now)}.")
     else:

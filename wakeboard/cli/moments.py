@@ -1,4 +1,4 @@
-"""Moments and durations as people read and write them."""
+"""Moments and durations as people write them, and as programs read them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,6 @@ from wakeboard.errors import WakeboardError
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)", re.IGNORECASE)
-# Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
-_STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (1000 * 86_400, 86_400, "days"))
-
-
-def relative(moment: datetime | None, now: datetime) -> str:
-    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 1000 days its date; "-" for None."""
-    if moment is None:
-        return "-"
-    seconds = (moment - now).total_seconds()
-    if abs(seconds) < 0.5:  # noqa: PLR2004 - it rounds to nothing
-        return "now"
-    amount = _distance(abs(seconds))
-    if amount is None:
-        return f"{moment.astimezone(UTC):%Y-%m-%d}"
-    return f"in {amount}" if seconds > 0 else f"{amount} ago"
-
-
-def _distance(seconds: float) -> str | None:
-    for bound, unit, name in _STEPS:
-        if seconds < bound:
-            return f"{max(1, round(seconds / unit))} {name}"
-    return None
-
-
-def lasted(span: timedelta) -> str:
-    """How long something took: "85 ms", "1.2 s", "12 min", "3 h"."""
-    seconds = max(0.0, span.total_seconds())
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    if seconds < 10:  # noqa: PLR2004 - below it the tenths matter
-        return f"{seconds:.1f} s"
-    return _distance(seconds) or f"{span.days} days"
 
 
 def clock(moment: datetime) -> str:

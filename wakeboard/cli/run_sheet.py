@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from wakeboard.cli.listings import about, crashes, error_line, run_of, run_when
-from wakeboard.cli.moments import clock, lasted, relative
-from wakeboard.cli.tables import ENDLESS, Column, one_line, printable, table, word
+from wakeboard.cli.moments import clock
+from wakeboard.cli.tables import ENDLESS, Column, table, word
+from wakeboard.plainwords import lasted, one_line, printable, relative
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -37,8 +36,6 @@ STYLES = {
     "discarded": "dim",
 }
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -47,16 +44,6 @@ class Column:
     heading: str
     right: bool = False
     narrows: bool = False
-
-
-def printable(text: str) -> str:
-    """User text without what would steer the terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.expandtabs(4))
-
-
-def one_line(text: str) -> str:
-    """User text as one printable line."""
-    return printable(" ".join(text.split()))
 
 
 def word(text: str) -> Text:
