@@ -89,7 +89,9 @@ def answers() -> dict[str, Answer]:
     from wakeboard.store.reports import RunRow, ScheduleRow
     from wakeboard.store.run_report import RunReport
 
-    decided = {"id": "the run", "answer": "what became of it", "refused": "whether the board refused"}
+    refused = {"refused": "whether the board refused"}
+    decided = {"id": "the run", "answer": "what became of it", **refused}
+    replayed = {"id": "the run", "answer": "what became of it", "new_id": "the new run, or null", **refused}
     paused = {"what": "`all`, `queue:NAME` or `schedule:ID`", "changed": "whether it was otherwise before"}
     return {
         "apply": Answer(Applied),
@@ -101,7 +103,7 @@ def answers() -> dict[str, Answer]:
         "run-now": Answer({"schedule": "namespace/name", "id": "the new run"}),
         "retry": Answer(decided, many=True),
         "cancel": Answer(decided, many=True),
-        "replay": Answer({**decided, "new_id": "the new run, or null"}, many=True),
+        "replay": Answer(replayed, many=True),
         "discard": Answer(decided, many=True),
         "pause": Answer(paused),
         "resume": Answer(paused),

@@ -41,7 +41,7 @@ class BoardStory:
     ) -> int:
         """Declares billing/NAME, whose next tick is due in so long; its id."""
         namespace, _, bare = name.rpartition("/")
-        row = {
+        row: dict[str, Any] = {
             "namespace": namespace or "billing", "name": bare, "uid": "", "generation": 1, "spec_hash": "-",
             "job_type": "report", "payload": {}, "queue": "default", "priority": 3, "time_zone": "Europe/Lisbon",
             "dst_gap": "RunAfter", "dst_overlap": "First", "jitter_s": 0, "concurrency_policy": "Allow",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 MANIFEST = """
 apiVersion: wakeboard.dev/v1alpha1

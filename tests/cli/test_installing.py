@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import psycopg
-import pytest
+from typing import TYPE_CHECKING
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
+import psycopg
+
 from wakeboard import __version__
+
+if TYPE_CHECKING:
+    import pytest
+
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 
 def test_migrate_makes_the_schema_and_says_so_once(type_anywhere: Type, empty_database: str):

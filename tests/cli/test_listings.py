@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from textwrap import dedent
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
 from wakeboard.cli.tables import Column, table
+
+if TYPE_CHECKING:
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 
 def lines(text: str) -> list[str]:
@@ -102,8 +105,9 @@ def test_a_discarded_run_is_no_longer_dead_to_people(type_command: Type, story: 
 def test_a_stretch_of_skipped_ticks_is_one_line(type_command: Type, story: BoardStory):
     story.declare("tidy", "* * * * *")
     story.sql(
-        "select wakeboard.materialise(array[id], array[generation], array[next_run_at], array[next_run_at + interval '1 h'],"
-        " array[next_run_at], array[null], '{}', '{}', array[id], array[next_run_at - interval '36 minutes'],"
+        "select wakeboard.materialise(array[id], array[generation], array[next_run_at],"
+        " array[next_run_at + interval '1 h'], array[next_run_at], array[null], '{}', '{}', array[id],"
+        " array[next_run_at - interval '36 minutes'],"
         " array[next_run_at], array[37], array['CatchUpLatest']) from wakeboard.job_definitions"
     )
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
+if TYPE_CHECKING:
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 
 def test_an_enqueued_run_is_as_the_options_say(type_command: Type, story: BoardStory):

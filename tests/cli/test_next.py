@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
+if TYPE_CHECKING:
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 
 def test_a_cron_line_needs_no_database(type_anywhere: Type):

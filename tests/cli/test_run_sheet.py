@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
+if TYPE_CHECKING:
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 
 def test_a_run_that_failed_shows_payload_attempts_steps_effects_and_what_to_do(type_command: Type, story: BoardStory):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from tests.cli.board_story import BoardStory
-from tests.cli.conftest import Type
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
 
 
 def test_what_is_paused_is_listed_until_it_is_resumed(type_command: Type, story: BoardStory):

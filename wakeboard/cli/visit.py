@@ -48,7 +48,7 @@ def use_dsn(dsn: str) -> None:
 
 def given_dsn() -> str:
     """The database of --dsn or WAKEBOARD_DSN; "" if neither is said."""
-    return _given_dsn.get()
+    return _given_dsn.get() or os.environ.get("WAKEBOARD_DSN", "")  # shell completion passes over the parser
 
 
 def database_dsn() -> str:
