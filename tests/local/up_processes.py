@@ -153,7 +153,11 @@ class Up:
 
     def started(self) -> list[int]:
         """Processes that run in this place or work for it, without `up` itself."""
-        return [pid for pid in _pids() if pid != self.process.pid and _belongs(pid, self.place)]
+        return self.started_by(self.process.pid)
+
+    def started_by(self, up_pid: int) -> list[int]:
+        """The same, for an `up` that somebody else has started here."""
+        return [pid for pid in _pids() if pid != up_pid and _belongs(pid, self.place)]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
