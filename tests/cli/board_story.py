@@ -120,14 +120,15 @@ class BoardStory:
     # -- time passes
 
     def long_ago(self, run: int, ago: str) -> None:
-        """What is known of this run happened so long ago."""
-        self.sql(
-            "update wakeboard.job_runs set run_at = run_at - %s::interval where id = %s and run_at <= now()", ago, run
-        )
-        self.sql(
-            "update wakeboard.job_runs set dead_at = dead_at - %s::interval, failed_at = failed_at - %s::interval"
-            " where id = %s", ago, ago, run,
-        )  # fmt: skip
-        self.sql(
-            "update wakeboard.job_run_history set finished_at = finished_at - %s::interval where id = %s", ago, run
-        )
+        """What is known of this run happened so long ago; what is to come stays."""
+        for table, key, moments in (
+            ("job_runs", "id", ("dead_at", "failed_at")),
+            ("job_run_history", "id", ("finished_at",)),
+            ("job_attempts", "run_id", ("started_at", "ended_at")),
+            ("job_steps", "run_id", ("started_at", "finished_at")),
+            ("job_effects", "run_id", ("begun_at", "done_at")),
+        ):
+            moved = ", ".join(f"{moment} = {moment} - interval '{ago}'" for moment in moments)
+            self.sql(f"update wakeboard.{table} set {moved} where {key} = %s", run)
+        due = f"update wakeboard.job_runs set run_at = run_at - interval '{ago}' where id = %s and run_at <= now()"
+        self.sql(due, run)

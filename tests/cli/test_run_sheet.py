@@ -25,21 +25,22 @@ def test_a_run_that_failed_shows_payload_attempts_steps_effects_and_what_to_do(t
         " array[E'Traceback\\n  in send'], '{0}')", [run], [epoch],
     )  # fmt: skip
     story.fail(run, "503 again")
+    story.long_ago(run, "2 hours")
 
     said = type_command("run", str(run))
 
     assert said.code == 0
-    assert said.lines[0] == f"run {run}  dead  now  ValueError: 503 again"
+    assert said.lines[0] == f"run {run}  dead  2 h ago  ValueError: 503 again"
     assert '    "segment": "active"' in said.lines
     text = "\n".join(" ".join(line.split()) for line in said.lines)
-    assert "2 failed now" in text
+    assert "2 failed 2 h ago" in text
     assert "worker-a ValueError: 503 again" in text
     assert "last stack" in text
     assert "Collect done in" in text
     assert '{"rows": 12}' in text
     assert "Send begun" in text
-    assert "charge card in doubt now" in text
-    assert "tell warehouse done now" in text
+    assert "charge card in doubt 2 h ago" in text
+    assert "tell warehouse done 2 h ago" in text
     assert "attempt 1 failed: HTTPError" in text
     assert "An effect in doubt was begun" in text
     assert said.lines[-1] == f"`wakeboard retry {run}` tries it again, `wakeboard discard {run}` gives it up."
