@@ -160,7 +160,14 @@ def test_a_role_without_rights_is_one_sentence(type_anywhere: Type, database: st
 
 
 @pytest.mark.parametrize(
-    "dsn", ["postgresql://ada:s3cret@127.0.0.1:1/board", "host=127.0.0.1 port=1 password=s3cret", "nonsense s3cret"]
+    "dsn",
+    [
+        "postgresql://ada:s3cret@127.0.0.1:1/board",
+        "host=127.0.0.1 port=1 password=s3cret",
+        "nonsense s3cret",
+        "ada:s3cret:s3cret@db/board",
+        "host=db,password=s3cret",
+    ],
 )
 def test_no_database_is_one_sentence(type_anywhere: Type, dsn: str):
     said = type_anywhere("schedules", "--dsn", dsn)

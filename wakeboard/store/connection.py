@@ -86,10 +86,14 @@ def place(dsn: str) -> str:
 def unavailable(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The sentence for a connection that could not be made."""
     said = re.sub(r"\s+", " ", str(exc)).strip()
-    said = re.sub(r"password=\S+", "password=…", said)
     said = said.split(" Is the server running", 1)[0]
     said = said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1].strip(" .")
-    return DatabaseUnavailable(f"cannot connect to {place(dsn)}: {said}.")
+    return DatabaseUnavailable(_without_password(f"cannot connect to {place(dsn)}: {said}."))
+
+
+def _without_password(sentence: str) -> str:
+    """The same without what stands where a password belongs, also in a DSN that libpq cannot read."""
+    return re.sub(r'(password=|[\w.%+-]+:(?!//))[^\s"]+(@)|(password=)[^\s"]+', r"\1\3…\2", sentence)
 
 
 def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table, one line for each meaning
