@@ -140,7 +140,8 @@ class Attempt:
         from wakeboard.store.ledger import Lease, once
 
         self._raise_if_lost()
-        return once(conn, Lease(self.around.worker_nonce, self.id, self.uuid, self.epoch), key)
+        guard: Any = once  # sync or async, as the connection is
+        return guard(conn, Lease(self.around.worker_nonce, self.id, self.uuid, self.epoch), key)
 
     def effect(self, key: str) -> OutsideEffect:
         """An effect outside the database, recorded as begun and done."""
