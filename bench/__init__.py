@@ -1,0 +1,1 @@
+"""`python -m bench`: how fast wakeboard is on this machine."""

@@ -1,0 +1,91 @@
+"""`python -m bench`: measures, prints Markdown tables, and writes docs/benchmarks.md only if asked to.
+
+It starts a PostgreSQL of its own on loopback, real worker processes beside it, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from bench.arena import running_arena
+from bench.drains import measure_drains
+from bench.enqueues import measure_enqueues
+from bench.lateness import measure_lateness
+from bench.machine import description, load_average
+from bench.plan import QUICK, Plan
+from bench.ticking import measure_ticking
+from bench.wakes import measure_wakes
+from bench.workers import PROJECT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.arena import Arena
+    from bench.tables import Table
+
+MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
+    "drain": measure_drains,
+    "enqueue": measure_enqueues,
+    "wake": measure_wakes,
+    "lateness": measure_lateness,
+    "ticks": measure_ticking,
+}
+PAGE: Final = PROJECT / "docs" / "benchmarks.md"
+HEADING: Final = """\
+# Benchmarks
+
+What `make bench` printed; `make bench BENCH_ARGS=--write` writes this page anew. Figures are medians, with the least
+and the greatest in parentheses. Compare what stands in one table: its cases were measured in turn.
+bench/peers/README.md says how to measure other job queues beside this one.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measures what was asked for."""
+    options = _options(words)
+    plan = QUICK if options.quick else Plan()
+    if options.repetitions:
+        plan = replace(plan, repetitions=options.repetitions)
+    tables: list[str] = []
+    with running_arena() as arena:
+        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}; {plan.repetitions} repetitions."
+        print(f"{about}\n", flush=True)
+        for name in options.only or MEASUREMENTS:
+            text = _measured(name, arena, plan)
+            print(text, flush=True)
+            tables.append(text)
+    if options.write:
+        PAGE.write_text("\n".join([HEADING, f"{about}\n", *tables]), encoding="utf-8")
+        print(f"written to {PAGE}")
+    return 0
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("only", nargs="*", metavar="WHAT", help=f"of {', '.join(MEASUREMENTS)}; everything if not said")
+    parser.add_argument("--quick", action="store_true", help="smaller and fewer: to see that it works")
+    parser.add_argument("--repetitions", type=int, metavar="N", help="how often each case is measured")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(PROJECT)} as well")
+    options = parser.parse_args(words)
+    if unknown := set(options.only) - set(MEASUREMENTS):
+        parser.error(f"{', '.join(sorted(unknown))}: what can be measured is {', '.join(MEASUREMENTS)}")
+    if options.write and (options.only or options.quick):
+        parser.error("--write wants everything measured, in full")
+    return options
+
+
+def _measured(name: str, arena: Arena, plan: Plan) -> str:
+    load, began = load_average(), time.monotonic()
+    print(f"measuring: {name} …", file=sys.stderr, flush=True)
+    text = MEASUREMENTS[name](arena, plan).markdown()
+    took = f"\nTook {time.monotonic() - began:.0f} s; load average {load:.1f} before it.\n"
+    return text + took
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""The server that is measured, and a fresh database for each measurement."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+
+import wakeboard
+from bench.machine import cpu_s_of_tree
+from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+# Durable, and large enough that a checkpoint falls into no measurement.
+SETTINGS: Final = {
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "wal_level": "replica",
+    "shared_buffers": "1GB",
+    "max_connections": "200",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "30min",
+    "autovacuum": "on",
+}
+TEMPLATE: Final = "migrated"
+BATCH: Final = 10_000  # runs that one enqueue_many makes
+
+# Each new run belongs to a definition, whichever way it is enqueued: changes of it write change rows.
+_OF_A_DEFINITION: Final = """
+insert into wakeboard.job_definitions (source, namespace, name, spec_hash, job_type)
+values ('file:bench', 'bench', 'noop', '', 'noop');
+alter table wakeboard.job_runs
+  alter definition_id set default 1, alter definition_generation set default 1, alter schedule set default 'bench/noop'
+"""
+
+
+class Database:
+    """A fresh, migrated database: `dsn`, one open connection, and short ways to fill and ask it."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self.conn = psycopg.connect(dsn, autocommit=True)
+
+    def ask(self, query: str) -> Any:
+        """The first column of the first row, or None."""
+        row = self.conn.execute(query.encode(), prepare=True).fetchone()
+        return row[0] if row else None
+
+    def do(self, statements: str) -> None:
+        """Statements without an answer."""
+        self.conn.execute(statements.encode())
+
+    def enqueue(self, runs: int) -> None:
+        """Enqueues no-op runs."""
+        for start in range(0, runs, BATCH):
+            wakeboard.enqueue_many(self.conn, [wakeboard.Job("noop")] * min(BATCH, runs - start))
+
+    def settle(self) -> None:
+        """As after a while of peace: vacuumed, analysed, written down."""
+        self.do("vacuum analyze")
+        self.do("checkpoint")
+
+
+class Arena:
+    """A running server."""
+
+    def __init__(self, server: EmbeddedPostgres) -> None:
+        self._server = server
+        self._numbers = itertools.count(1)
+        self._command(f"create database {TEMPLATE}")
+        asyncio.run(migrate(self._dsn_of(TEMPLATE)))
+        self._command("checkpoint")
+
+    @contextmanager
+    def database(self, *, of_a_definition: bool = True) -> Generator[Database]:
+        """A fresh database, dropped afterwards. `of_a_definition`: every run in it belongs to one."""
+        name = f"bench_{next(self._numbers)}"
+        self._command(f"create database {name} template {TEMPLATE} strategy file_copy")
+        try:
+            database = Database(self._dsn_of(name))
+            if of_a_definition:
+                database.do(_OF_A_DEFINITION)
+            with database.conn:
+                yield database
+        finally:
+            self._command(f"drop database {name} with (force)")
+
+    def version(self) -> str:
+        """The server's version, such as 18.1."""
+        return str(self._command("show server_version")).split()[0]
+
+    def cpu_s(self) -> float:
+        """CPU seconds of all server processes so far."""
+        return cpu_s_of_tree(self._server.pid or 0)
+
+    def _dsn_of(self, database: str) -> str:
+        return urlunsplit(urlsplit(self._server.dsn)._replace(path=f"/{database}"))
+
+    def _command(self, statement: str) -> Any:
+        with psycopg.connect(self._dsn_of("postgres"), autocommit=True) as conn:
+            cursor = conn.execute(statement.encode())
+            row = cursor.fetchone() if cursor.description else None
+            return row[0] if row else None
+
+
+@contextmanager
+def running_arena() -> Generator[Arena]:
+    """A server in a temporary folder, on loopback TCP as a real one; gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
+        Path(folder).chmod(0o755)  # the account that runs the server may differ from ours
+        with EmbeddedPostgres(Path(folder) / "server", settings=SETTINGS, tcp=True) as server:
+            yield Arena(server)

@@ -1,0 +1,107 @@
+"""How late runs begin in a worker that stays, and what its waiting costs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import wakeboard
+from bench.tables import Table, percentile, spread
+from bench.workers import workplace
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.arena import Arena, Database
+    from bench.plan import Plan
+    from bench.workers import Workplace
+
+PER_SECOND: Final = 50  # runs
+AHEAD_S: Final = 2.0  # how long before they are due runs are enqueued, where they are known ahead
+IDLE_S: Final = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a waiting worker hears of work."""
+
+    name: str
+    settings: dict[str, Any]
+    ahead_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """p50 and p99 in ms; CPU of the waiting worker and of the server in percent of one core."""
+
+    p50_ms: float
+    p99_ms: float
+    worker_percent: float
+    server_percent: float
+
+
+WAYS: Final = (
+    Way("NOTIFY", {"listen": "true"}),
+    Way("polling every 20 ms", {"listen": "false", "poll_seconds": 0.02}),
+    Way("polling every second, known ahead", {"listen": "false", "poll_seconds": 1}, AHEAD_S),
+)
+
+
+def measure_lateness(arena: Arena, plan: Plan) -> Table:
+    """The ways interleaved."""
+    found: dict[str, list[Lateness]] = {way.name: [] for way in WAYS}
+    for _ in range(plan.repetitions):
+        for way in WAYS:
+            found[way.name].append(_lateness(arena, way, plan.feed_s))
+    return Table(
+        title="Lateness",
+        note=f"One `--forever` worker, {PER_SECOND} runs a second. From just before the call of `enqueue`, its durable"
+        " commit included, to the start of the handler; where runs are known ahead, from their `run_at`. Waiting: CPU"
+        " in percent of one core while nothing is due.",
+        head=("hears of runs by", "p50 ms", "p99 ms", "waiting: worker %", "waiting: server %"),
+        rows=[_row(name, lateness) for name, lateness in found.items()],
+    )
+
+
+def _row(name: str, found: Sequence[Lateness]) -> list[str]:
+    return [
+        name,
+        spread([each.p50_ms for each in found]),
+        spread([each.p99_ms for each in found]),
+        spread([each.worker_percent for each in found]),
+        spread([each.server_percent for each in found]),
+    ]
+
+
+def _lateness(arena: Arena, way: Way, feed_s: float) -> Lateness:
+    with arena.database() as database, workplace() as place:
+        worker = place.start(database.dsn, "--forever", **way.settings)
+        _feed(database, 0.2, way.ahead_s)  # a warm worker
+        _wait_for_all(place, int(0.2 * PER_SECOND))
+        time.sleep(0.5)
+        place.forget_lateness()
+        worker_cpu, server_cpu = worker.cpu_s(), arena.cpu_s()
+        time.sleep(IDLE_S)
+        worker_cpu, server_cpu = worker.cpu_s() - worker_cpu, arena.cpu_s() - server_cpu
+        _feed(database, feed_s, way.ahead_s)
+        _wait_for_all(place, int(feed_s * PER_SECOND))
+        late = place.lateness_ms()
+        return Lateness(
+            percentile(late, 0.50), percentile(late, 0.99), 100 * worker_cpu / IDLE_S, 100 * server_cpu / IDLE_S
+        )
+
+
+def _feed(database: Database, seconds: float, ahead_s: float) -> None:
+    """Enqueues at a steady pace, in an open loop: a slow call delays none of the next moments."""
+    began = time.time()
+    for number in range(int(seconds * PER_SECOND)):
+        time.sleep(max(0.0, began + number / PER_SECOND - time.time()))
+        due = time.time() + ahead_s
+        run_at = datetime.fromtimestamp(due, UTC) if ahead_s else None
+        wakeboard.enqueue(database.conn, "noop", {"due": due}, run_at=run_at)
+
+
+def _wait_for_all(place: Workplace, runs: int) -> None:
+    place.wait_until(lambda: len(place.lateness_ms()) >= runs)

@@ -1,0 +1,69 @@
+"""What the figures were measured on, and what processes cost: CPU seconds and memory (0 where /proc does not tell)."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+
+PROC = Path("/proc")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+def description(postgres_version: str) -> str:
+    """One line: processor, system, versions."""
+    parts = (
+        f"{os.cpu_count()} CPUs {_processor()}",
+        f"{platform.system()} {platform.release()}",
+        f"Python {platform.python_version()}",
+        f"PostgreSQL {postgres_version} (fsync on, shared_buffers 1 GB, on this very machine)",
+        f"psycopg {version('psycopg')}",
+    )
+    return ", ".join(parts)
+
+
+def load_average() -> float:
+    """How many processes wanted a CPU in the last minute."""
+    return os.getloadavg()[0]
+
+
+def cpu_s_of_tree(root: int) -> float:
+    """CPU seconds so far of a process, its living children, and those it has waited for."""
+    own, reaped = _cpu_s(root)
+    children = [pid for pid in _pids() if _parent(pid) == root]
+    return own + reaped + sum(_cpu_s(pid)[0] for pid in children)
+
+
+def _processor() -> str:
+    try:
+        lines = (PROC / "cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()] if PROC.is_dir() else []
+
+
+def _fields(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat behind the name, or none if the process is gone."""
+    try:
+        return (PROC / str(pid) / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _parent(pid: int) -> int:
+    fields = _fields(pid)
+    return int(fields[1]) if fields else 0
+
+
+def _cpu_s(pid: int) -> tuple[float, float]:
+    """Own seconds, and those of children that ended."""
+    fields = _fields(pid)
+    if not fields:
+        return 0.0, 0.0
+    user, system, children_user, children_system = map(int, fields[11:15])
+    return (user + system) / TICKS_PER_S, (children_user + children_system) / TICKS_PER_S

@@ -1,0 +1,101 @@
+"""How fast due ticks become runs: very many schedules in one minute, and one schedule after very long."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+from itertools import islice, product
+from typing import TYPE_CHECKING, Any, Final
+
+import wakeboard.duties.ticks as duty
+from bench.tables import Table, number, spread
+from wakeboard.cronline import parse_cron
+from wakeboard.store.board import Board
+from wakeboard.store.connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from bench.arena import Arena, Database
+    from bench.plan import Plan
+
+MISSED_AFTER: Final = timedelta(minutes=5)
+ZONES: Final = (
+    *("Etc/UTC", "Europe/Lisbon", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Africa/Cairo"),
+    *("Asia/Kolkata", "Asia/Tokyo", "Australia/Sydney", "Australia/Lord_Howe"),
+)
+YEARS: Final = 3
+
+_INSERT: Final = """
+insert into wakeboard.job_definitions (
+  source, namespace, name, spec_hash, job_type, schedule, cron_fields, time_zone, catch_up, catch_up_limit, next_run_at)
+select 'file:bench', 'bench', 'schedule-' || place, '', 'noop', line, fields, zone, %s, %s, %s
+  from unnest(%s::text[], %s::text[], %s::text[]) with ordinality as declared (line, fields, zone, place)
+"""
+
+
+def measure_ticking(arena: Arena, plan: Plan) -> Table:
+    """Each duty as a waking worker does it, over one connection."""
+    storms: list[float] = []
+    latest: list[float] = []
+    every: list[float] = []
+    for _ in range(plan.repetitions):
+        storms.append(_storm_s(arena, plan.definitions))
+        latest.append(_outage_s(arena, "Latest", 1))
+        every.append(_outage_s(arena, "All", 10_000))
+    ticks = YEARS * 365 * 24 * 60
+    return Table(
+        title="Ticks",
+        note=f"Daily schedules, {24 * 60:,} times of day, {len(ZONES)} zones. What is timed is `materialise_due`: it"
+        " reads due definitions, computes their ticks and next ticks, and writes runs.",
+        head=("what is due", "seconds"),
+        rows=[
+            (f"{plan.definitions:,} schedules in the same minute, all made into runs", spread(storms)),
+            (f"{number(ticks)} missed ticks of a minutely schedule, catchUp Latest", spread(latest)),
+            ("the same, catchUp All with 10,000 runs", spread(every)),
+        ],
+    )
+
+
+def _storm_s(arena: Arena, definitions: int) -> float:
+    with arena.database(of_a_definition=False) as database:
+        lines = list(islice(_daily_lines(), definitions))
+        _declare(database, lines, datetime.now(UTC).replace(second=0, microsecond=0))
+        database.settle()
+        seconds = asyncio.run(_materialise_s(database.dsn))
+        made = database.ask("select count(*) from wakeboard.job_runs")
+        if made != definitions:
+            raise RuntimeError(f"{made} of {definitions} ticks became runs")
+        return seconds
+
+
+def _outage_s(arena: Arena, catch_up: str, newest: int) -> float:
+    with arena.database(of_a_definition=False) as database:
+        minutely = [("* * * * *", "Europe/Lisbon")]
+        began = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=365 * YEARS)
+        _declare(database, minutely, began, catch_up, newest)
+        return asyncio.run(_materialise_s(database.dsn))
+
+
+def _daily_lines() -> Iterator[tuple[str, str]]:
+    """Cron lines and zones, over and over."""
+    while True:
+        for hour, minute, zone in product(range(24), range(60), ZONES):
+            yield f"{minute} {hour} * * *", zone
+
+
+def _declare(
+    database: Database, schedules: list[tuple[str, str]], cursor: datetime, catch_up: str = "Latest", newest: int = 1
+) -> None:
+    compiled = {line: parse_cron(line, name="bench/schedule").to_text() for line, _ in schedules}
+    lines, zones = [line for line, _ in schedules], [zone for _, zone in schedules]
+    values: tuple[Any, ...] = (catch_up, newest, cursor, lines, [compiled[line] for line in lines], zones)
+    database.conn.execute(_INSERT, values)
+
+
+async def _materialise_s(dsn: str) -> float:
+    async with await connect(dsn) as conn:
+        began = time.perf_counter()
+        await duty.materialise_due(Board(conn), missed_after=MISSED_AFTER)
+        return time.perf_counter() - began

@@ -1,0 +1,52 @@
+"""What one wake costs, as a CronJob makes one every minute."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bench.tables import Table, spread
+from bench.workers import workplace
+
+if TYPE_CHECKING:
+    from bench.arena import Arena
+    from bench.plan import Plan
+    from bench.workers import Cost
+
+
+def measure_wakes(arena: Arena, plan: Plan) -> Table:
+    """With one run due, and with nothing due. The very first wakes, which may compile bytecode, do not count."""
+    _idle_wake(arena)
+    firsts: list[float] = []
+    idle: list[Cost] = []
+    for _ in range(2 * plan.repetitions):
+        firsts.append(_first_run_s(arena))
+        idle.append(_idle_wake(arena))
+    return Table(
+        title="Wake",
+        note="A draining worker process, from its exec to its end. An idle wake registers, makes due ticks, looks for"
+        " lapsed leases and due runs, and goes.",
+        head=("figure", "value"),
+        rows=[
+            ("exec to first completed run, s", spread(firsts)),
+            ("idle wake, wall s", spread([cost.wall_s for cost in idle])),
+            ("idle wake, CPU s", spread([cost.cpu_s for cost in idle])),
+            ("idle wake, peak memory MB", spread([cost.peak_mb for cost in idle])),
+        ],
+    )
+
+
+def _first_run_s(arena: Arena) -> float:
+    with arena.database() as database, workplace() as place:
+        database.enqueue(1)
+        worker = place.start(database.dsn)
+        done_at = place.wait_until(lambda: database.ask("select true from wakeboard.job_run_history limit 1"))
+        place.go_home()
+        return done_at - worker.started_at
+
+
+def _idle_wake(arena: Arena) -> Cost:
+    with arena.database() as database, workplace() as place:
+        cost = place.start(database.dsn).ended()
+        if cost.exit_code:
+            raise RuntimeError(f"an idle wake ended with {cost.exit_code}")
+        return cost
