@@ -1,0 +1,341 @@
+"""Due ticks become runs: each once, whoever is at work, and whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.duties.stories import (
+    DAY,
+    HOUR,
+    MINUTE,
+    claim,
+    connected,
+    declared,
+    definition,
+    history,
+    hourly,
+    make_due,
+    put,
+    rows,
+    runs,
+    until,
+)
+from wakeboard.duties.ticks import DEFINITIONS_AT_ONCE, materialise_due, plan_ticks
+from wakeboard.errors import WakeboardError
+
+if TYPE_CHECKING:
+    from wakeboard.store.board import Board
+
+pytestmark = pytest.mark.anyio
+
+FIVE_MINUTES = timedelta(minutes=5)
+
+
+async def make_ticks(board: Board, missed_after: timedelta = FIVE_MINUTES) -> tuple[int, ...]:
+    """(definitions, runs, skipped, replaced)"""
+    return tuple(await materialise_due(board, missed_after=missed_after))
+
+
+async def fill(board: Board, schedules: int) -> None:
+    """Many schedules like the one called `first`, due as it is."""
+    await rows(
+        board,
+        "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields, catch_up,"
+        " catch_up_limit, next_run_at)"
+        " select source, namespace, 'copy-' || n, '', job_type, schedule, cron_fields, catch_up, catch_up_limit,"
+        " next_run_at from job_definitions, generate_series(2, %s) as n where name = 'first'",
+        schedules,
+    )
+
+
+async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(board: Board):
+    spec: dict[str, Any] = {
+        "payload": {"a": 1},
+        "queue": "mail",
+        "priority": 5,
+        "maxAttempts": 7,
+        "timeoutSeconds": 42,
+        "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 9},
+        "limitKey": "api",
+    }
+    await put(board, declared("a", **spec))
+    tick = await make_due(board, "a")
+    assert await make_ticks(board) == (1, 1, 0, 0)
+    columns = (
+        "scheduled_for, run_at, status::text, trigger::text, payload, queue::text, priority, max_attempts, timeout_s,"
+        " backoff_strategy::text, backoff_base_s, backoff_cap_s, limit_key::text, schedule, definition_generation,"
+        " attempts"
+    )
+    assert await runs(board, columns=columns) == [
+        (tick, tick, "queued", "tick", {"a": 1}, "mail", 5, 7, 42, "fixed", 3, 9, "api", "team/a", 1, 0)
+    ]
+    assert await definition(board, "a", "last_tick_at") == tick
+    assert await definition(board, "a", "next_run_at > now() + interval '1 day'")
+
+
+async def test_making_ticks_twice_is_making_them_once(board: Board):
+    await put(board, declared("a"))
+    await make_due(board)
+    assert await make_ticks(board) == (1, 1, 0, 0)
+    assert await make_ticks(board) == (0, 0, 0, 0)
+
+
+async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(board: Board):
+    await put(board, declared("a"))
+    tick = await make_due(board)
+    await make_ticks(board)
+    await rows(board, "delete from job_runs")
+    await rows(board, "update job_definitions set next_run_at = %s", tick)  # by hand: the cursor alone
+    assert await make_ticks(board) == (1, 0, 0, 0)
+    assert await runs(board) == []
+
+
+async def test_skipped_ticks_are_one_row_of_history_for_each_stretch(board: Board):
+    await put(board, declared("a", schedule=hourly(), startingDeadlineSeconds=5 * 3600))
+    first = await make_due(board, ago=10 * HOUR)
+    _, made, skipped, _ = await make_ticks(board)
+    assert made == 1
+    columns = "status::text, trigger::text, reason, scheduled_for, skipped_until, skipped_count, schedule, attempts"
+    too_late, caught_up = await history(board, columns=columns)
+    last_too_late = first + (too_late[5] - 1) * HOUR
+    assert too_late == ("skipped", "tick", "TooLate", first, last_too_late, too_late[5], "team/a", 0)
+    assert caught_up[:4] == ("skipped", "tick", "CatchUpLatest", last_too_late + HOUR)
+    assert too_late[5] + caught_up[5] == skipped
+
+
+async def test_what_is_missing_of_the_history_is_made(board: Board):
+    await rows(
+        board,
+        "do $$ declare part text; begin for part in select inhrelid::regclass from pg_inherits"
+        " where inhparent = 'job_run_history'::regclass loop execute 'drop table ' || part; end loop; end $$",
+    )
+    await put(board, declared("a", catchUp={"policy": "Skip"}))
+    await make_due(board, ago=HOUR)
+    assert await make_ticks(board) == (1, 0, 1, 0)
+    assert await history(board) == [("skipped", "CatchUpSkip", 1)]
+
+
+async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_place(board: Board):
+    await put(board, declared("a"), declared("b"), declared("c"))
+    tick = await make_due(board)
+    await rows(board, "update job_definitions set cron_fields = '99 from the future' where name = 'b'")
+    assert await make_ticks(board) == (3, 2, 0, 0)
+    assert await definition(board, "a", "tick_error") is None
+    error, cursor, last_tick = await definition(board, "b", "tick_error, next_run_at, last_tick_at")
+    assert "99 from the future" in error
+    assert (cursor, last_tick.year) == (tick, 1970)
+    assert await make_ticks(board) == (0, 0, 0, 0)
+
+
+async def test_repaired_it_goes_on_from_where_it_stopped(board: Board):
+    await put(board, declared("a"))
+    tick = await make_due(board)
+    await rows(board, "update job_definitions set cron_fields = '99 from the future'")
+    await make_ticks(board)
+    assert (await put(board, declared("a"))).updated == ["team/a"]
+    assert await definition(board, "a", "tick_error") is None
+    assert await make_ticks(board) == (1, 1, 0, 0)
+    assert await runs(board, columns="scheduled_for") == [tick]
+
+
+async def test_an_edited_cursor_or_generation_makes_a_plan_void(board: Board):
+    await put(board, declared("a"), declared("b"), declared("c"))
+    await make_due(board)
+    due = await board.due_definitions()
+    plans = [plan_ticks(each, FIVE_MINUTES) for each in due]
+    await rows(board, "update job_definitions set generation = 2 where name = 'a'")
+    await rows(board, "update job_definitions set next_run_at = next_run_at - interval '1 s' where name = 'b'")
+    assert tuple(await board.materialise(plans)) == (1, 1, 0, 0)
+    assert await runs(board, columns="schedule") == ["team/c"]
+
+
+@pytest.mark.parametrize("change", ["suspended = true", "removed_at = now()"])
+async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhile(board: Board, change: str):
+    await put(board, declared("a"))
+    await make_due(board)
+    plans = [plan_ticks(each, FIVE_MINUTES) for each in await board.due_definitions()]
+    await rows(board, f"update job_definitions set {change}")
+    assert tuple(await board.materialise(plans)) == (0, 0, 0, 0)
+
+
+async def test_what_somebody_else_has_locked_is_left_to_them(board: Board, database: str):
+    await put(board, declared("a"), declared("b"))
+    await make_due(board)
+    async with connected(database) as other, other.conn.transaction():
+        await rows(other, "select from job_definitions where name = 'a' for update")
+        assert await make_ticks(board) == (1, 1, 0, 0)
+    assert await make_ticks(board) == (1, 1, 0, 0)
+
+
+async def test_a_scheduler_that_dies_after_reading_loses_nothing(board: Board, database: str):
+    await put(board, declared("a"))
+    await make_due(board)
+    async with connected(database) as doomed:
+        await doomed.due_definitions()
+    assert await make_ticks(board) == (1, 1, 0, 0)
+
+
+async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(board: Board, database: str):
+    await put(board, declared("a", concurrencyPolicy="Replace"), declared("b"))
+    await make_due(board)
+    await rows(board, "select run_now(id) from job_definitions where name = 'a'")
+    async with connected(database) as doomed, connected(database) as keeper, keeper.conn.transaction():
+        await rows(keeper, "select from job_runs for update")  # the doomed one will have to wait in mid-statement
+        (pid,) = (await rows(doomed, "select pg_backend_pid()"))[0]
+        plans = [plan_ticks(each, FIVE_MINUTES) for each in await doomed.due_definitions()]
+        writing = asyncio.create_task(doomed.materialise(plans))
+        await until(board, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        await rows(board, "select pg_terminate_backend(%s)", pid)
+        with pytest.raises(WakeboardError):
+            await writing
+    assert await runs(board, columns="trigger::text") == ["manual"]
+    assert await make_ticks(board) == (2, 2, 0, 1)
+
+
+async def test_a_walk_goes_through_more_than_fit_into_one_statement(board: Board):
+    schedules = 2 * DEFINITIONS_AT_ONCE + 10
+    await put(board, declared("first"))
+    await make_due(board)
+    await fill(board, schedules)
+    assert await make_ticks(board) == (schedules, schedules, 0, 0)
+
+
+async def test_one_definition_may_have_more_ticks_than_fit_into_one_statement(board: Board):
+    await put(board, declared("a", schedule=hourly(), catchUp={"policy": "All", "limit": 10_000}), declared("b"))
+    await make_due(board, ago=500 * DAY)
+    _, made, skipped, _ = await make_ticks(board)
+    assert made == 10_001  # 'b', which ticks once a year, runs its newest one
+    assert 2000 <= skipped <= 2004
+
+
+def _schedule_in_a_thread(dsn: str, start: threading.Barrier, made: list[int]) -> threading.Thread:
+    async def schedule() -> None:
+        async with connected(dsn) as board:
+            start.wait()
+            made.append((await materialise_due(board, missed_after=DAY)).runs)
+
+    thread = threading.Thread(target=lambda: asyncio.run(schedule()))
+    thread.start()
+    return thread
+
+
+async def test_three_schedulers_at_once_make_each_tick_once(board: Board, database: str):
+    schedules = DEFINITIONS_AT_ONCE * 3
+    await put(board, declared("first", schedule=hourly()))
+    await make_due(board, ago=3 * HOUR)
+    await fill(board, schedules)
+    start, made = threading.Barrier(4), list[int]()
+    threads = [_schedule_in_a_thread(database, start, made) for _ in range(3)]
+    await asyncio.to_thread(start.wait)
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    ticks = Counter(await runs(board, columns="definition_id, scheduled_for"))
+    assert set(ticks.values()) == {1}
+    by_definition = Counter(definition_id for definition_id, _ in ticks)
+    assert len(by_definition) == schedules
+    assert len(set(by_definition.values())) == 1  # each has all of them: two or three, as the hour has it
+    assert sum(made) == len(ticks)
+    assert (await make_ticks(board))[:2] == (0, 0)
+
+
+async def test_the_tick_is_unique_even_if_everything_else_fails(board: Board):
+    await put(board, declared("a"))
+    await make_due(board)
+    await make_ticks(board)
+    with pytest.raises(Exception, match="a_tick_is_made_once"):
+        await rows(
+            board,
+            "insert into job_runs (job_type, trigger, definition_id, scheduled_for)"
+            " select job_type, 'tick', definition_id, scheduled_for from job_runs",
+        )
+
+
+@pytest.mark.parametrize("what", ["all", "queue:mail", "schedule"])
+async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(board: Board, what: str):
+    await put(board, declared("a", queue="mail", schedule=hourly(), catchUp={"policy": "Latest"}), declared("b"))
+    await make_due(board, "a", ago=4 * HOUR)
+    paused = f"schedule:{await definition(board, 'a', 'id')}" if what == "schedule" else what
+    await board.pause(paused, "an incident")
+    await make_ticks(board)
+    assert await runs(board) == []
+    await board.resume(paused)
+    _, made, skipped, _ = await make_ticks(board)
+    assert made == 1
+    assert skipped >= 2
+    assert {reason for _, reason, _ in await history(board)} == {"CatchUpLatest"}
+
+
+async def test_a_pause_of_one_queue_holds_no_other(board: Board):
+    await put(board, declared("a", queue="mail"), declared("b"))
+    await make_due(board)
+    await board.pause("queue:mail")
+    assert await make_ticks(board) == (1, 1, 0, 0)
+    assert await runs(board, columns="schedule") == ["team/b"]
+
+
+async def test_jitter_moves_the_start_and_not_the_tick(board: Board):
+    await put(board, declared("first", jitterSeconds=600))
+    tick = await make_due(board)
+    await fill(board, 50)
+    await rows(board, "update job_definitions set jitter_s = 600")
+    await make_ticks(board)
+    starts = [
+        run_at - tick for run_at, for_tick in await runs(board, columns="run_at, scheduled_for") if for_tick == tick
+    ]
+    assert len(starts) == 50
+    assert all(timedelta() <= start <= 10 * MINUTE for start in starts)
+    assert len(set(starts)) > 40
+    assert await definition(board, "first", "last_tick_at") == tick
+
+
+async def test_a_starting_deadline_ends_with_its_tick_and_not_with_its_making(board: Board):
+    await put(board, declared("a", startingDeadlineSeconds=90))
+    tick = await make_due(board, ago=timedelta(seconds=30))
+    await make_ticks(board)
+    assert await runs(board, columns="start_before") == [tick + timedelta(seconds=90)]
+
+
+async def test_suspended_schedules_make_no_ticks(board: Board):
+    await put(board, declared("a", suspend=True))
+    await rows(board, "update job_definitions set next_run_at = now()")
+    assert await make_ticks(board) == (0, 0, 0, 0)
+
+
+async def test_moments_come_in_utc_whatever_the_session_says(board: Board):
+    await put(board, declared("a"))
+    tick = await make_due(board)
+    await rows(board, "set timezone = 'Europe/Lisbon'")
+    (due,) = await board.due_definitions()
+    assert due.next_run_at == tick
+    assert {str(moment.tzinfo) for moment in (due.next_run_at, due.last_tick_at, due.now)} == {"UTC"}
+
+
+async def test_a_claimed_run_does_not_hinder_the_next_tick(board: Board):
+    await put(board, declared("a", schedule=hourly()))
+    await make_due(board, ago=HOUR)
+    await make_ticks(board)
+    assert len(await claim(board)) >= 1
+    await rows(board, "update job_definitions set next_run_at = date_trunc('second', now()) where name = 'a'")
+    assert await make_ticks(board) == (1, 1, 0, 0)
+
+
+async def test_making_ticks_never_reads_all_runs(board: Board):
+    """Under the plans in force, whatever the statistics say: here there are none at all."""
+    await put(board, declared("a", concurrencyPolicy="Forbid"), declared("b", concurrencyPolicy="Replace"))
+    await rows(board, "select enqueue_many(array_fill('ping'::text, '{3000}'), array_fill('{}'::jsonb, '{3000}'))")
+
+    async def whole_reads() -> int:
+        await rows(board, "select pg_stat_force_next_flush()")
+        return (await rows(board, "select seq_scan from pg_stat_user_tables where relname = 'job_runs'"))[0][0]
+
+    for _ in range(7):  # from the sixth call on, Postgres may prefer another plan
+        await make_due(board)
+        before = await whole_reads()
+        await make_ticks(board)
+        assert await whole_reads() == before
