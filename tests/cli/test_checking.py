@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import time
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qs, urlsplit
 
 import psycopg
 import pytest
+
+from tests.pooler import running_pooler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,38 +118,8 @@ def test_a_viewer_may_check(type_anywhere: Type, database: str, story: BoardStor
 @pytest.fixture
 def pooled(request: pytest.FixtureRequest, database: str, postgres_folder: Path) -> Iterator[str]:
     """The same database through PgBouncer, in the mode that the test asks for."""
-    program = shutil.which("pgbouncer")
-    if program is None:
-        pytest.skip("PgBouncer is not installed; `make servers` brings it")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    parts = urlsplit(database)
-    place = parse_qs(parts.query)
-    name = parts.path.lstrip("/")
-    ini = postgres_folder / "pgbouncer.ini"
-    ini.write_text(
-        f"[databases]\n{name} = host={place['host'][0]} port={place['port'][0]} dbname={name} user=postgres\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
-        f"pool_mode = {request.param}\n"
-    )
-    user = ["--user", "nobody"] if os.geteuid() == 0 else []
-    with subprocess.Popen([program, "--quiet", *user, ini], stderr=subprocess.DEVNULL) as bouncer:
-        try:
-            wait_for_port(port)
-            yield f"postgresql://postgres@127.0.0.1:{port}/{name}"
-        finally:
-            bouncer.terminate()
-
-
-def wait_for_port(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.02)
-    pytest.fail("PgBouncer did not start")
+    with running_pooler(database, postgres_folder, request.param) as dsn:
+        yield dsn
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""docs/moves.md is true: its table of statuses and moves is walked, its signatures are compared, its examples are run."""
+"""docs/moves.md is true: its table of moves is walked, its signatures compared, its examples run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from wakeboard.store.migrate import moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+pytestmark = pytest.mark.every_postgres
 
 DOC = Path(__file__).parents[2] / "docs" / "moves.md"
 TEXT = DOC.read_text("utf-8")

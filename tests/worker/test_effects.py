@@ -9,6 +9,8 @@ import pytest
 if TYPE_CHECKING:
     from tests.worker.conftest import Board
 
+pytestmark = pytest.mark.every_postgres
+
 SOON = {"drain_lookahead_seconds": 10}
 
 
