@@ -1,6 +1,6 @@
 """Who makes moves in these tests: workers, people and applications, each on a connection of its own, in plain SQL.
 
-The database's clock cannot be moved, so a player moves what is compared with it: `let_lapse`, `make_due`, `started_ago`.
+The database's clock cannot be moved, so a player moves what is compared with it: `let_lapse`, `make_due`.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class Player:
         """Leases due runs, most urgent first."""
         pairs = [(queue, priority) for priority in PRIORITIES for queue in queues]
         return self._leases(
-            "select id, lease_epoch from claim(%s, %s, %s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s)",
+            "select id, lease_epoch"
+            "  from claim(%s, %s, %s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s)",
             *(self.nonce, lease_s, [queue for queue, _ in pairs], [priority for _, priority in pairs]),
             *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, look, max_timeout_s),
         )

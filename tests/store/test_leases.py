@@ -1,0 +1,274 @@
+"""A lease is named by its worker and its epoch, and whoever names anything else is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.store.players import Lease, Player
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.every_postgres
+
+
+# -- completing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(person: Player, worker: Player) -> None:
+    run, silent = person.enqueue("ping", {"n": 1}), person.enqueue()
+    assert worker.complete(*worker.claim(), results={str(run): {"sent": 3}}) == []
+    assert person.value("select count(*) from job_runs") == 0
+    row = person.past(run)
+    assert (row.status, row.result, row.payload, row.locked_by, row.lease_epoch, row.attempts) == (
+        *("succeeded", {"sent": 3}, {"n": 1}, worker.nonce, 1, 1),
+    )
+    assert row.started_at <= row.finished_at
+    assert person.past(silent).result is None
+
+
+def test_a_completion_whose_reply_was_lost_may_be_repeated(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    assert worker.complete(lease) == []
+    assert worker.complete(lease) == []
+    assert person.past(run).status == "succeeded"
+
+
+def test_a_batch_answers_for_each_of_its_runs(person: Player, worker: Player, other: Player) -> None:
+    kept, cancelled, taken, done = (person.enqueue() for _ in range(4))
+    leases = {lease.id: lease for lease in worker.claim()}
+    worker.complete(leases[done])
+    person.cancel(cancelled)
+    worker.release(leases[cancelled])
+    person.let_lapse(taken)
+    person.reap()
+    other.claim()
+    assert worker.complete(*leases.values()) == [cancelled, taken]
+    assert [person.status(run) for run in (kept, cancelled, taken, done)] == [
+        *("succeeded", "cancelled", "running", "succeeded"),
+    ]
+
+
+def test_a_run_named_twice_in_a_batch_is_completed_once(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    assert worker.complete(lease, lease) == []
+    assert person.past(run).status == "succeeded"
+
+
+def test_an_empty_batch_is_nothing(worker: Player) -> None:
+    assert [worker.complete(), worker.fail(), worker.release(), worker.renew()] == [[], [], [], {}]
+
+
+def test_a_success_wins_over_a_cancel_that_came_too_late(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    assert person.cancel(run) == {run: "requested"}
+    assert worker.complete(lease) == []
+    assert person.status(run) == "succeeded"
+
+
+def test_a_completion_counts_as_long_as_nobody_took_the_run_even_after_its_lease_lapsed(
+    person: Player, worker: Player
+) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    person.let_lapse(run)
+    assert worker.complete(lease) == []
+
+
+# -- the fence ---------------------------------------------------------------------------------------------------------
+
+MOVES = ("complete", "fail", "release", "renew", "step", "effect", "once")
+
+
+def refused(move: str, worker: Player, lease: Lease) -> bool:
+    """Whether the board refuses this worker's move under this lease."""
+    match move:
+        case "complete" | "fail" | "release":
+            return getattr(worker, move)(lease) == [lease.id]
+        case "renew":
+            return worker.renew(lease) == {lease.id: "refused"}
+        case _:
+            with pytest.raises(psycopg.Error, match="lease of run") as error:
+                getattr(worker, move)(lease, "a key")
+            return error.value.sqlstate == "WB001"
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_zombie_is_refused_whatever_it_says(person: Player, worker: Player, other: Player, move: str) -> None:
+    """Its lease lapsed, was taken back, and another worker has the run."""
+    run = person.enqueue()
+    (zombies,) = worker.claim()
+    person.let_lapse(run)
+    person.reap()
+    (heirs,) = other.claim()
+    before = person.run(run)
+    assert heirs == (run, 3)  # the claim, the revoke, the claim
+    assert refused(move, worker, zombies)
+    assert refused(move, worker, heirs)  # the right epoch, but the wrong worker
+    assert refused(move, other, zombies)  # the right worker, but an epoch that is over
+    assert person.run(run) == before
+    assert person.value("select count(*) from job_effects") == 0
+    assert person.value("select count(*) from job_steps") == 0
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_zombie_whose_run_nobody_took_yet_is_refused_too(person: Player, worker: Player, move: str) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    person.let_lapse(run)
+    person.reap()
+    assert refused(move, worker, lease)
+    assert person.run(run).lease_epoch == 2
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_a_worker_without_a_lease_is_refused(person: Player, worker: Player, move: str) -> None:
+    run = person.enqueue()
+    # A release may be repeated: it finds the run free, as it left it, and does nothing.
+    assert refused(move, worker, Lease(run, 7 if move == "release" else 0))
+    assert refused(move, worker, Lease(run + 1, 1))
+
+
+def test_a_worker_that_lost_its_run_to_itself_is_refused_under_its_old_lease(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (old,) = worker.claim()
+    person.let_lapse(run)
+    person.reap()
+    (new,) = worker.claim()
+    assert worker.complete(old) == [run]
+    assert worker.complete(new) == []
+    assert worker.complete(old) == [run]
+
+
+def test_the_epoch_grows_at_every_claim_and_every_revoke(person: Player, worker: Player) -> None:
+    run = person.enqueue(max_attempts=9)
+    epochs = [person.run(run).lease_epoch]
+    for end in ("released", "failed", "reaped"):
+        (lease,) = worker.claim()
+        match end:
+            case "released":
+                worker.release(lease)
+            case "failed":
+                worker.fail(lease, delay_s=0)
+            case _:
+                person.let_lapse(run)
+                person.reap()
+        epochs += [lease.epoch, person.run(run).lease_epoch]
+    assert epochs == [0, 1, 1, 2, 2, 3, 4]
+
+
+# -- renewing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_renewed_lease_holds_for_another_lease_and_nothing_is_said(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim(lease_s=2)
+    assert worker.renew(lease, lease_s=60) == {}
+    assert 59 < person.value("select extract(epoch from locked_until - now()) from job_runs where id = %s", run) <= 60
+
+
+def test_a_heartbeat_without_runs_says_that_the_worker_lives(person: Player, worker: Player) -> None:
+    worker.register()
+    person.sql("update workers set last_seen = now() - interval '1 h'")
+    assert worker.renew() == {}
+    assert person.value("select last_seen > now() - interval '1 s' from workers")
+
+
+def test_a_heartbeat_carries_the_real_start_and_the_progress(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    worker.renew(lease, age_s=30.0, progress=0.25)
+    worker.renew(lease, age_s=31.0)
+    row = person.sql("select progress, extract(epoch from now() - started_at)::float as age from job_runs")[0]
+    assert row.progress == 0.25
+    assert 31 <= row.age < 32
+    assert person.status(run) == "running"
+
+
+def test_no_heartbeat_extends_a_lease_beyond_the_runs_timeout_and_ten_seconds(person: Player, worker: Player) -> None:
+    person.enqueue(timeout_s=20)
+    (lease,) = worker.claim()
+    for age_s in (0.0, 15.0, 25.0):
+        assert worker.renew(lease, age_s=age_s, lease_s=600) == {}
+        row = person.sql("select extract(epoch from locked_until - started_at)::float as held from job_runs")[0]
+        assert row.held == 30
+    worker.renew(lease, age_s=31.0)
+    assert worker.renew(lease) == {lease.id: "refused"}
+
+
+def test_the_timeout_counts_from_the_real_start(person: Player, worker: Player) -> None:
+    """A run that has waited in its worker for a place has its whole timeout before it."""
+    person.enqueue(timeout_s=20)
+    (lease,) = worker.claim()
+    person.sql("update job_runs set started_at = now() - interval '25 s'")
+    assert worker.renew(lease, age_s=None, lease_s=600) == {}
+    assert person.value("select extract(epoch from locked_until - now())::float from job_runs") > 29
+
+
+def test_a_lapsed_lease_cannot_be_renewed(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    person.let_lapse(run)
+    assert worker.renew(lease) == {run: "refused"}
+
+
+def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(person: Player, worker: Player) -> None:
+    run, quiet = person.enqueue(), person.enqueue()
+    leases = worker.claim(lease_s=2)
+    person.cancel(run)
+    assert worker.renew(*leases, lease_s=60) == {run: "cancel"}
+    assert person.value("select bool_and(locked_until > now() + interval '50 s') from job_runs")
+    assert person.status(quiet) == "running"
+
+
+def test_a_row_that_somebody_holds_locked_is_busy_and_not_lost(person: Player, worker: Player, other: Player) -> None:
+    run, free = person.enqueue(), person.enqueue()
+    leases = worker.claim(lease_s=2)
+    with other.conn.transaction():
+        other.sql("select from job_runs where id = %s for share", run)
+        assert worker.renew(*leases) == {run: "busy"}
+    assert worker.renew(*leases) == {}
+    assert person.status(free) == "running"
+
+
+def test_a_busy_row_of_another_worker_is_refused_all_the_same(
+    person: Player, worker: Player, player: Callable[[int], Player]
+) -> None:
+    run = person.enqueue()
+    (lease,) = worker.claim()
+    with player(0).conn.transaction() as locked:
+        locked.connection.execute("select from job_runs for update")
+        assert player(72).renew(lease) == {run: "refused"}
+
+
+# -- registering -------------------------------------------------------------------------------------------------------
+
+
+def test_a_worker_registers_once_and_says_what_it_knows(person: Player, worker: Player) -> None:
+    assert worker.register(name="ann") is True
+    assert worker.register(name="ann") is True
+    assert person.sql("select name, queues, lease_s from workers") == [("ann", ["default"], 60)]
+    assert person.sql("select job_type, queue, pool from worker_types") == [("ping", "default", "default")]
+    worker.sql("select goodbye(%s)", worker.nonce)
+    assert person.value("select count(*) from workers") == 0
+    assert person.value("select count(*) from worker_types") == 1
+
+
+def test_a_pool_takes_no_more_workers_than_it_may_have(worker: Player, other: Player) -> None:
+    assert worker.register(max_workers=1) is True
+    assert other.register(max_workers=1) is False
+    assert other.register(pool="another", max_workers=1) is True
+    assert worker.register(max_workers=1) is True  # it is there already
+    worker.sql("update workers set last_seen = now() - interval '31 s'")
+    assert other.register(max_workers=1) is True
+
+
+def test_a_worker_is_not_nobody(player: Callable[[int], Player]) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation, match="a_worker_is_not_nobody"):
+        player(0).register()
