@@ -7,84 +7,186 @@ import json
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from wakeboard.errors import Discard
+from wakeboard.errors import InvalidSettings
 from wakeboard.settings import read_settings
-from wakeboard_worker.builtin.command import Command, CommandFailed
+from wakeboard.testing import Outcome, TrialRun, run_handler
+from wakeboard_worker.builtin.command import Command
+from wakeboard_worker.builtin.programs import END_WITHIN_S
+from wakeboard_worker.outcomes import result_json
+from wakeboard_worker.wake import UNWIND_S
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
 
 pytestmark = pytest.mark.anyio
 
+SPAWN = "import subprocess, sys, signal, time, os; c = subprocess.Popen(['sleep', '600'], start_new_session={own});"
+NOTE = "open(sys.argv[1] + '.new', 'w').write(str(c.pid)); os.rename(sys.argv[1] + '.new', sys.argv[1]);"
+STUBBORN = "signal.signal(signal.SIGTERM, signal.SIG_IGN);"
 COMMANDS = {
-    "say": [sys.executable, "-c", "import sys; print(sys.argv[1:])", "--word={word}"],
+    "say": [sys.executable, "-c", "import sys; print(sys.argv[1:])", "--word={word}", "{word}"],
     "env": [sys.executable, "-c", "import os, json; print(json.dumps(dict(os.environ)))"],
+    "ask": [sys.executable, "-c", "print(repr(input() if not __import__('sys').stdin.read() else 1))"],
+    "both": ["/bin/sh", "-c", "echo one; echo two >&2; echo three"],
     "fail": [sys.executable, "-c", "print('x' * 100000 + 'the end'); raise SystemExit(3)"],
-    "stay": [sys.executable, "-c", ("import subprocess, sys; c = subprocess.Popen(['sleep', '600']);"
-             " open(sys.argv[1], 'w').write(str(c.pid)); c.wait()"), "{file}"],
+    "killed": ["/bin/sh", "-c", "kill -9 $$"],
+    "binary": [sys.executable, "-c", "import sys; sys.stdout.buffer.write(bytes(range(256)) * 400)"],
+    "stay": [sys.executable, "-uc", SPAWN.format(own=False) + STUBBORN + NOTE + "print('here'); c.wait()", "{file}"],
+    "leave": [sys.executable, "-c", SPAWN.format(own=False) + NOTE + "print('done')", "{file}"],
+    "flee": [sys.executable, "-c", SPAWN.format(own=True) + NOTE + "print('done')", "{file}"],
     "gone": ["/no/such/program"],
-}  # fmt: skip
+}
 
 
-async def call(payload: Any) -> dict[str, Any]:
+async def call(payload: Any, run: TrialRun | None = None) -> Outcome:
     """One `command` run."""
-    settings = read_settings(commands=json.dumps(COMMANDS))
-    return await Command(settings)(SimpleNamespace(payload=payload))  # pyright: ignore[reportArgumentType]
+    return await run_handler(Command(read_settings(commands=json.dumps(COMMANDS))), run or TrialRun(payload))
 
 
 async def test_an_argument_is_one_word_and_never_meets_a_shell() -> None:
-    answer = await call({"command": "say", "args": {"word": "a b; $(rm -rf /)"}})
-    assert answer == {"exit_code": 0, "output": "['--word=a b; $(rm -rf /)']\n"}
+    outcome = await call({"command": "say", "args": {"word": "a b; $(rm -rf /) {word}"}})
+    assert outcome.result["output"] == "['--word=a b; $(rm -rf /) {word}', 'a b; $(rm -rf /) {word}']\n"
+
+
+async def test_output_and_errors_are_kept_in_their_order() -> None:
+    assert (await call({"command": "both"})).result == {"exit_code": 0, "output": "one\ntwo\nthree\n"}
 
 
 async def test_the_environment_is_free_of_wakeboards_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAKEBOARD_DSN", "postgresql://u:pw@h/d")
-    monkeypatch.setenv("WAKEBOARD_SECRET_TOKEN", "hush-hush")
-    answer = await call({"command": "env", "env": {"A": "1", "TOKEN": {"$secret": "token"}}})
-    assert "WAKEBOARD" not in answer["output"]
-    assert "hush-hush" not in answer["output"]
-    assert '"TOKEN": "[secret token]"' in answer["output"]
+    monkeypatch.setenv("PGPASSWORD", "pw")
+    monkeypatch.setenv("PGPASSFILE", "/pw")
+    monkeypatch.setenv("PGHOST", "db")
+    outcome = await call({"command": "env", "env": {"A": "1", "PGPASSWORD": "mine", "N": 2}})
+    found = json.loads(outcome.result["output"])
+    assert not [name for name in found if name.startswith("WAKEBOARD")]
+    assert (found["A"], found["N"], found["PGPASSWORD"], found["PGHOST"]) == ("1", "2", "mine", "db")
+    assert "PGPASSFILE" not in found
+
+
+async def test_nobody_answers_a_program_that_asks() -> None:
+    assert "EOF" in str((await call({"command": "ask"})).error)
 
 
 async def test_a_failure_keeps_the_tail_of_the_output() -> None:
-    with pytest.raises(CommandFailed, match=r"exit code 3: x+the end$") as caught:
-        await call({"command": "fail"})
-    assert len(str(caught.value)) < 2000
+    outcome = await call({"command": "fail"})
+    assert outcome.verdict == "failed"
+    assert str(outcome.error).startswith("fail ended with exit code 3: xxx")
+    assert str(outcome.error).endswith("the end")
+    assert len(str(outcome.error)) < 2_000
+
+
+async def test_a_program_that_a_signal_killed_says_which() -> None:
+    assert str((await call({"command": "killed"})).error) == "killed ended with signal 9"
+
+
+async def test_any_output_stays_an_object_when_it_is_stored() -> None:
+    stored = json.loads(result_json((await call({"command": "binary"})).result))
+    assert stored["exit_code"] == 0
+    assert len(stored["output"]) == 8_000
 
 
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
-        ({"command": "rm"}, "knows no command 'rm'"),
-        ({"command": "say"}, "'word' does not fit"),
-        ({"command": "say", "args": {"word": "a", "more": "b"}}, "'more' does not fit"),
-        ({"command": "say", "args": {"word": ["a"]}}, "must be a text or a number"),
-        ({"command": "say", "argv": []}, "no field 'argv'"),
         ([], "a command payload is an object"),
+        ({"command": ["rm"]}, "a command payload is an object"),
+        ({"command": "rm"}, "knows no command 'rm'"),
+        ({"command": "say"}, "takes the args word, and 'word' does not fit"),
+        ({"command": "say", "args": {"word": "a", "more": "b"}}, "'more' does not fit"),
+        ({"command": "env", "args": {"more": "b"}}, "takes no args, and 'more' does not fit"),
+        ({"command": "say", "args": {"word": ["a"]}}, "must be a text or a number"),
+        ({"command": "say", "args": {"word": True}}, "must be a text or a number"),
+        ({"command": "say", "args": {"word": "a\0b"}}, "must be a text or a number"),
+        ({"command": "say", "args": {"word": {"$secret": "key"}}}, "a secret can only stand in env"),
+        ({"command": "say", "args": {"word": "-rf"}}, "must not begin with '-'"),
+        ({"command": "say", "args": ["a"]}, "args must be an object"),
+        ({"command": "say", "argv": []}, "no field 'argv'"),
+        ({"command": "env", "env": {"A=B": "c"}}, "cannot be the name of an environment variable"),
+        ({"command": "env", "env": {"A": None, "B": []}}, "must be a text or a number"),
+        ({"command": "env", "env": {"LD_PRELOAD": "/tmp/x.so"}}, "not a payload's to set"),
+        ({"command": "env", "env": {"PATH": "/tmp"}}, "not a payload's to set"),
+        ({"command": "env", "env": {"PYTHONPATH": "/tmp"}}, "not a payload's to set"),
+        ({"command": "env", "env": {"WAKEBOARD_DSN": ""}}, "not a payload's to set"),
     ],
 )
 async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(payload: Any, said: str) -> None:
-    with pytest.raises(Discard, match=said):
-        await call(payload)
+    outcome = await call(payload)
+    assert outcome.verdict == "discarded"
+    assert said in str(outcome.error)
 
 
 async def test_a_program_that_is_not_there_is_one_sentence() -> None:
-    with pytest.raises(CommandFailed, match="/no/such/program could not be started"):
-        await call({"command": "gone"})
+    outcome = await call({"command": "gone"})
+    assert (outcome.verdict, str(outcome.error)) == (
+        "failed",
+        "/no/such/program could not be started: No such file or directory",
+    )
+
+
+@pytest.mark.parametrize("words", [[], [""], ["{program}", "a"]])
+def test_a_command_that_names_no_program_stops_the_worker_with_a_sentence(words: list[str]) -> None:
+    with pytest.raises(InvalidSettings, match="WAKEBOARD_COMMANDS: 'x' must begin with a program; write for example"):
+        Command(read_settings(commands=json.dumps({"x": words})))
+
+
+# -- ends --------------------------------------------------------------------------------------------------------------
 
 
 async def test_nobody_of_its_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    task = asyncio.create_task(call({"command": "stay", "args": {"file": str(file)}}))
-    while not (file.exists() and file.read_text()):  # noqa: ASYNC110 - the event is a file
+    run = TrialRun({"command": "stay", "args": {"file": str(file)}})
+    task = asyncio.create_task(call(None, run))
+    child = await _pid_in(file)
+    run.cancel()
+    outcome = await task
+    assert outcome.verdict == "cancelled"
+    assert outcome.log == ["stay was stopped after it printed: here\n"]
+    await _end_of(child)
+
+
+async def test_nobody_of_its_group_outlives_a_program_that_ended(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    assert (await call({"command": "leave", "args": {"file": str(file)}})).result["output"] == "done\n"
+    await _end_of(await _pid_in(file))
+
+
+async def test_whoever_left_the_group_does_not_hold_the_run(tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    assert (await call({"command": "flee", "args": {"file": str(file)}})).result["output"] == "done\n"
+    os.kill(await _pid_in(file), 9)
+
+
+def test_a_leaving_worker_sees_the_end_of_its_programs() -> None:
+    assert END_WITHIN_S < UNWIND_S
+
+
+async def test_a_program_that_takes_too_long_is_ended_by_the_runs_timeout(board: Board, tmp_path: Path) -> None:
+    file = tmp_path / "pid"
+    payload = json.dumps({"command": "stay", "args": {"file": str(file)}})
+    (run,) = board.enqueue("command", payload, max_attempts=1, timeout_s=2)
+    worker = await asyncio.to_thread(board.wake, commands=json.dumps(COMMANDS))
+    assert (board.run(run)["status"], board.run(run)["error_type"]) == ("dead", "Timeout")
+    assert "stay was stopped after it printed: here" in worker.log
+    await _end_of(await _pid_in(file))
+
+
+async def _pid_in(file: Path) -> int:
+    while not file.exists():  # noqa: ASYNC110, ASYNC240 - the event is a file
         await asyncio.sleep(0.01)
-    child = int(file.read_text())
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    while _alive(child):  # noqa: ASYNC110 - the event is in another process
+    return _number_in(file)
+
+
+def _number_in(file: Path) -> int:
+    return int(file.read_text())
+
+
+async def _end_of(pid: int) -> None:
+    while _alive(pid):  # noqa: ASYNC110 - the event is in another process
         await asyncio.sleep(0.01)
 
 
@@ -94,5 +196,3 @@ def _alive(pid: int) -> bool:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
         return False
-    finally:
-        os.sched_yield()

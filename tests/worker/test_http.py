@@ -2,145 +2,291 @@
 
 from __future__ import annotations
 
-import uuid
-from types import SimpleNamespace
+import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from aiohttp import web
 
+from tests.worker.http_receiver import receiving
 from wakeboard.errors import Discard, RetryAfter
 from wakeboard.settings import read_settings
-from wakeboard_worker.builtin.http import Http, HttpError
+from wakeboard.testing import Outcome, TrialRun, run_handler
+from wakeboard_worker.builtin.http import Http
+from wakeboard_worker.builtin.http_verdict import HttpError
+from wakeboard_worker.outcomes import result_json
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from tests.worker.conftest import Board
+    from tests.worker.http_receiver import Receiver
+
+    Call = Callable[..., Awaitable[Outcome]]
 
 pytestmark = pytest.mark.anyio
-RUN = uuid.UUID("00000000-0000-4000-8000-000000000001")
-
-
-class Receiver:
-    """Answers as the path says, and remembers what came."""
-
-    def __init__(self) -> None:
-        self.seen: list[web.Request] = []
-        self.bodies: list[str] = []
-        self.port = 0
-
-    async def answer(self, request: web.Request) -> web.Response:
-        self.seen.append(request)
-        self.bodies.append(await request.text())
-        word = request.match_info["word"]
-        if word == "moved":
-            return web.Response(status=307, headers={"Location": request.query["to"]})
-        if word == "busy":
-            return web.Response(status=503, headers={"Retry-After": "7"})
-        if word.isdigit():
-            return web.Response(status=int(word), text="because " + request.headers.get("X-Key", ""))
-        return web.Response(text="x" * 100_000 if word == "long" else "thanks")
+LOOPBACK = {"http_allowed_hosts": "127.0.0.1,localhost", "http_allow_private": "127.0.0.0/8,::1/128"}
 
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    receiver = Receiver()
-    app = web.Application()
-    app.router.add_route("*", "/{word}", receiver.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    receiver.port = runner.addresses[0][1]
-    yield receiver
-    await runner.cleanup()
+    async with receiving() as receiver:
+        yield receiver
 
 
-async def call(payload: Any, **settings: Any) -> dict[str, Any]:
-    """One `http` run under these settings."""
-    given = {"http_allowed_hosts": "127.0.0.1,localhost", "http_allow_private": "127.0.0.0/8,::1/128"} | settings
-    return await Http(read_settings(**given))(SimpleNamespace(payload=payload, uuid=RUN))  # pyright: ignore[reportArgumentType]
+@pytest.fixture
+async def call() -> AsyncIterator[Call]:
+    """Makes an `http` run under settings; those with the same settings share a worker's handler."""
+    handlers: dict[str, Http] = {}
+
+    async def call(payload: Any, run: TrialRun | None = None, **settings: Any) -> Outcome:
+        handler = handlers.setdefault(str(settings), Http(read_settings(**(LOOPBACK | settings))))
+        return await run_handler(handler, run or TrialRun(payload))
+
+    yield call
+    for handler in handlers.values():
+        await handler.close()
 
 
-async def test_a_success_keeps_the_answer_and_sends_the_runs_uuid(receiver: Receiver) -> None:
-    answer = await call({"url": f"http://127.0.0.1:{receiver.port}/hook", "body": {"a": 1}})
-    assert answer == {"status": 200, "body": "thanks"}
+async def test_a_success_keeps_the_answer_and_sends_the_runs_uuid(call: Call, receiver: Receiver) -> None:
+    run = TrialRun({"url": receiver.url("/hook"), "body": {"a": 1}})
+    assert (await call(None, run)).result == {"status": 200, "body": "thanks"}
     assert receiver.seen[0].method == "POST"
-    assert receiver.seen[0].headers["Idempotency-Key"] == str(RUN)
+    assert receiver.seen[0].headers["Idempotency-Key"] == str(run.uuid)
+    assert receiver.seen[0].headers["Content-Type"] == "application/json"
     assert receiver.bodies == ['{"a": 1}']
 
 
-async def test_a_server_in_trouble_is_tried_again_when_it_says(receiver: Receiver) -> None:
-    with pytest.raises(RetryAfter) as caught:
-        await call({"url": f"http://127.0.0.1:{receiver.port}/busy"})
-    assert caught.value.seconds == 7
+async def test_every_attempt_has_the_same_idempotency_key(call: Call, receiver: Receiver) -> None:
+    run = TrialRun({"url": receiver.url("/500")})
+    await call(None, run)
+    await call(None, run)
+    assert len({request.headers["Idempotency-Key"] for request in receiver.seen}) == 1
 
 
-@pytest.mark.parametrize(("status", "error"), [(500, HttpError), (429, HttpError), (404, Discard), (401, Discard)])
-async def test_answers_decide_between_another_try_and_the_end(
-    receiver: Receiver, status: int, error: type[Exception]
+async def test_a_payload_decides_about_method_headers_and_text(call: Call, receiver: Receiver) -> None:
+    headers = {"idempotency-key": "mine", "Content-Type": "text/csv", "X-Name": "José"}
+    await call({"method": "put", "url": receiver.url("/hook"), "headers": headers, "body": "a,b"})
+    await call({"url": receiver.url("/hook")})
+    first, second = receiver.seen
+    assert (first.method, second.method) == ("PUT", "GET")
+    assert first.headers.getall("Idempotency-Key") == ["mine"]
+    assert first.headers.getall("Content-Type") == ["text/csv"]
+    assert first.headers["X-Name"] == "José"
+    assert "Content-Type" not in second.headers
+    assert receiver.bodies == ["a,b", ""]
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+async def test_an_answer_that_may_get_better_is_tried_again(call: Call, receiver: Receiver, status: int) -> None:
+    outcome = await call({"url": receiver.url(f"/{status}")})
+    assert outcome.verdict == "failed"
+    assert isinstance(outcome.error, HttpError)
+    assert str(outcome.error) == f"the server answered {status}: because"
+
+
+@pytest.mark.parametrize("status", [300, 400, 401, 404, 410, 422])
+async def test_an_answer_that_will_not_get_better_is_the_end(call: Call, receiver: Receiver, status: int) -> None:
+    outcome = await call({"url": receiver.url(f"/{status}")})
+    assert outcome.verdict == "discarded"
+    assert str(outcome.error) == f"the server answered {status}: because"
+
+
+async def test_a_server_that_says_when_is_tried_again_then(call: Call, receiver: Receiver) -> None:
+    outcome = await call({"url": receiver.url("/busy?for=7")})
+    assert isinstance(outcome.error, RetryAfter)
+    assert outcome.delay_s == 7
+
+
+async def test_a_server_that_is_not_there_or_hangs_up_is_tried_again(call: Call, receiver: Receiver) -> None:
+    for url in (receiver.url("/broken"), "http://127.0.0.1:1/"):
+        outcome = await call({"method": "POST", "url": url})
+        assert outcome.verdict == "failed"
+        assert str(outcome.error).startswith("no answer: ")
+
+
+async def test_a_cancelled_run_waits_for_no_answer(call: Call, receiver: Receiver) -> None:
+    run = TrialRun({"url": receiver.url("/silent")})
+    task = asyncio.ensure_future(call(None, run))
+    await receiver.asked.wait()
+    run.cancel()
+    assert (await task).verdict == "cancelled"
+
+
+# -- what is kept of an answer -----------------------------------------------------------------------------------------
+
+
+async def test_no_answer_is_read_beyond_its_bound(call: Call, receiver: Receiver) -> None:
+    outcome = await call({"url": receiver.url("/endless")}, http_max_body_bytes=1000)
+    assert outcome.result["body"] == ("and so on, " * 100)[:1000]
+
+
+async def test_a_small_answer_does_not_become_a_large_one(call: Call, receiver: Receiver) -> None:
+    assert len((await call({"url": receiver.url("/bomb")})).result["body"]) <= 8_000
+
+
+async def test_any_answer_stays_an_object_when_it_is_stored(call: Call, receiver: Receiver) -> None:
+    outcome = await call({"url": receiver.url("/echo"), "body": '"\\\n\0\x1b[31m' * 5_000})
+    stored = json.loads(result_json(outcome.result))
+    assert stored["status"] == 200
+    assert len(stored["body"]) == 8_000
+
+
+@pytest.mark.parametrize(("charset", "read"), [("latin-1", "café"), ("no-such", "caf\ufffd"), ("rot13", "caf\ufffd")])
+async def test_an_answer_is_text_whatever_it_says_it_is(
+    call: Call, receiver: Receiver, charset: str, read: str
 ) -> None:
-    with pytest.raises(error, match=f"answered {status}"):
-        await call({"url": f"http://127.0.0.1:{receiver.port}/{status}"})
+    assert (await call({"url": receiver.url(f"/charset/{charset}")})).result["body"] == read
 
 
-async def test_a_long_answer_is_cut(receiver: Receiver) -> None:
-    answer = await call({"url": f"http://127.0.0.1:{receiver.port}/long"}, http_max_body_bytes=1000)
-    assert len(answer["body"]) == 1000
+# -- payloads that cannot work -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
         ({}, "an http payload is an object"),
+        (["http://127.0.0.1/"], "an http payload is an object"),
         ({"url": "https://example.com", "verb": "GET"}, "no field 'verb'"),
         ({"url": "ftp://127.0.0.1/"}, "begins with https://"),
-        ({"url": "http://me:pw@127.0.0.1/"}, "must not carry a password"),
-        ({"url": "http://example.com/"}, "not on the worker's list"),
-        ({"url": "http://127.0.0.1/", "headers": {"A": "b\nc"}}, "one line of text"),
-        ({"url": "http://127.0.0.1/", "method": "BREW"}, "is none of"),
-        ({"url": {"$secret": "../etc/passwd"}}, "a secret is written"),
-        ({"url": {"$secret": "absent"}}, "no secret 'absent'"),
+        ({"url": "127.0.0.1/"}, "begins with https://"),
+        ({"url": "http://127.0.0.1:99999/"}, "begins with https://"),
+        ({"url": "http://127.0.0.1:0/"}, "begins with https://"),
+        ({"url": "http://[::1/"}, "begins with https://"),
+        ({"url": "http://127.0.0.1/a b"}, "begins with https://"),
+        ({"url": "http://127.0.0.1\\@example.com/"}, "begins with https://"),
+        ({"url": 1}, "begins with https://"),
+        ({"url": "http://me:pw@127.0.0.1/"}, "must not carry a name or password"),
+        ({"url": "http://me@127.0.0.1/"}, "must not carry a name or password"),
+        ({"url": "http://example.com/"}, "example.com:80 is not on the worker's list"),
+        ({"url": "http://127.0.0.1/", "headers": {"A": "b\nc"}}, "'A' must be one line of text"),
+        ({"url": "http://127.0.0.1/", "headers": {"A": 1}}, "'A' must be one line of text"),
+        ({"url": "http://127.0.0.1/", "headers": {"A:B": "c"}}, "cannot be the name of a header"),
+        ({"url": "http://127.0.0.1/", "headers": {"host": "intern"}}, "not a payload's to set"),
+        ({"url": "http://127.0.0.1/", "headers": {"Transfer-Encoding": "x"}}, "not a payload's to set"),
+        ({"url": "http://127.0.0.1/", "headers": ["A"]}, "headers must be an object"),
+        ({"url": "http://127.0.0.1/", "method": "BREW"}, "'BREW' is none of GET"),
+        ({"url": "http://127.0.0.1/", "method": 1}, "is none of GET"),
     ],
 )
-async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(payload: Any, said: str) -> None:
-    with pytest.raises(Discard, match=said):
-        await call(payload)
+async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(call: Call, payload: Any, said: str) -> None:
+    outcome = await call(payload)
+    assert outcome.verdict == "discarded"
+    assert said in str(outcome.error)
+
+
+# -- where it may go ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_private_address_is_refused_where_it_is_connected_to(receiver: Receiver, host: str) -> None:
-    with pytest.raises(Discard, match="is a private address"):
-        await call({"url": f"http://{host}:{receiver.port}/hook"}, http_allow_private="10.0.0.0/8")
+async def test_a_private_address_is_refused_where_it_is_connected_to(call: Call, receiver: Receiver, host: str) -> None:
+    outcome = await call({"url": receiver.url("/hook", host)}, http_allow_private="10.0.0.0/8")
+    assert outcome.verdict == "discarded"
+    assert "is not a public address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE" in str(outcome.error)
     assert receiver.seen == []
 
 
-async def test_redirects_stay_on_the_list(receiver: Receiver) -> None:
-    with pytest.raises(Discard, match="not on the worker's list"):
-        await call({"url": f"http://127.0.0.1:{receiver.port}/moved?to=http://example.com/"})
-    answer = await call({"url": f"http://127.0.0.1:{receiver.port}/moved?to=/hook"})
-    assert answer["status"] == 200
+async def test_a_port_that_the_list_does_not_name_is_refused(call: Call, receiver: Receiver) -> None:
+    assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts="127.0.0.1:1")).verdict == "discarded"
+    assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts=f"127.0.0.1:{receiver.port}")).result
 
 
-async def test_a_redirect_to_another_host_takes_no_secret_along(receiver: Receiver) -> None:
-    url = f"http://127.0.0.1:{receiver.port}/moved?to=http://localhost:{receiver.port}/hook"
-    await call({"url": url, "headers": {"Authorization": "Bearer x"}})
-    assert "Authorization" in receiver.seen[0].headers
-    assert "Authorization" not in receiver.seen[1].headers
+async def test_no_proxy_of_the_environment_stands_between(
+    call: Call, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    assert (await call({"url": receiver.url("/hook")})).result
 
 
-async def test_a_secret_is_sent_and_never_shown(receiver: Receiver, tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("hush-hush\n")
-    payload = {"url": f"http://127.0.0.1:{receiver.port}/404", "headers": {"X-Key": {"$secret": "key"}}}
-    with pytest.raises(Discard) as caught:
-        await call(payload, secrets_dir=str(tmp_path))
-    assert receiver.seen[0].headers["X-Key"] == "hush-hush"
-    assert "hush-hush" not in str(caught.value)
-    assert "[secret key]" in str(caught.value)
+async def test_runs_share_connections_but_no_cookies(call: Call, receiver: Receiver) -> None:
+    await call({"url": receiver.url("/cookie")})
+    await call({"url": receiver.url("/hook")})
+    assert len(set(receiver.connections)) == 1
+    assert "Cookie" not in receiver.seen[1].headers
 
 
-async def test_a_success_that_echoes_a_secret_does_not_store_it(receiver: Receiver, tmp_path: Path) -> None:
-    (tmp_path / "key").write_text("hush-hush")
-    payload = {"url": f"http://127.0.0.1:{receiver.port}/200", "headers": {"X-Key": {"$secret": "key"}}}
-    answer = await call(payload, secrets_dir=str(tmp_path))
-    assert answer["body"] == "because [secret key]"
+async def test_closing_ends_the_connections(receiver: Receiver) -> None:
+    handler = Http(read_settings(**LOOPBACK))
+    await handler.close()  # before any run: nothing to do
+    for _ in range(2):
+        assert (await run_handler(handler, {"url": receiver.url("/hook")})).result
+        await handler.close()
+    assert len(set(receiver.connections)) == 2
+
+
+# -- redirects ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_redirect_is_followed_on_the_list_only(call: Call, receiver: Receiver) -> None:
+    assert (await call({"url": receiver.url("/moved/307?to=/hook")})).result["body"] == "thanks"
+    outcome = await call({"url": receiver.url("/moved/307?to=http://example.com/")})
+    assert (outcome.verdict, str(outcome.error)[:14]) == ("discarded", "example.com:80")
+
+
+@pytest.mark.parametrize("to", ["ftp://127.0.0.1/", "http://me:pw@127.0.0.1/", "http://[", "mailto:me"])
+async def test_a_redirect_to_nowhere_is_the_end(call: Call, receiver: Receiver, to: str) -> None:
+    outcome = await call({"url": receiver.url(f"/moved/302?to={to}")})
+    assert str(outcome.error) == "the server redirected to something that is no http or https address"
+    assert isinstance(outcome.error, Discard)
+
+
+async def test_a_redirect_to_an_address_that_is_not_public_is_refused_there(call: Call, receiver: Receiver) -> None:
+    url = receiver.url(f"/moved/307?to=http://localhost:{receiver.port}/hook")
+    outcome = await call({"url": url}, http_allow_private="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]")
+    assert outcome.verdict == "discarded"
+    url = receiver.url("/moved/307?to=http://[::1]:9/")
+    outcome = await call({"url": url}, http_allow_private="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]")
+    assert (outcome.verdict, str(outcome.error)[:28]) == ("discarded", "::1 is not a public address:")
+
+
+async def test_redirects_come_to_an_end(call: Call, receiver: Receiver) -> None:
+    outcome = await call({"url": receiver.url("/round")})
+    assert (outcome.verdict, str(outcome.error)) == ("discarded", "the server redirected more than 5 times")
+    assert len(receiver.seen) == 6
+
+
+@pytest.mark.parametrize(
+    ("status", "method", "then"),
+    [
+        (301, "POST", "GET"),
+        (302, "POST", "GET"),
+        (303, "PUT", "GET"),
+        (303, "HEAD", "HEAD"),
+        (302, "PUT", "PUT"),
+        (307, "POST", "POST"),
+        (308, "POST", "POST"),
+    ],
+)
+async def test_a_redirect_keeps_or_changes_the_method_as_browsers_do(
+    call: Call, receiver: Receiver, status: int, method: str, then: str
+) -> None:
+    await call({"method": method, "url": receiver.url(f"/moved/{status}?to=/hook"), "body": "hello"})
+    assert receiver.seen[1].method == then
+    assert receiver.bodies[1] == ("hello" if then != "GET" else "")
+    assert ("Content-Type" in receiver.seen[1].headers) == (then != "GET")
+
+
+async def test_a_redirect_to_another_host_takes_no_credentials_along(call: Call, receiver: Receiver) -> None:
+    url = receiver.url(f"/moved/307?to={receiver.url('/hook', 'localhost')}")
+    await call({"url": url, "headers": {"Authorization": "Bearer x", "X-Key": "y", "Accept": "text/plain"}})
+    first, second = receiver.seen
+    assert {"Authorization", "X-Key", "Accept", "Idempotency-Key"} <= set(first.headers)
+    assert {"Accept", "Idempotency-Key"} <= set(second.headers)
+    assert not {"Authorization", "X-Key"} & set(second.headers)
+
+
+# -- the whole way -----------------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_sends_what_was_enqueued(board: Board, receiver: Receiver) -> None:
+    payload = json.dumps({"url": receiver.url("/echo"), "body": "hello"})
+    (run,) = board.enqueue("http", payload)
+    await asyncio.to_thread(board.wake, **LOOPBACK)
+    assert board.run(run)["result"] == {"status": 200, "body": "hello"}
+    assert receiver.seen[0].headers["Idempotency-Key"] == board.run(run)["uuid"]
+
+
+async def test_a_worker_that_may_call_nobody_leaves_http_runs_to_others(board: Board) -> None:
+    (run,) = board.enqueue("http", '{"url": "http://127.0.0.1:1/"}')
+    await asyncio.to_thread(board.wake)
+    assert board.run(run)["status"] == "queued"

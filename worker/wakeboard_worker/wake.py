@@ -24,7 +24,7 @@ from wakeboard.handlers import load_handlers
 from wakeboard.store.connection import require_schema
 from wakeboard.store.leasing import Release, Worker
 from wakeboard_worker.attempts import Surroundings
-from wakeboard_worker.builtin import builtin_handlers
+from wakeboard_worker.builtin import builtin_handlers, close_builtin
 from wakeboard_worker.claiming import Claiming
 from wakeboard_worker.desk import Desk
 from wakeboard_worker.heartbeat import Heartbeat
@@ -50,7 +50,8 @@ UNWIND_S = 2.0  # for handlers that were cancelled at the end
 
 async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
     """One wake; its exit code. Raises WakeboardError when it could not work at all."""
-    handlers = load_handlers(settings.handlers, builtin_handlers(settings))
+    builtin = builtin_handlers(settings)
+    handlers = load_handlers(settings.handlers, builtin)
     worker = _introduce(settings)
     dsn = settings.dsn.get_secret_value()
     claims, outcomes, effects = (
@@ -73,6 +74,7 @@ async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
         for line in (claims, outcomes, effects):
             with suppress(Exception):
                 await line.close()
+        await close_builtin(builtin)
 
 
 def _introduce(settings: Settings) -> Worker:

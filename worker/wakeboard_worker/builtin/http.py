@@ -1,4 +1,4 @@
-"""The job type `http`: one request to a host on the allow-list.
+"""The job type `http`: one request to a host on the worker's list.
 
     payload: {method: POST, url: https://api.example.com/hooks, headers: {X-Key: {$secret: api-key}}, body: {any: json}}
 
@@ -8,18 +8,17 @@ final: the run is dead. `Idempotency-Key` is the run's uuid, the same in every a
 
 from __future__ import annotations
 
-import json
-import re
+import asyncio
 import socket
+from contextvars import ContextVar
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from functools import partial
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urljoin, urlsplit
+from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
+from wakeboard_worker.builtin.http_verdict import HttpError, verdict
+from wakeboard_worker.builtin.kept_text import LONGEST, readable
 from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -27,164 +26,123 @@ if TYPE_CHECKING:
 
     from wakeboard.handlers import Run
     from wakeboard.settings import Settings
+    from wakeboard_worker.builtin.http_request import Request
 
-METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
-FIELDS: Final = frozenset({"method", "url", "headers", "body"})
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MOST_REDIRECTS: Final = 5
-TRY_AGAIN: Final = frozenset({408, 425, 429})
-LONGEST_RETRY_AFTER_S: Final = 86_400.0
-SHOWN_OF_BODY: Final = 1_000  # characters, in errors
-FOR_ANY_HOST: Final = frozenset({"accept", "content-type", "user-agent", "idempotency-key"})
+CONNECT_WITHIN_S: Final = 30.0  # the run's own timeout bounds the rest
+# Shorter than any server's (the shortest usual one is 5 s): a connection that a server closes while it is used again
+# would cost a POST an attempt.
+KEEP_ALIVE_S: Final = 4.0
 
 
-class HttpError(Exception):
-    """The request failed for now; it is tried again."""
+class AddressRefused(PermissionError):
+    """Nobody may connect to this address."""
+
+
+class _Addresses:
+    """Where a run tried to connect to: what was refused, and whether anything else was tried."""
+
+    def __init__(self) -> None:
+        self.refused = ""
+        self.tried = False
+
+
+_addresses: ContextVar[_Addresses] = ContextVar("_addresses")
 
 
 class Http:
-    """The handler of `http` under a worker's settings."""
+    """The handler of `http` under a worker's settings. Runs share its connections; `close` ends them."""
 
     def __init__(self, settings: Settings) -> None:
         self._allowed = AllowedHosts(settings.http_allowed_hosts, settings.http_allow_private)
         self._most_bytes = settings.http_max_body_bytes
         self._secrets_dir = settings.secrets_dir
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # to which the session belongs
 
     async def __call__(self, run: Run) -> dict[str, Any]:
         """Sends the request; {status, body} of the answer."""
-        import aiohttp
+        from wakeboard_worker.builtin.http_request import request_of
 
         secrets = Secrets(self._secrets_dir)
-        refused: list[str] = []
+        _addresses.set(_Addresses())
         try:
-            request = _request(secrets.resolve(_checked(run.payload)), str(run.uuid))
-            connector = aiohttp.TCPConnector(socket_factory=partial(self._socket, refused), limit=1)
-            timeout = aiohttp.ClientTimeout(total=None)  # the run's own timeout bounds it
-            async with aiohttp.ClientSession(connector=connector, timeout=timeout, trust_env=False) as session:
-                answer = await self._exchange(session, request)
-                return {**answer, "body": secrets.redact(answer["body"])}
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            if refused:
-                raise Discard(refused[0]) from None
-            raise HttpError(secrets.redact(f"{type(error).__name__}: {error}")) from None
+            return await self._exchange(request_of(run.payload, str(run.uuid), secrets), secrets)
         except (Discard, RetryAfter, HttpError) as error:
             error.args = tuple(secrets.redact(str(word)) for word in error.args)
             raise
+        except Exception as error:  # noqa: BLE001 - aiohttp's, the system's, or a mistake: none may show a secret
+            addresses = _addresses.get()
+            if addresses.refused and not addresses.tried:
+                raise Discard(addresses.refused) from None
+            said = secrets.redact(f"no answer: {error}" if str(error) else f"no answer: {type(error).__name__}")
+            raise HttpError(said) from None
 
-    async def _exchange(self, session: aiohttp.ClientSession, request: dict[str, Any]) -> dict[str, Any]:
+    async def close(self) -> None:
+        """Ends the connections. To be called in the loop in which the runs were."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _exchange(self, request: Request, secrets: Secrets) -> dict[str, Any]:
+        from wakeboard_worker.builtin.http_request import redirected
+
         for _ in range(MOST_REDIRECTS + 1):
-            self._check_name(request["url"])
-            async with session.request(**request, allow_redirects=False) as response:
+            self._check_host(request)
+            _addresses.set(_Addresses())
+            async with self._connections().request(
+                request.method, request.url, headers=request.headers, data=request.body, allow_redirects=False
+            ) as response:
                 location = response.headers.get("Location")
                 if response.status in REDIRECTS and location:
-                    request = _redirected(request, response.status, location)
+                    request = redirected(request, response.status, location, secrets)
                     continue
-                raw = await _read(response, self._most_bytes)
-                body = raw.decode(response.charset or "utf-8", "replace")
-                return _verdict(response.status, response.headers.get("Retry-After"), body)
+                body = await self._body(response, secrets)
+                return verdict(response.status, response.headers.get("Retry-After"), body, datetime.now(UTC))
         raise Discard(f"the server redirected more than {MOST_REDIRECTS} times")
 
-    def _check_name(self, url: str) -> None:
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        if not parts.hostname or not self._allowed.allows_name(parts.hostname, port):
+    def _connections(self) -> aiohttp.ClientSession:
+        """The session of this event loop. Imported here: a worker without http runs has no use for aiohttp."""
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        if self._session is None or self._session.closed or self._loop is not loop:
+            self._loop = loop
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(socket_factory=self._socket, limit=0, keepalive_timeout=KEEP_ALIVE_S),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN_S),
+                cookie_jar=aiohttp.DummyCookieJar(),  # runs share connections, and nothing else
+                headers={"User-Agent": f"wakeboard/{__version__}", "Accept-Encoding": "identity"},
+                auto_decompress=False,  # a small body must not become a large one
+                trust_env=False,  # no proxy: it would connect where this list cannot look
+            )
+        return self._session
+
+    def _check_host(self, request: Request) -> None:
+        if not self._allowed.allows_name(request.host, request.port):
             raise Discard(
-                f"host {parts.hostname}:{port} is not on the worker's list: add it to WAKEBOARD_HTTP_ALLOWED_HOSTS"
+                f"{request.host}:{request.port} is not on the worker's list: add it to WAKEBOARD_HTTP_ALLOWED_HOSTS"
             )
 
-    def _socket(self, refused: list[str], found: Any) -> socket.socket:
+    def _socket(self, found: Any) -> socket.socket:
         """The socket for an address that is about to be connected to."""
         family, kind, protocol, _, address = found
         if not self._allowed.allows_address(address[0]):
-            refused.append(
-                f"{address[0]} is a private address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE if it is meant"
+            _addresses.get().refused = (
+                f"{address[0]} is not a public address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE if it is meant"
             )
-            raise PermissionError(refused[0])
+            raise AddressRefused(_addresses.get().refused)
+        _addresses.get().tried = True
         return socket.socket(family, kind, protocol)
 
-
-def _checked(payload: Any) -> dict[str, Any]:
-    given = cast("dict[str, Any]", payload) if isinstance(payload, dict) else {}
-    if "url" not in given:
-        raise Discard('an http payload is an object such as {"method": "POST", "url": "https://…", "body": {…}}')
-    unknown = sorted(set(given) - FIELDS)
-    if unknown:
-        raise Discard(f"an http payload has no field {unknown[0]!r}: write method, url, headers, body")
-    return given
-
-
-def _request(payload: dict[str, Any], idempotency_key: str) -> dict[str, Any]:
-    """Arguments of the request, checked."""
-    url, method = payload["url"], payload.get("method", "POST" if "body" in payload else "GET")
-    if not isinstance(method, str) or method.upper() not in METHODS:
-        raise Discard(f"method {method!r} is none of {', '.join(sorted(METHODS))}")
-    if not isinstance(url, str) or urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
-        raise Discard("url must be a text that begins with https:// or http:// and names a host")
-    if urlsplit(url).username or urlsplit(url).password:
-        raise Discard("url must not carry a password: put it into a header, as a secret")
-    if not isinstance(payload.get("headers") or {}, dict):
-        raise Discard("headers must be an object of texts")
-    headers: dict[str, Any] = payload.get("headers") or {}
-    named: dict[str, str] = {}
-    for name, value in headers.items():
-        if not isinstance(value, str) or re.search(r"[\r\n\0]", name + value):
-            raise Discard(f"header {name!r} must be one line of text")
-        named[name] = value
-    lower = {name.lower() for name in named}
-    if "idempotency-key" not in lower:
-        named["Idempotency-Key"] = idempotency_key
-    data = None
-    if "body" in payload:
-        body = payload["body"]
-        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        if "content-type" not in lower:
-            named["Content-Type"] = "text/plain; charset=utf-8" if isinstance(body, str) else "application/json"
-    return {"method": method.upper(), "url": url, "headers": named, "data": data}
-
-
-def _redirected(request: dict[str, Any], status: int, location: str) -> dict[str, Any]:
-    """The request that follows a redirect: other hosts get no header that could be a secret."""
-    before, after = request["url"], urljoin(request["url"], location)
-    if urlsplit(after).scheme not in {"http", "https"}:
-        raise Discard("the server redirected to something that is not http")
-    headers = dict(request["headers"])
-    if urlsplit(before)[:2] != urlsplit(after)[:2]:
-        headers = {name: value for name, value in headers.items() if name.lower() in FOR_ANY_HOST}
-    changed = {**request, "url": after, "headers": headers}
-    if status == HTTPStatus.SEE_OTHER or (status in {301, 302} and request["method"] == "POST"):
-        changed |= {"method": "GET", "data": None}
-    return changed
-
-
-async def _read(response: aiohttp.ClientResponse, most_bytes: int) -> bytes:
-    found = b""
-    async for piece in response.content.iter_chunked(16_384):
-        found += piece
-        if len(found) >= most_bytes:
-            break
-    return found[:most_bytes]
-
-
-def _verdict(status: int, retry_after: str | None, body: str) -> dict[str, Any]:
-    if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
-        return {"status": status, "body": body}
-    said = f"the server answered {status}: {body[:SHOWN_OF_BODY].strip()}".rstrip(": ")
-    if status in TRY_AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        seconds = _seconds(retry_after)
-        if seconds is not None:
-            raise RetryAfter(min(seconds, LONGEST_RETRY_AFTER_S), said)
-        raise HttpError(said)
-    raise Discard(said)
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Retry-After as seconds: a number, or an HTTP date (RFC 9110, 10.2.3); None where it says nothing."""
-    if not retry_after:
-        return None
-    if retry_after.strip().isdigit():
-        return float(retry_after)
-    try:
-        moment = parsedate_to_datetime(retry_after)
-    except ValueError:
-        return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    async def _body(self, response: aiohttp.ClientResponse, secrets: Secrets) -> str:
+        """The beginning of the body, as text without secrets."""
+        raw = bytearray()
+        async for piece in response.content.iter_any():
+            raw += piece
+            if len(raw) > self._most_bytes:
+                break
+        text = readable(bytes(raw[: self._most_bytes]), response.charset or "utf-8")
+        text = secrets.redact(text, cut="end" if len(raw) > self._most_bytes else None)
+        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"

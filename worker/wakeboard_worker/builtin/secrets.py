@@ -1,29 +1,36 @@
 """`{"$secret": "NAME"}` in a payload: resolved here, in the worker, and nowhere else; taken out of whatever people see.
 
 A secret is a file NAME in the folder `secrets_dir` (mounted from a Kubernetes Secret), else the variable
-WAKEBOARD_SECRET_NAME. Payloads in the database hold names only.
+WAKEBOARD_SECRET_NAME. `{"$secret": "token", "prefix": "Bearer "}` puts a text before it. Payloads, and so the database,
+hold names only.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from urllib.parse import quote, quote_plus
 
 from wakeboard.errors import Discard
+from wakeboard_worker.builtin.kept_text import plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 KEY: Final = "$secret"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")
-_SHORTEST_REDACTED: Final = 4  # characters; a shorter value would take holes into every text
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,252}")  # what a key of a Kubernetes Secret may be; no path
+_LINE: Final = 8  # characters: longer lines of a secret with several lines are hidden one by one, too
 
 
 class Secrets:
-    """Secrets by name, and the ones that this run has used."""
+    """The secrets that one run uses: by name, and hidden from whatever it says."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._used: dict[str, str] = {}  # value -> name
+        self._hidden: dict[str, str] = {}  # text -> name of the secret that it would give away
 
     def resolve(self, value: Any) -> Any:
         """`value` with each {"$secret": NAME} in it replaced. Raises Discard for a name that is not there."""
@@ -34,26 +41,65 @@ class Secrets:
         found = cast("dict[str, Any]", value)
         if KEY not in found:
             return {key: self.resolve(item) for key, item in found.items()}
-        name = found[KEY]
-        if len(found) > 1 or not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise Discard(f'a secret is written {{"{KEY}": "NAME"}}, with letters, digits, ., _ and - in its name')
+        name, prefix = found[KEY], found.get("prefix", "")
+        if found.keys() - {KEY, "prefix"} or not isinstance(prefix, str) or not isinstance(name, str):
+            raise Discard(f'a secret is written {{"{KEY}": "NAME"}}, or with a text before it: "prefix": "Bearer "')
+        return prefix + self._secret(name)
+
+    def hide(self, text: str, name: str) -> None:
+        """From now on `redact` takes `text` out, in the ways in which it may be written elsewhere."""
+        lines = [line for line in text.splitlines() if len(line) >= _LINE]
+        for hidden in (text, *lines):
+            escaped = json.dumps(hidden)[1:-1], json.dumps(hidden, ensure_ascii=False)[1:-1]
+            quoted = quote(hidden), quote(hidden, safe=""), quote_plus(hidden)
+            self._hidden |= dict.fromkeys((hidden, plain(hidden), *escaped, *quoted), name)
+
+    def redact(self, text: str, cut: Literal["start", "end"] | None = None) -> str:
+        """`text` without secrets. Where it was cut before, half a secret at that end is taken out as well."""
+        if not self._hidden:
+            return text
+        if cut == "start":
+            text = text[_half(text, self._hidden) :]
+        elif cut == "end":
+            text = text[: len(text) - _half(text[::-1], (form[::-1] for form in self._hidden))]
+        longest_first = sorted(self._hidden, key=len, reverse=True)
+        return re.sub("|".join(map(re.escape, longest_first)), lambda found: f"[secret {self._hidden[found[0]]}]", text)
+
+    def gives_away(self, text: str) -> bool:
+        """Whether there is a secret in `text`."""
+        return self.redact(text) != text
+
+    def _secret(self, name: str) -> str:
+        if not _NAME.fullmatch(name):
+            raise Discard(f"the name of a secret has letters, digits, '.', '_' and '-' only, unlike {name[:80]!r}")
         secret = self._read(name)
-        self._used[secret] = name
+        if not secret:
+            raise Discard(f"the secret {name!r} is empty")
+        self.hide(secret, name)
         return secret
 
-    def redact(self, text: str) -> str:
-        """`text` without the values of secrets that were used."""
-        for secret, name in sorted(self._used.items(), key=lambda item: -len(item[0])):
-            if len(secret) >= _SHORTEST_REDACTED:
-                text = text.replace(secret, f"[secret {name}]")
-        return text
-
     def _read(self, name: str) -> str:
-        if self._folder:
-            file = Path(self._folder, name)
-            if file.is_file():
-                return file.read_text("utf-8").rstrip("\r\n")
         variable = "WAKEBOARD_SECRET_" + re.sub(r"[^A-Za-z0-9]", "_", name).upper()
+        file = Path(self._folder, name)
+        if self._folder and file.is_file():
+            try:
+                return file.read_text("utf-8").rstrip("\r\n")
+            except (OSError, UnicodeDecodeError) as error:
+                why = "is no UTF-8 text" if isinstance(error, ValueError) else f"cannot be read: {error.strerror}"
+                raise Discard(f"the file of the secret {name!r} {why}") from None
         if variable in os.environ:
-            return os.environ[variable]
+            return os.environ[variable].rstrip("\r\n")
         raise Discard(f"this worker has no secret {name!r}: mount a file of that name, or set {variable}")
+
+
+def _half(text: str, secrets: Iterable[str]) -> int:
+    """How many characters at the start of `text` are the end of a secret whose beginning was cut off."""
+    return max(
+        (
+            size
+            for secret in secrets
+            for size in range(1, min(len(secret), len(text) + 1))
+            if text.startswith(secret[-size:])
+        ),
+        default=0,
+    )

@@ -1,0 +1,175 @@
+"""Secrets: named in payloads, resolved in the worker, hidden from whatever people see."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.worker.http_receiver import receiving
+from wakeboard.errors import Discard
+from wakeboard.settings import read_settings
+from wakeboard.testing import run_handler
+from wakeboard_worker.builtin.command import Command
+from wakeboard_worker.builtin.http import Http
+from wakeboard_worker.builtin.secrets import Secrets
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.worker.conftest import Board
+    from wakeboard.testing import Outcome
+
+KEY = {"$secret": "key"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of secrets as Kubernetes mounts it: links to files in a folder of the day."""
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "..data" / "key").write_text("hush-hush\n")
+    (tmp_path / "key").symlink_to("..data/key")
+    return tmp_path
+
+
+def test_a_secret_is_a_file_without_its_last_newline(folder: Path) -> None:
+    found = Secrets(str(folder)).resolve({"a": [KEY, 1], "b": {"c": KEY}, "d": None})
+    assert found == {"a": ["hush-hush", 1], "b": {"c": "hush-hush"}, "d": None}
+
+
+def test_a_text_may_stand_before_it(folder: Path) -> None:
+    secrets = Secrets(str(folder))
+    assert secrets.resolve({**KEY, "prefix": "Bearer "}) == "Bearer hush-hush"
+    assert secrets.redact("Bearer hush-hush") == "Bearer [secret key]"
+
+
+def test_without_a_file_it_is_a_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAKEBOARD_SECRET_API_KEY_2", "of the variable")
+    monkeypatch.setenv("WAKEBOARD_SECRET_KEY", "of the variable")
+    assert Secrets("").resolve({"$secret": "api-key.2"}) == "of the variable"
+    assert Secrets(str(folder)).resolve({"$secret": "api-key.2"}) == "of the variable"
+    assert Secrets(str(folder)).resolve(KEY) == "hush-hush"  # a file goes first
+
+
+@pytest.mark.parametrize("name", ["../key", "..", ".", "/etc/passwd", "a/b", "..data/key", "", "a" * 300, "a\0b", "é"])
+def test_a_name_is_no_path(folder: Path, name: str) -> None:
+    with pytest.raises(Discard, match="the name of a secret has letters"):
+        Secrets(str(folder)).resolve({"$secret": name})
+
+
+@pytest.mark.parametrize("wrong", [{"$secret": 1}, {"$secret": "key", "more": 1}, {"$secret": "key", "prefix": 1}])
+def test_a_secret_is_written_in_one_way(folder: Path, wrong: dict[str, Any]) -> None:
+    with pytest.raises(Discard, match="a secret is written"):
+        Secrets(str(folder)).resolve(wrong)
+
+
+def test_a_secret_that_is_not_there_is_missed_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME_KEY", "not ours")
+    (folder / "none").write_text("\n")
+    (folder / "binary").write_bytes(b"\xff\xfe")
+    for name, said in [
+        ("HOME_KEY", "mount a file of that name, or set WAKEBOARD_SECRET_HOME_KEY"),
+        ("..data", "letters"),
+        ("none", "'none' is empty"),
+        ("binary", "'binary' is no UTF-8 text"),
+    ]:
+        with pytest.raises(Discard, match=said):
+            Secrets(str(folder)).resolve({"$secret": name})
+
+
+@given(st.text(min_size=1, max_size=30), st.text(max_size=30), st.text(max_size=30))
+def test_a_secret_is_hidden_however_it_is_written(secret: str, before: str, after: str) -> None:
+    secrets = Secrets("")
+    secrets.hide(secret, "s")
+    for written in (secret, json.dumps(secret)[1:-1], quote(secret, safe="")):
+        shown = secrets.redact(before + written + after)
+        assert "[secret s]" in shown
+        assert [piece for piece in shown.split("[secret s]") if secret in piece] == []
+
+
+@given(st.text(alphabet="abc", min_size=2, max_size=12), st.data())
+def test_half_a_secret_at_a_cut_is_hidden_too(secret: str, data: st.DataObject) -> None:
+    secrets = Secrets("")
+    secrets.hide(secret, "s")
+    kept = data.draw(st.integers(1, len(secret) - 1))
+    assert secrets.redact(secret[-kept:] + "xyz", cut="start") == "xyz"
+    assert secrets.redact("xyz" + secret[:kept], cut="end") == "xyz"
+
+
+def test_each_line_of_a_secret_with_lines_is_hidden() -> None:
+    secrets = Secrets("")
+    secrets.hide("-----BEGIN-----\nMIIEvgIBADANBg\n-----END-----", "pem")
+    assert secrets.redact("bad key: MIIEvgIBADANBg!") == "bad key: [secret pem]!"
+
+
+# -- through handlers --------------------------------------------------------------------------------------------------
+
+
+async def sent(folder: Path, path: str, **payload: Any) -> tuple[Any, Outcome]:
+    """What a receiver saw of an `http` run, and what became of the run."""
+    async with receiving() as receiver:
+        settings = read_settings(
+            http_allowed_hosts="127.0.0.1", http_allow_private="127.0.0.1/32", secrets_dir=str(folder)
+        )
+        http = Http(settings)
+        outcome = await run_handler(http, {"url": receiver.url(path), **payload})
+        await http.close()
+        return receiver, outcome
+
+
+@pytest.mark.anyio
+async def test_http_sends_secrets_and_never_shows_them(folder: Path) -> None:
+    body = {"body": {"token": KEY, "others": [KEY]}, "headers": {"X-Key": KEY}}
+    receiver, outcome = await sent(folder, "/echo", **body)
+    assert json.loads(receiver.bodies[0]) == {"token": "hush-hush", "others": ["hush-hush"]}
+    assert receiver.seen[0].headers["X-Key"] == "hush-hush"
+    assert outcome.result["body"] == '{"token": "[secret key]", "others": ["[secret key]"]}[secret key]'
+
+
+@pytest.mark.anyio
+async def test_a_url_that_is_a_secret_is_not_given_away_by_its_path(folder: Path) -> None:
+    async with receiving() as receiver:
+        (folder / "hook").write_text(receiver.url("/path/T000/very%20secret?a=b"))
+        settings = read_settings(
+            http_allowed_hosts="127.0.0.1", http_allow_private="127.0.0.1/32", secrets_dir=str(folder)
+        )
+        http = Http(settings)
+        outcome = await run_handler(http, {"url": {"$secret": "hook"}})
+        await http.close()
+    assert str(outcome.error) == "the server answered 404: there is no [secret of the url]"
+
+
+@pytest.mark.anyio
+async def test_an_error_that_quotes_a_secret_does_not_show_it(folder: Path) -> None:
+    (folder / "hook").write_text("http://127.0.0.1:1/very-secret")
+    _, outcome = await sent(folder, "/", url={"$secret": "hook"})
+    assert "very-secret" not in str(outcome.error)
+    _, outcome = await sent(folder, "/", headers={"A": {"$secret": "absent"}})
+    assert "this worker has no secret 'absent'" in str(outcome.error)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("code", [0, 3])
+async def test_command_gets_secrets_and_never_shows_them(folder: Path, code: int) -> None:
+    tell = [sys.executable, "-c", f"import os; print(os.environ['KEY']); raise SystemExit({code})"]
+    settings = read_settings(commands=json.dumps({"tell": tell}), secrets_dir=str(folder))
+    outcome = await run_handler(Command(settings), {"command": "tell", "env": {"KEY": KEY}})
+    said = outcome.returned["output"] if code == 0 else str(outcome.error)
+    assert "[secret key]" in said
+    assert "hush-hush" not in said
+
+
+def test_the_database_and_the_log_of_a_worker_never_see_a_secret(board: Board, folder: Path) -> None:
+    tell = [sys.executable, "-c", "import os, sys; print(os.environ['KEY']); sys.exit(3)"]
+    payload = json.dumps({"command": "tell", "env": {"KEY": KEY}})
+    (run,) = board.enqueue("command", payload, max_attempts=1)
+    worker = board.wake(commands=json.dumps({"tell": tell}), secrets_dir=str(folder), log_level="debug")
+    assert "[secret key]" in board.run(run)["last_error"]
+    assert "hush-hush" not in str(board.run(run))
+    assert "hush-hush" not in str(board.watcher.rows("select * from wakeboard.job_attempts"))
+    assert "hush-hush" not in worker.log
