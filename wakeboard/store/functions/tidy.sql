@@ -10,6 +10,7 @@ create or replace function wakeboard.tidy(
   count integer default 1000, always boolean default false)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
   gone integer;
