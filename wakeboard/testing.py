@@ -156,7 +156,7 @@ class _Attempt:
         self._begun: set[str] = set()  # effects that this attempt has begun
         self._progress: list[float] = []
         self._lines = _Lines()
-        self.log = logging.Logger("wakeboard.run")  # noqa: LOG001 - one for each attempt
+        self.log = logging.Logger("wakeboard.run", logging.DEBUG)  # noqa: LOG001 - one for each attempt
         self.log.parent = logging.getLogger("wakeboard.run")  # so that pytest shows the lines, too
         self.log.addHandler(self._lines)
 
@@ -205,12 +205,12 @@ class _Attempt:
     def begin(self, key: str) -> str:
         """Records an outside effect as begun, and says what is known of it: new, begun, in doubt or done."""
         self._raise_if_lost()
-        known = self._trial.effects.get(key, "new")
-        if known == "begun" and key not in self._begun:
-            known = "in doubt"
-        self._trial.effects.setdefault(key, "begun")
-        self._begun.add(key)
-        return known
+        known = self._trial.effects.get(key)
+        if known is None:
+            self._trial.effects[key] = "begun"
+            self._begun.add(key)
+            return "new"
+        return "in doubt" if known == "begun" and key not in self._begun else known
 
     def finish(self, key: str) -> None:
         """Records an effect as done, by this attempt."""

@@ -1,0 +1,394 @@
+"""`wakeboard.testing` keeps the promises that a worker keeps to a handler."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import threading
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+import wakeboard
+from wakeboard.errors import BrokenHandlers
+from wakeboard.testing import TrialRun, run_handler, run_handler_blocking
+from wakeboard_worker.attempts import Attempt, OutsideEffect
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+
+pytestmark = pytest.mark.anyio
+
+
+class AsyncConnection:
+    """A connection whose `execute` is awaited."""
+
+    async def execute(self, query: str) -> None:
+        raise NotImplementedError
+
+
+class Connection:
+    """A connection whose `execute` is called."""
+
+    def execute(self, query: str) -> None:
+        raise NotImplementedError
+
+
+@wakeboard.handler("testing: declared")
+async def declared(run: wakeboard.Run) -> object:
+    return [run.job_type, run.payload]
+
+
+async def test_a_result_is_what_the_board_would_store() -> None:
+    async def returns(run: wakeboard.Run) -> object:
+        return {1: (2, 3)} if run.payload == "json" else {4}
+
+    assert (await run_handler(returns, "json")).result == {"1": [2, 3]}
+    assert (await run_handler(returns, "text")).result == "{4}"
+
+
+async def test_a_handler_knows_what_the_trial_says() -> None:
+    async def facts(run: wakeboard.Run) -> list[object]:
+        assert run.scheduled_for == run.run_at == datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
+        return [run.payload, run.attempt, run.max_attempts, run.queue, run.schedule, run.cancelled, str(run.uuid)]
+
+    run = TrialRun({"a": 1}, attempt=3, max_attempts=9, queue="slow", schedule="billing/report")
+    assert (await run_handler(facts, run)).result == [{"a": 1}, 3, 9, "slow", "billing/report", False, str(run.uuid)]
+    assert (await run_handler(facts, {"a": 1}, attempt=3)).result[1] == 3
+    assert (await run_handler(facts)).result[0] == {}
+
+
+async def test_a_declared_job_type_is_found_by_its_name() -> None:
+    assert (await run_handler("testing: declared", 1)).result == ["testing: declared", 1]
+    with pytest.raises(BrokenHandlers, match="no function handles 'nothing': import the module"):
+        await run_handler("nothing")
+
+
+async def test_a_plain_handler_runs_in_a_thread_as_in_a_worker() -> None:
+    def where(run: wakeboard.Run) -> bool:
+        return threading.current_thread() is threading.main_thread()
+
+    assert (await run_handler(where)).result is False
+
+
+def test_without_a_loop_both_kinds_run() -> None:
+    def plain(run: wakeboard.Run) -> int:
+        return run.attempt
+
+    async def awaited(run: wakeboard.Run) -> int:
+        await asyncio.sleep(0)
+        return run.attempt
+
+    run = TrialRun()
+    assert [run_handler_blocking(handler, run).result for handler in (plain, awaited, plain)] == [1, 2, 3]
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    def nothing(run: wakeboard.Run) -> None:
+        pass
+
+    def yields(run: wakeboard.Run) -> Any:
+        yield
+
+    with pytest.raises(TypeError, match="a TrialRun says attempt itself"):
+        run_handler_blocking(nothing, TrialRun(), attempt=2)
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        TrialRun({"a": object()})
+    with pytest.raises(BrokenHandlers, match="is a generator"):
+        run_handler_blocking(yields)
+
+
+# -- verdicts ----------------------------------------------------------------------------------------------------------
+
+RAISED = [
+    (ValueError("no such customer"), "failed", False, None),
+    (wakeboard.Discard("it makes no sense"), "discarded", True, None),
+    (wakeboard.RetryAfter(60), "failed", False, 60.0),
+    (wakeboard.Snooze(30), "snoozed", False, 30.0),
+    (SystemExit(3), "failed", False, None),
+    (asyncio.CancelledError(), "failed", False, None),
+    (wakeboard.LeaseLost("gone"), "lease lost", False, None),
+]
+
+
+@pytest.mark.parametrize(("error", "verdict", "dead", "delay_s"), RAISED)
+@pytest.mark.parametrize("plain", [True, False])
+async def test_what_a_handler_raises_decides(
+    error: BaseException, verdict: str, dead: bool, delay_s: float | None, plain: bool
+) -> None:
+    def raises(run: wakeboard.Run) -> None:
+        raise error
+
+    async def raises_too(run: wakeboard.Run) -> None:
+        raise error
+
+    outcome = await run_handler(raises if plain else raises_too)
+    assert (outcome.verdict, outcome.dead, outcome.delay_s, outcome.error) == (verdict, dead, delay_s, error)
+    with pytest.raises(type(error)):
+        assert outcome.result
+
+
+async def test_the_last_attempt_that_fails_is_the_death_of_the_run() -> None:
+    def raises(run: wakeboard.Run) -> None:
+        raise wakeboard.RetryAfter(60)
+
+    run = TrialRun(max_attempts=2)
+    assert [(await run_handler(raises, run)).dead for _ in range(2)] == [False, True]
+
+
+async def test_a_snooze_gives_the_attempt_back() -> None:
+    def snoozes(run: wakeboard.Run) -> None:
+        raise wakeboard.Snooze(10)
+
+    run = TrialRun()
+    assert [(await run_handler(snoozes, run)).attempt for _ in range(3)] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_pytests_own_words_are_not_taken_for_failures(plain: bool) -> None:
+    def skips(run: wakeboard.Run) -> None:
+        pytest.skip("really")
+
+    async def skips_too(run: wakeboard.Run) -> None:
+        pytest.skip("really")
+
+    with pytest.raises(pytest.skip.Exception):
+        await run_handler(skips if plain else skips_too)
+
+
+# -- being stopped -----------------------------------------------------------------------------------------------------
+
+
+async def test_an_async_handler_that_is_cancelled_stops_where_it_waits() -> None:
+    ended: list[str] = []
+
+    async def waits(run: wakeboard.Run) -> None:
+        try:
+            trial.cancel()
+            await asyncio.Event().wait()
+        finally:
+            ended.append("cleanly")
+
+    trial = TrialRun()
+    assert (await run_handler(waits, trial)).verdict == "cancelled"
+    assert ended == ["cleanly"]
+
+
+async def test_a_plain_handler_that_is_cancelled_has_to_look() -> None:
+    def looks(run: wakeboard.Run) -> list[int]:
+        done: list[int] = []
+        while not run.cancelled:
+            done.append(len(done))
+            if len(done) == 3:
+                trial.cancel()
+        return done
+
+    trial = TrialRun()
+    outcome = await run_handler(looks, trial)
+    assert (outcome.verdict, outcome.result) == ("succeeded", [0, 1, 2])  # a success wins
+
+
+async def test_a_run_that_is_cancelled_before_it_begins_does_not_begin() -> None:
+    async def never(run: wakeboard.Run) -> None:
+        raise AssertionError
+
+    run = TrialRun()
+    run.cancel()
+    outcome = await run_handler(never, run)
+    assert outcome.verdict == "cancelled"
+    assert isinstance(outcome.error, asyncio.CancelledError)
+
+
+async def test_a_test_that_is_cancelled_takes_its_attempt_along() -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def waits(run: wakeboard.Run) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    task = asyncio.create_task(run_handler(waits))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+async def test_whoever_lost_the_lease_gets_no_effect() -> None:
+    async def goes_on(run: wakeboard.Run) -> str:
+        trial.lose_lease()
+        for attempt in (run.step("Again", dict), run.once(AsyncConnection(), "again"), _begin(run, "again")):
+            with pytest.raises(wakeboard.LeaseLost):
+                await attempt
+        return "done"
+
+    trial = TrialRun()
+    outcome = await run_handler(goes_on, trial)
+    assert (outcome.verdict, outcome.called, trial.steps, trial.effects) == ("lease lost", [], {}, {})
+    with pytest.raises(wakeboard.LeaseLost):
+        assert outcome.result
+
+
+async def _begin(run: wakeboard.Run, key: str) -> None:
+    async with run.effect(key):
+        raise AssertionError
+
+
+# -- steps, effects, progress, log -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_a_step_that_is_done_is_not_done_again(plain: bool) -> None:
+    def report(run: wakeboard.Run) -> object:
+        found = run.step("Collect", lambda: (1, 2))
+        return [found, run.step("Send", _fails_first, run.attempt)]
+
+    async def report_too(run: wakeboard.Run) -> object:
+        found = await run.step("Collect", _collected)
+        return [found, await run.step("Send", _fails_first, run.attempt)]
+
+    run = TrialRun()
+    first, second = [await run_handler(report if plain else report_too, run) for _ in range(2)]
+    assert (first.verdict, first.called) == ("failed", ["Collect", "Send"])
+    assert (second.result, second.called) == ([[1, 2], "sent"], ["Send"])
+    assert run.steps == {"Collect": [1, 2], "Send": "sent"}
+
+
+async def _collected() -> tuple[int, int]:
+    return 1, 2
+
+
+def _fails_first(attempt: int) -> str:
+    if attempt == 1:
+        raise ConnectionError
+    return "sent"
+
+
+async def test_a_step_that_an_earlier_attempt_did_can_be_given() -> None:
+    async def report(run: wakeboard.Run) -> object:
+        return await run.step("Collect", _fails_first, 1)
+
+    assert (await run_handler(report, attempt=2, steps={"Collect": [7]})).result == [7]
+
+
+async def test_a_step_returns_what_json_can_say() -> None:
+    async def wrong(run: wakeboard.Run) -> object:
+        return await run.step("Collect", object)
+
+    assert isinstance((await run_handler(wrong)).error, TypeError)
+
+
+@pytest.mark.parametrize("conn", [AsyncConnection(), None])
+async def test_once_is_once_for_async_handlers(conn: object) -> None:
+    async def charges(run: wakeboard.Run) -> list[bool]:
+        return [await run.once(conn, "charge"), await run.once(conn, "charge"), await run.once(conn, "mail")]
+
+    run = TrialRun()
+    first = await run_handler(charges, run)
+    assert (first.result, first.happened) == ([True, False, True], ["charge", "mail"])
+    run.effects.pop("charge")  # its transaction was rolled back
+    second = await run_handler(charges, run)
+    assert (second.result, second.happened) == ([True, False, False], ["charge"])
+
+
+@pytest.mark.parametrize("conn", [Connection(), None])
+async def test_once_is_once_for_plain_handlers(conn: object) -> None:
+    def charges(run: wakeboard.Run) -> list[bool]:
+        return [run.once(conn, "charge"), run.once(conn, "charge")]
+
+    assert (await run_handler(charges)).result == [True, False]
+
+
+async def test_once_is_awaited_or_not_as_the_connection_is() -> None:
+    async def forgets(run: wakeboard.Run) -> bool:
+        return await run.once(Connection(), "charge")
+
+    assert isinstance((await run_handler(forgets)).error, TypeError)
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
+    def mails(run: wakeboard.Run) -> list[bool]:
+        with run.effect("mail") as mail:
+            if run.payload == attempt:
+                raise ConnectionError
+        return [mail.done, mail.in_doubt]
+
+    async def mails_too(run: wakeboard.Run) -> list[bool]:
+        async with run.effect("mail") as mail:
+            if run.payload == attempt:
+                raise ConnectionError
+        return [mail.done, mail.in_doubt]
+
+    run, outcomes = TrialRun(1), list[Any]()
+    for attempt in (1, 2, 3):  # noqa: B007 - the handlers look at it
+        outcomes.append(await run_handler(mails if plain else mails_too, run))
+    assert [outcome.returned for outcome in outcomes] == [None, [False, True], [True, False]]
+    assert [outcome.happened for outcome in outcomes] == [[], ["mail"], []]
+    assert run.effects == {"mail": "done"}
+
+
+async def test_an_effect_begun_twice_by_one_attempt_is_not_in_doubt() -> None:
+    async def mails(run: wakeboard.Run) -> list[bool]:
+        with pytest.raises(ConnectionError):
+            await _begin_and_fail(run)
+        async with run.effect("mail") as mail:
+            return [mail.done, mail.in_doubt]
+
+    assert (await run_handler(mails)).result == [False, False]
+    assert (await run_handler(mails, effects={"mail": "begun"})).result == [False, True]
+
+
+async def _begin_and_fail(run: wakeboard.Run) -> None:
+    async with run.effect("mail"):
+        raise ConnectionError
+
+
+async def test_an_async_handler_begins_an_effect_with_async_with() -> None:
+    async def mails(run: wakeboard.Run) -> None:
+        with run.effect("mail"):
+            pass
+
+    outcome = await run_handler(mails)
+    assert str(outcome.error) == "an async handler writes `async with run.effect(…)`"
+
+
+async def test_a_provider_gets_the_key_that_a_worker_would_give_it() -> None:
+    async def key(run: wakeboard.Run) -> str:
+        return run.effect("mail").provider_key
+
+    run = TrialRun()
+    real = OutsideEffect(cast("Attempt", SimpleNamespace(uuid=run.uuid)), "mail")
+    assert (await run_handler(key, run)).result == real.provider_key
+
+
+async def test_progress_and_log_lines_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    async def tells(run: wakeboard.Run) -> None:
+        run.progress(0.25)
+        run.progress(7)
+        run.log.debug("%s of %s", 1, 2)
+        run.log.warning("careful", extra={"a": 1})
+
+    with caplog.at_level(logging.WARNING):
+        outcome = await run_handler(tells)
+    assert outcome.progress == [0.25, 1.0]
+    assert outcome.log == ["1 of 2", "careful"]
+    assert "careful" in caplog.messages
+
+
+def test_a_trial_and_a_worker_tell_the_same(board: Board) -> None:
+    import tests.worker.shared_handlers as handlers
+
+    for job_type in ("shared: steps", "shared: steps plainly", "shared: effects", "shared: effects plainly"):
+        (run,) = board.enqueue(job_type)
+        board.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
+        trial = TrialRun()
+        outcomes = [run_handler_blocking(job_type, trial) for _ in range(board.run(run)["attempts"])]
+        assert json.dumps(outcomes[-1].result) == json.dumps(board.run(run)["result"])
+        assert outcomes[-1].verdict == "succeeded"
