@@ -75,6 +75,7 @@ class Claiming:
         self._after_key = ""
         self._limited_at = self._suspects_at = 0.0
         self._making_room = False
+        self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
         self.stopped = False
 
     def stop(self) -> None:
@@ -113,6 +114,7 @@ class Claiming:
                 claimed += await self._claim(walk, leasing)
             claimed += await self._claim_limited(leasing)
         if claimed:
+            self._nothing_ahead = False
             return True
         if desk.empty and not self.stopped and await self._claim_suspect(leasing):
             return True
@@ -191,27 +193,21 @@ class Claiming:
         """Nothing could be claimed: until when, or is the wake over?"""
         desk, settings = self._desk, self._settings
         stays = self._mode.forever or self._age_s() < self._mode.linger_s
-        if stays:
-            await self._duties(leasing.conn)
-        elif desk.empty and not self._walked_in_vain():
-            return True  # one more walk from the start before it goes
-        nothing_in_hand = desk.empty  # before the question: what is told meanwhile may come back
+        nothing_in_hand = desk.empty  # before any question: what is told meanwhile may come back
+        if not stays and nothing_in_hand and self._nothing_ahead and all(walk.found_nothing for walk in self._walks):
+            return False
+        await self._duties(leasing.conn)
         within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
         due_s = await leasing.next_due_s(self._all_types, within_s)
-        if due_s is None and not stays and nothing_in_hand:
-            return False
-        await self._room(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
-        if not stays:
-            await self._duties(leasing.conn)
-        return True
-
-    def _walked_in_vain(self) -> bool:
-        """Whether every lane has walked from the start to the end; if not, the next claims will."""
-        if all(walk.found_nothing for walk in self._walks):
+        self._nothing_ahead = due_s is None and nothing_in_hand
+        if self._nothing_ahead and not stays:
+            for (
+                walk
+            ) in self._walks:  # what became due between the last claim and the question is found by one more walk
+                walk.rewind()
             return True
-        for walk in self._walks:
-            walk.rewind()
-        return False
+        await self._room(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
+        return True
 
     async def _room(self, seconds: float) -> None:
         """Waits until something ends, somebody notifies, or the time is over."""
