@@ -181,6 +181,8 @@ def test_a_name_declared_twice_counts_nowhere_and_both_places_are_named(tmp_path
         ("timeZone: Lisbon", "timeZone"),
         ("timeoutSeconds: -1", "timeoutSeconds"),
         ("maxAttempts: no", "maxAttempts"),
+        (f"payload: {{blob: {'x' * 65536}}}", "pass ids, not blobs"),
+        ("payload: {big: 9007199254740993}", "write numbers like this as strings"),
     ],
 )
 def test_what_people_often_write_is_explained_in_one_sentence(tmp_path: Path, line: str, said: str):
