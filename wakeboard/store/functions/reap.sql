@@ -35,7 +35,8 @@ begin
            case when cancel_requested_at is not null then 'cancelled'
                 when locked_until >= started_at + make_interval(secs => timeout_s)
                      and exists (select from workers
-                                  where nonce = locked_by and last_seen > started_at + make_interval(secs => timeout_s))
+                                  where nonce = locked_by
+                                    and last_seen > job_runs.started_at + make_interval(secs => timeout_s))
                   then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
                 when crash_count >= 2 then 'crashed dead'
                 else 'crashed' end as verdict
@@ -44,7 +45,7 @@ begin
        and not (locked_until >= started_at + make_interval(secs => timeout_s)      -- a timeout or a crash? the next heartbeat tells
                 and exists (select from workers
                              where nonce = locked_by and last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)
-                               and last_seen <= started_at + make_interval(secs => timeout_s)))
+                               and last_seen <= job_runs.started_at + make_interval(secs => timeout_s)))
      order by id
        for update skip locked
   ), recorded as (
