@@ -1,0 +1,144 @@
+"""docs/handlers.md does what it says: its Python runs, its YAML loads, its settings are read."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.worker import guide_shop
+from wakeboard.schedules import load_job_schedule
+from wakeboard.settings import read_settings
+from wakeboard.testing import run_handler_blocking
+from wakeboard_worker import outcomes
+from wakeboard_worker.builtin import builtin_handlers, kept_text, programs
+from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
+from wakeboard_worker.builtin.command_words import Commands, environment_of, fields_of
+from wakeboard_worker.builtin.http_request import request_of
+from wakeboard_worker.builtin.secrets import Secrets
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+    from wakeboard.settings import Settings
+
+GUIDE = Path(__file__).parents[2] / "docs" / "handlers.md"
+PAYLOADS = {
+    "send_invoice": {"invoice": 7},
+    "import_rates": {"currency": "USD"},
+    "shrink_images": {"album": "summer"},
+    "weekly_report": {},
+    "book_order": {"order": 42},
+    "pay_out": {"cents": 100},
+}
+
+
+def blocks(language: str) -> list[str]:
+    """The guide's code blocks in this language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def manifests() -> list[Any]:
+    """The guide's YAML, by block."""
+    return [yaml.safe_load(block) for block in blocks("yaml")]
+
+
+@pytest.fixture
+def guide(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the guide's Python has defined, run from its beginning to its end in one module."""
+    monkeypatch.setitem(sys.modules, "shop", guide_shop)
+    names: dict[str, Any] = {"__name__": "guide"}
+    for block in blocks("python"):
+        exec(compile(block, GUIDE.name, "exec"), names)
+    return names
+
+
+@pytest.fixture
+def settings(monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """The settings of the guide."""
+    for word in shlex.split("\n".join(blocks("sh"))):
+        monkeypatch.setenv(*word.split("=", 1))
+    return read_settings()
+
+
+def test_the_guides_own_tests_pass(guide: dict[str, Any]) -> None:
+    tests = [function for name, function in guide.items() if name.startswith("test_")]
+    assert len(tests) == 4
+    for test in tests:
+        found = test()
+        if inspect.isawaitable(found):
+            asyncio.run(_awaited(found))
+
+
+async def _awaited(test: Any) -> None:
+    await test
+
+
+@pytest.mark.parametrize(
+    ("currency", "verdict", "delay_s"), [("JPY", "failed", 30), ("XXX", "discarded", None), ("USD", "succeeded", None)]
+)
+def test_verdicts_are_as_the_guide_says(
+    guide: dict[str, Any], currency: str, verdict: str, delay_s: float | None
+) -> None:
+    outcome = run_handler_blocking(guide["import_rates"], {"currency": currency})
+    assert (outcome.verdict, outcome.delay_s) == (verdict, delay_s)
+
+
+def test_a_worker_runs_every_handler_of_the_guide(
+    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where `python -m` looks for modules first
+    (tmp_path / "shop.py").write_bytes(Path(guide_shop.__file__).read_bytes())
+    (tmp_path / "guide_jobs.py").write_text("\n".join(blocks("python")), "utf-8")
+    board.watcher.do("create table bookings (order_id integer)")
+    runs = {job_type: board.enqueue(job_type, json.dumps(payload))[0] for job_type, payload in PAYLOADS.items()}
+    worker = board.wake(handlers="guide_jobs")
+    found = {job_type: (board.run(run)["status"], board.run(run)["result"]) for job_type, run in runs.items()}
+    assert {status for status, _ in found.values()} == {"succeeded"}, worker.log
+    assert found["book_order"][1] == {"booked by this attempt": True}
+    assert found["pay_out"][1] == {"paid by this attempt": True}
+    assert found["send_invoice"][1] == {"sent to": "customer-7@example.com"}
+    assert board.watcher.rows("select order_id from bookings") == [(42,)]
+
+
+def test_every_manifest_of_the_guide_is_a_job_schedule() -> None:
+    schedules = [load_job_schedule(manifest, GUIDE.name) for manifest in manifests()]
+    assert [schedule.spec.job_type for schedule in schedules] == ["http", "command"]
+
+
+def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp_path: Path) -> None:
+    assert set(builtin_handlers(settings)) == {"ping", "http", "command"}
+    http, command = (load_job_schedule(manifest, GUIDE.name).spec.payload for manifest in manifests())
+    for name in ("billing-token", "backup-password"):
+        (tmp_path / name).write_text("hush-hush\n")
+    secrets = Secrets(str(tmp_path))
+    request = request_of(http, "key", secrets)
+    assert request.headers["Authorization"] == "Bearer hush-hush"
+    assert AllowedHosts(settings.http_allowed_hosts, settings.http_allow_private).allows_name(
+        request.host, request.port
+    )
+    argv = Commands(settings.commands).argv(fields_of(command))
+    assert argv == ["/usr/bin/pg_dump", "--dbname=shop", "--file=/backups/shop.sql"]
+    assert environment_of(secrets.resolve(command["env"]))["PGPASSWORD"] == "hush-hush"
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ("16,384 characters", outcomes.LONGEST_RESULT),
+        ("up to 2,000 characters", outcomes.LONGEST_ERROR),
+        ("stacks up to 16,000", outcomes.LONGEST_STACK),
+        ("8,000 characters", kept_text.LONGEST),
+        ("1.5 s later", programs.END_WITHIN_S),
+    ],
+)
+def test_the_guides_numbers_are_those_of_the_code(said: str, number: float) -> None:
+    assert said in GUIDE.read_text("utf-8")
+    assert f"{number:,}" in said
