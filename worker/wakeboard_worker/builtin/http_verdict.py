@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -40,6 +39,8 @@ def retry_after_s(said: str | None, now: datetime) -> float | None:
     if said.isascii() and said.isdecimal():
         seconds = float(said)
     else:
+        from email.utils import parsedate_to_datetime
+
         try:
             moment = parsedate_to_datetime(said)
         except (ValueError, OverflowError):
