@@ -1,0 +1,208 @@
+"""Never more runs of a limit key at once than its limit, whoever claims."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.players import Player
+
+pytestmark = pytest.mark.every_postgres
+
+
+def test_a_key_that_nobody_set_lets_one_run_at_once(person: Player, worker: Player, other: Player) -> None:
+    first, second = person.enqueue(limit_key="printer"), person.enqueue(limit_key="printer")
+    assert worker.claim() == []
+    (lease,) = worker.claim_limited("printer")
+    assert lease.id == first
+    assert person.run(first).holds_slot
+    assert other.claim_limited("printer") == []
+    worker.complete(lease)
+    assert [lease.id for lease in other.claim_limited("printer")] == [second]
+
+
+def test_a_limit_that_was_set_holds_from_then_on(person: Player, worker: Player) -> None:
+    for _ in range(9):
+        person.enqueue(limit_key="printer")
+    person.sql("select set_limit('printer', 3)")
+    assert len(worker.claim_limited("printer")) == 3
+    person.sql("select set_limit('printer', 5)")
+    assert len(worker.claim_limited("printer")) == 2
+    person.sql("select set_limit('printer', 1)")
+    assert worker.claim_limited("printer") == []
+    assert person.value("select count(*) from job_runs where status = 'running'") == 5
+
+
+def test_a_limit_of_nothing_lets_nothing_run(person: Player, worker: Player) -> None:
+    person.enqueue(limit_key="printer")
+    person.sql("select set_limit('printer', 0)")
+    assert worker.claim_limited("printer") == []
+    with pytest.raises(psycopg.errors.CheckViolation, match="a_limit_is_at_least_0"):
+        person.sql("select set_limit('printer', -1)")
+
+
+@pytest.mark.parametrize("end", ["complete", "fail", "release", "discarded", "lapse", "cancel"])
+def test_however_a_run_ends_its_slot_is_free(person: Player, worker: Player, end: str) -> None:
+    run = person.enqueue(limit_key="printer")
+    (lease,) = worker.claim_limited("printer")
+    match end:
+        case "discarded":
+            worker.fail(lease, outcome="discarded")
+        case "lapse":
+            person.let_lapse(run)
+            person.reap()
+        case "cancel":
+            person.cancel(run)
+            worker.release(lease)
+        case _:
+            getattr(worker, end)(lease)
+    assert person.value("select count(*) from job_runs where holds_slot") == 0
+    person.enqueue(limit_key="printer", priority=5)
+    assert len(worker.claim_limited("printer")) == 1
+
+
+def test_a_run_that_waits_for_its_retry_holds_no_slot(person: Player, worker: Player) -> None:
+    person.enqueue(limit_key="printer")
+    worker.fail(*worker.claim_limited("printer"))
+    second = person.enqueue(limit_key="printer")
+    assert [lease.id for lease in worker.claim_limited("printer")] == [second]
+
+
+def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(person: Player, worker: Player, other: Player) -> None:
+    """Its worker may be at work still."""
+    run = person.enqueue(limit_key="printer")
+    worker.claim_limited("printer")
+    person.let_lapse(run)
+    person.enqueue(limit_key="printer")
+    assert other.claim_limited("printer") == []
+
+
+def test_limited_runs_go_by_priority_then_by_time(person: Player, worker: Player) -> None:
+    low = person.enqueue(limit_key="printer", priority=1, run_at="2020-01-01 00:00Z")
+    late = person.enqueue(limit_key="printer", priority=5, run_at="2021-01-01 00:00Z")
+    early = person.enqueue(limit_key="printer", priority=5, run_at="2020-01-01 00:00Z")
+    order: list[int] = []
+    for _ in range(3):
+        (lease,) = worker.claim_limited("printer")
+        worker.complete(lease)
+        order.append(lease.id)
+    assert order == [early, late, low]
+
+
+def test_no_more_are_leased_than_asked_for(person: Player, worker: Player) -> None:
+    for key in "abc":
+        person.enqueue(limit_key=key)
+        person.enqueue(limit_key=key)
+    assert len(worker.claim_limited(count=2)) == 2
+    assert len(worker.claim_limited()) == 1
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"run_at": "2999-01-01 00:00Z"},
+        {"queue": "elsewhere"},
+        {"job_type": "unknown"},
+    ],
+    ids=["not due yet", "another queue", "an unknown type"],
+)
+def test_what_a_worker_may_not_take_stays(person: Player, worker: Player, named: dict[str, object]) -> None:
+    person.enqueue(str(named.pop("job_type", "ping")), limit_key="printer", **named)
+    assert worker.claim_limited("printer") == []
+
+
+def test_a_worker_goes_round_the_keys(person: Player, worker: Player) -> None:
+    for key in ("c", "a", "b", "a"):
+        person.enqueue(limit_key=key)
+    person.enqueue(limit_key="elsewhere", queue="elsewhere")
+    person.enqueue()
+    keys = "select due_limit_keys('{default}', %s, 2)"
+    assert worker.column(keys, "") == ["a", "b"]
+    assert worker.column(keys, "b") == ["c"]
+    assert worker.column(keys, "c") == []
+    assert worker.column("select due_limit_keys('{default, elsewhere}')") == ["a", "b", "c", "elsewhere"]
+
+
+def test_a_key_whose_runs_all_run_is_no_key_to_look_at(person: Player, worker: Player) -> None:
+    person.enqueue(limit_key="a")
+    worker.claim_limited("a")
+    assert worker.column("select due_limit_keys('{default}')") == []
+
+
+def test_keys_that_another_worker_is_looking_at_are_passed_by(person: Player, worker: Player, other: Player) -> None:
+    for key in "ab":
+        person.enqueue(limit_key=key)
+    worker.complete(*worker.claim_limited())
+    for key in "ab":
+        person.enqueue(limit_key=key)
+    with worker.conn.transaction():
+        assert len(worker.claim_limited("a")) == 1
+        assert [person.run(lease.id).limit_key for lease in other.claim_limited("a", "b")] == ["b"]
+
+
+def test_slots_are_counted_in_read_committed_only(worker: Player) -> None:
+    worker.sql("set default_transaction_isolation = 'repeatable read'")
+    with pytest.raises(psycopg.Error, match="claim_limited must run in READ COMMITTED") as error:
+        worker.claim_limited("a")
+    assert error.value.sqlstate == "WB003"
+
+
+def test_a_slot_is_a_fact_of_the_row(person: Player) -> None:
+    person.enqueue()
+    with pytest.raises(psycopg.errors.CheckViolation, match="only_a_limited_run_with_a_lease_holds_a_slot"):
+        person.sql("update job_runs set holds_slot = true")
+
+
+def test_six_workers_and_twenty_keys_never_break_a_limit(
+    person: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+) -> None:
+    """Limits 1 and 3. Each claim locks in a witness table what it sees; the database counts."""
+    keys = [f"key {number:02}" for number in range(20)]
+    person.sql(
+        "insert into job_limits (key, max_running)"
+        " select key, 1 + 2 * (n %% 2) from unnest(%s::text[]) with ordinality as k (key, n)",
+        keys,
+    )
+    person.sql(
+        "select enqueue_many(array_fill('ping'::text, '{1000}'), array_fill('{}'::jsonb, '{1000}'),"
+        " limit_keys => array(select (%s::text[])[1 + n %% 20] from generate_series(1, 1000) as n))",
+        keys,
+    )
+    stop = threading.Event()
+
+    def work(nonce: int) -> int:
+        me, done = player(nonce), 0
+        while not stop.is_set() and (leases := me.claim_limited(*keys, count=10)) is not None:
+            if not leases and not me.value("select exists (select from job_runs)"):
+                break
+            for lease in leases:
+                assert me.complete(lease) == []
+            done += len(leases)
+        return done
+
+    def watch() -> tuple[int, int]:
+        me, looks, broken = player(0), 0, 0
+        while not stop.is_set():
+            broken += me.value(
+                "select count(*) from (select from job_runs join job_limits on key = limit_key"
+                "  where holds_slot group by key, max_running having count(*) > max_running) as over"
+            )
+            looks += 1
+        return looks, broken
+
+    watching = meanwhile.submit(watch)
+    working = [meanwhile.submit(work, 100 + number) for number in range(6)]
+    try:
+        assert sum(future.result(60) for future in working) == 1000
+    finally:
+        stop.set()
+    looks, broken = watching.result(60)
+    assert looks > 10
+    assert broken == 0

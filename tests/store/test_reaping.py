@@ -1,0 +1,219 @@
+"""Lapsed leases are taken back by `reap` alone, which judges whether a worker died or a run took too long."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.store.players import Player
+
+pytestmark = pytest.mark.every_postgres
+
+
+def silent(person: Player, worker: Player, seconds: float) -> None:
+    """The worker was seen for the last time so long ago."""
+    person.sql(
+        "update workers set last_seen = now() - make_interval(secs => %s) where nonce = %s", seconds, worker.nonce
+    )
+
+
+def ran(person: Player, run: int, *, since_s: float, lapsed_s: float = 1.0) -> None:
+    """It started so long ago, and its lease lapsed."""
+    person.sql(
+        "update job_runs set started_at = now() - make_interval(secs => %s),"
+        " locked_until = now() - make_interval(secs => %s) where id = %s",
+        *(since_s, lapsed_s, run),
+    )
+
+
+# -- crashes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
+    person: Player, worker: Player, other: Player
+) -> None:
+    run = person.enqueue()
+    worker.register(name="ann")
+    worker.claim()
+    person.sql("update job_runs set locked_until = now() - interval '1 s'")
+    assert person.reap() == (1, 0, 0, 0)
+    row = person.run(run)
+    assert (row.status, row.attempts, row.crash_count, row.locked_by, row.lease_epoch) == ("queued", 0, 1, 0, 2)
+    assert (row.error_type, row.last_error) == ("WorkerCrashed", "its worker died or lost its lease (crash 1 of 3)")
+    (attempt,) = person.sql("select * from job_attempts")
+    assert (attempt.outcome, attempt.lease_epoch, attempt.locked_by, attempt.worker) == (
+        *("crashed", 1, worker.nonce, "ann"),
+    )
+    assert other.claim() == [(run, 3)]
+
+
+def test_a_lease_that_holds_is_left_alone(person: Player, worker: Player) -> None:
+    person.enqueue()
+    worker.claim()
+    assert person.reap() == (0, 0, 0, 0)
+
+
+def test_the_third_crash_makes_a_run_dead(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    for crash in (1, 2, 3):
+        assert worker.claim() if crash < 3 else worker.claim_suspect()
+        person.let_lapse(run)
+        assert person.reap() == (1, 0, crash == 3, 0)
+    row = person.run(run)
+    assert (row.status, row.crash_count, row.attempts, row.error_type) == ("dead", 3, 0, "WorkerCrashed")
+    assert row.dead_at
+    assert person.attempts(run) == ["crashed"] * 3
+
+
+def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    worker.fail(*worker.claim(), delay_s=0)
+    worker.claim()
+    person.let_lapse(run)
+    person.reap()
+    assert (person.run(run).status, person.run(run).attempts) == ("queued", 1)
+
+
+def test_a_crash_within_a_short_timeout_is_a_crash(person: Player, worker: Player) -> None:
+    """Its lease was bounded by its timeout from the start, so that only the worker's silence tells what happened."""
+    run = person.enqueue(timeout_s=5)
+    worker.register(lease_s=60)
+    worker.claim(lease_s=60)
+    ran(person, run, since_s=61, lapsed_s=46)
+    silent(person, worker, 61)
+    assert person.reap(always=False) == (1, 0, 0, 0)
+    assert person.attempts(run) == ["crashed"]
+
+
+def test_poison_with_a_short_timeout_kills_no_more_than_three_workers(person: Player, worker: Player) -> None:
+    run = person.enqueue(timeout_s=5, max_attempts=1000)
+    for _ in range(3):
+        worker.register(lease_s=60)
+        assert worker.claim(lease_s=60) or worker.claim_suspect(lease_s=60)
+        ran(person, run, since_s=61, lapsed_s=46)
+        silent(person, worker, 61)
+        person.reap()
+    assert (person.status(run), person.run(run).error_type) == ("dead", "WorkerCrashed")
+
+
+# -- timeouts ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(person: Player, worker: Player) -> None:
+    run = person.enqueue(timeout_s=20, backoff_base_s=100)
+    worker.register()
+    worker.claim()
+    ran(person, run, since_s=31)
+    worker.renew()
+    assert person.reap() == (0, 1, 0, 0)
+    row = person.run(run)
+    assert (row.status, row.attempts, row.crash_count, row.error_type) == ("failed", 1, 0, "Timeout")
+    assert row.last_error == "it ran longer than its timeout of 20 s"
+    assert 48 < person.value("select extract(epoch from run_at - now())::float from job_runs") <= 100
+    assert person.attempts(run) == ["timed_out"]
+
+
+def test_a_timeout_of_the_last_attempt_makes_a_run_dead(person: Player, worker: Player) -> None:
+    run = person.enqueue(timeout_s=20, max_attempts=1)
+    worker.register()
+    worker.claim()
+    ran(person, run, since_s=31)
+    worker.renew()
+    assert person.reap() == (0, 1, 1, 0)
+    assert person.status(run) == "dead"
+
+
+def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(person: Player, worker: Player) -> None:
+    """The worker was seen before the timeout, and not since; it may live or not."""
+    run = person.enqueue(timeout_s=5)
+    worker.register(lease_s=60)
+    worker.claim(lease_s=60)
+    ran(person, run, since_s=16)
+    silent(person, worker, 14)
+    assert person.reap() == (0, 0, 0, 0)
+    assert person.status(run) == "running"
+    worker.renew()
+    assert person.reap() == (0, 1, 0, 0)
+
+
+def test_where_no_heartbeat_comes_it_was_a_crash(person: Player, worker: Player) -> None:
+    run = person.enqueue(timeout_s=5)
+    worker.register(lease_s=60)
+    worker.claim(lease_s=60)
+    ran(person, run, since_s=40)
+    silent(person, worker, 38)
+    assert person.reap() == (1, 0, 0, 0)
+
+
+# -- what was asked ----------------------------------------------------------------------------------------------------
+
+
+def test_a_lapsed_run_that_was_asked_to_cancel_is_cancelled(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    worker.claim()
+    person.cancel(run)
+    person.let_lapse(run)
+    assert person.reap() == (0, 0, 0, 1)
+    assert person.past(run).status == "cancelled"
+    assert person.attempts(run) == ["crashed"]
+
+
+# -- walks -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    worker.register(lease_s=60)
+    worker.claim()
+    ran(person, run, since_s=1)
+    person.sql("update installation set reaped_at = now()")
+    assert person.reap(always=False) == (0, 0, 0, 0)
+    silent(person, worker, 61)
+    assert person.reap(always=False) == (1, 0, 0, 0)
+
+    worker.claim()
+    ran(person, run, since_s=1)
+    person.sql("delete from workers")
+    assert person.reap(always=False) == (0, 0, 0, 0)
+    person.sql("update installation set reaped_at = now() - interval '61 s'")
+    assert person.reap(always=False) == (1, 0, 0, 0)
+
+
+def test_a_walk_goes_in_slices(person: Player, worker: Player) -> None:
+    runs = [person.enqueue() for _ in range(5)]
+    worker.claim()
+    person.let_lapse(*runs)
+    slices = [person.sql("select * from reap(%s, 2, true)", after)[0] for after in (0, runs[1], runs[3], runs[4])]
+    assert [(found.next_id, found.crashed) for found in slices] == [(runs[1], 2), (runs[3], 2), (runs[4], 1), (None, 0)]
+
+
+def test_a_worker_that_has_been_silent_for_long_is_forgotten(person: Player, worker: Player, other: Player) -> None:
+    worker.register(lease_s=60)
+    other.register(lease_s=60)
+    silent(person, worker, 91)
+    silent(person, other, 89)
+    person.reap(always=False)
+    assert person.column("select nonce from workers") == [other.nonce]
+
+
+def test_a_row_that_an_effect_holds_locked_is_passed_by(person: Player, worker: Player, other: Player) -> None:
+    held, lapsed = person.enqueue(), person.enqueue()
+    leases = {lease.id: lease for lease in worker.claim()}
+    person.let_lapse(held, lapsed)
+    with worker.conn.transaction():
+        worker.once(leases[held], "charge")
+        assert other.reap() == (1, 0, 0, 0)
+    assert person.status(held) == "running"
+    assert other.reap() == (1, 0, 0, 0)
+
+
+def test_two_reapers_at_once_count_a_crash_once(person: Player, worker: Player, other: Player) -> None:
+    first, run = person.enqueue(), person.enqueue()
+    worker.claim()
+    person.let_lapse(run)
+    with other.conn.transaction():
+        assert other.sql("select crashed from reap(%s)", first)[0].crashed == 1
+        assert worker.sql("select crashed from reap(%s)", first)[0].crashed == 0
+    assert person.run(run).crash_count == 1
