@@ -52,7 +52,7 @@ def test_a_payload_comes_from_standard_input_too(
         (["{}", "--at", "tomorrow"], "'tomorrow' is no moment; write for example 2026-"),
         (["{}", "--in", "soon"], "'soon' is no length of time; write for example 90s"),
         (["{}", "--in", "99999999999w"], "is too"),
-        (['{"a": "' + "x" * 70_000 + '"}'], "payload is an object or list up to 64 kib pass ids not blobs"),
+        (['{"a": "' + "x" * 70_000 + '"}'], "payload is an object or list up to 64 KiB pass ids not blobs"),
         (["{}", "--queue", "q" * 64], "queue has 1 to 63 characters"),
     ],
 )

@@ -52,7 +52,7 @@ class Player:
 
     # -- applications
 
-    def enqueue(self, job_type: str = "ping", payload: object = None, **named: object) -> int:
+    def enqueue(self, job_type: str = "ping", payload: object = None, **named: Any) -> int:
         """Enqueues a run, due now; its id."""
         arguments = "".join(f", {name} => %s" for name in named)
         query = f"select id from enqueue(%s, %s::text::jsonb{arguments})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -78,7 +78,7 @@ def test_runs_that_are_due_at_one_moment_go_by_their_ids(person: Player, worker:
     ],
     ids=["not due yet", "another queue", "a job type it does not know", "a longer timeout than it takes", "limited"],
 )
-def test_what_a_worker_may_not_take_stays(person: Player, worker: Player, named: dict[str, object]) -> None:
+def test_what_a_worker_may_not_take_stays(person: Player, worker: Player, named: dict[str, Any]) -> None:
     others = {name: value for name, value in named.items() if name != "job_type"}
     run = person.enqueue(str(named.get("job_type", "ping")), **others)
     assert worker.claim(max_timeout_s=600) == []

@@ -19,7 +19,7 @@ create table pauses (
   what      text primary key,
   reason    text not null default '',
   paused_at timestamptz not null default statement_timestamp(),
-  constraint what_is_all_or_queue_NAME_or_schedule_ID check (what = 'all' or what ~ '^queue:.' or what ~ '^schedule:[0-9]+$')
+  constraint "what_is_all_or_queue_NAME_or_schedule_ID" check (what = 'all' or what ~ '^queue:.' or what ~ '^schedule:[0-9]+$')
 );
 
 create domain job_type_name as text
@@ -31,7 +31,7 @@ create domain limit_key_name as text
 create domain run_priority as smallint
   constraint priority_is_1_to_5_and_5_goes_first check (value between 1 and 5);
 create domain run_payload as jsonb
-  constraint payload_is_an_object_or_list_up_to_64_KiB_pass_ids_not_blobs
+  constraint "payload_is_an_object_or_list_up_to_64_KiB_pass_ids_not_blobs"
   check (jsonb_typeof(value) in ('object', 'array') and pg_column_size(value) <= 65536);
 create domain attempt_limit as integer
   constraint max_attempts_is_1_to_1000 check (value between 1 and 1000);

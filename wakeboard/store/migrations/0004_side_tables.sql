@@ -25,7 +25,7 @@ create table job_steps (
   finished_at timestamptz,                             -- null: begun, not done
   result      jsonb,
   constraint a_step_is_named_once_per_run primary key (run_id, name),
-  constraint a_step_result_is_at_most_64_KiB check (pg_column_size(result) <= 65536)
+  constraint "a_step_result_is_at_most_64_KiB" check (pg_column_size(result) <= 65536)
 );
 create index job_steps_started on job_steps (started_at);
 

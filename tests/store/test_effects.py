@@ -1,0 +1,226 @@
+"""Steps and effects happen once, under a lease, in the transaction that says so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import psycopg
+import pytest
+
+from wakeboard.errors import LeaseLost, Refused, WakeboardError
+from wakeboard.store import ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.players import Lease, Player
+
+pytestmark = pytest.mark.every_postgres
+
+
+@pytest.fixture
+def lease(person: Player, worker: Player) -> Lease:
+    person.sql("create table bank (run bigint)")
+    person.enqueue()
+    return worker.claim()[0]
+
+
+def charged(person: Player) -> int:
+    return person.value("select count(*) from bank")
+
+
+def charge(handler: Player, lease: Lease) -> bool:
+    """What a handler does in its own transaction."""
+    with handler.conn.transaction():
+        if handler.once(lease, "charge"):
+            handler.sql("insert into bank values (%s)", lease.id)
+            return True
+        return False
+
+
+# -- once --------------------------------------------------------------------------------------------------------------
+
+
+def test_an_effect_happens_once_however_often_it_is_tried(person: Player, worker: Player, lease: Lease) -> None:
+    assert charge(worker, lease) is True
+    assert charge(worker, lease) is False
+    worker.fail(lease, delay_s=0)
+    (again,) = worker.claim()
+    assert charge(worker, again) is False
+    assert charged(person) == 1
+
+
+def test_an_effect_that_was_rolled_back_did_not_happen(person: Player, worker: Player, lease: Lease) -> None:
+    with worker.conn.transaction(force_rollback=True):
+        assert worker.once(lease, "charge") is True
+        worker.sql("insert into bank values (1)")
+    assert charged(person) == 0
+    assert charge(worker, lease) is True
+    assert charged(person) == 1
+
+
+def test_a_zombie_cannot_have_the_effect(person: Player, worker: Player, other: Player, lease: Lease) -> None:
+    person.let_lapse(lease.id)
+    person.reap()
+    (heirs,) = other.claim()
+    with pytest.raises(psycopg.Error, match="the lease of run 1 is lost: roll this transaction back") as error:
+        charge(worker, lease)
+    assert error.value.sqlstate == "WB001"
+    assert charge(other, heirs) is True
+    assert charged(person) == 1
+
+
+def test_nobody_takes_the_run_away_while_its_effect_is_under_way(
+    person: Player, worker: Player, other: Player, player: Callable[[int], Player], lease: Lease
+) -> None:
+    handler = player(worker.nonce)
+    with handler.conn.transaction():
+        handler.once(lease, "charge")
+        assert worker.renew(lease) == {lease.id: "busy"}
+        person.sql("set lock_timeout = '10ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            person.cancel(lease.id)
+        person.sql("reset lock_timeout")
+    person.let_lapse(lease.id)
+    with handler.conn.transaction():
+        handler.once(lease, "mail")
+        assert other.reap() == (0, 0, 0, 0)
+    assert other.reap() == (1, 0, 0, 0)
+
+
+def test_two_transactions_of_one_attempt_do_not_both_have_the_effect(
+    person: Player, worker: Player, other: Player, player: Callable[[int], Player],
+    meanwhile: ThreadPoolExecutor, lease: Lease,
+) -> None:  # fmt: skip
+    first, second = player(worker.nonce), player(worker.nonce)
+    with first.conn.transaction():
+        assert first.once(lease, "charge") is True
+        waiting = meanwhile.submit(charge, second, lease)
+        assert person.wait_until_blocked(second, waiting.done)
+    assert waiting.result() is False
+
+
+def test_a_completion_waits_for_the_effects_transaction(
+    person: Player, worker: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor, lease: Lease
+) -> None:
+    handler = player(worker.nonce)
+    with handler.conn.transaction():
+        handler.once(lease, "charge")
+        completing = meanwhile.submit(worker.complete, lease)
+        assert person.wait_until_blocked(worker, completing.done)
+    assert completing.result() == []
+
+
+def test_the_uuid_is_part_of_the_lease(worker: Player, lease: Lease) -> None:
+    """A row that was restored from a backup under the same id is another run."""
+    with pytest.raises(psycopg.Error, match="lost"):
+        worker.sql("select once(%s, %s, gen_random_uuid(), %s, 'charge')", worker.nonce, *lease)
+
+
+@pytest.mark.parametrize("key", ["", "k" * 257])
+def test_a_key_has_a_name_of_bounded_length(worker: Player, lease: Lease, key: str) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation, match="effect_key_has_1_to_256_characters"):
+        worker.once(lease, key)
+    with pytest.raises(psycopg.errors.CheckViolation, match="effect_key_has_1_to_256_characters"):
+        worker.effect(lease, key)
+
+
+def test_once_in_python_sync_and_async(worker: Player, lease: Lease) -> None:
+    named = ledger.Lease(worker.nonce, lease.id, worker.run(lease.id).uuid, lease.epoch)
+
+    async def asynchronously() -> list[bool]:
+        async with await psycopg.AsyncConnection.connect(worker.dsn) as conn:
+            return [await ledger.once(conn, named, key) for key in ("a", "b", "b")]
+
+    with psycopg.connect(worker.dsn) as conn:
+        assert [ledger.once(conn, named, "a"), ledger.once(conn, named, "a")] == [True, False]
+    assert anyio.run(asynchronously) == [False, True, False]
+    with psycopg.connect(worker.dsn) as conn, pytest.raises(LeaseLost, match="roll this transaction back"):
+        ledger.once(conn, named._replace(epoch=7), "c")
+
+
+# -- the ledger in another database ------------------------------------------------------------------------------------
+
+
+def test_in_a_database_of_its_own_an_application_gets_one_effect_per_run(
+    empty_database: str, worker: Player, lease: Lease
+) -> None:
+    named = ledger.Lease(worker.nonce, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    for _ in range(2):
+        anyio.run(ledger.install_ledger, empty_database)
+    with psycopg.connect(empty_database) as conn:
+        answers = [ledger.once(conn, named, "charge"), ledger.once(conn, named._replace(epoch=9), "charge")]
+    assert answers == [True, False]
+
+
+def test_no_ledger_is_made_beside_the_board(database: str) -> None:
+    with pytest.raises(Refused, match="works there without a ledger"):
+        anyio.run(ledger.install_ledger, database)
+
+
+def test_without_a_ledger_one_sentence_says_so(empty_database: str) -> None:
+    from uuid import UUID
+
+    with psycopg.connect(empty_database) as conn, pytest.raises(WakeboardError, match="run `wakeboard migrate`"):
+        ledger.once(conn, ledger.Lease(1, 1, UUID(int=1), 1), "charge")
+
+
+# -- effects outside the database --------------------------------------------------------------------------------------
+
+
+def test_an_external_effect_is_new_then_begun_then_done(worker: Player, lease: Lease) -> None:
+    assert [worker.effect(lease, "mail"), worker.effect(lease, "mail")] == ["new", "begun"]
+    assert worker.effect(lease, "mail", done=True) == "done"
+    assert [worker.effect(lease, "mail"), worker.effect(lease, "mail", done=True)] == ["done", "done"]
+    assert worker.effect(lease, "another", done=True) == "done"
+
+
+def test_an_effect_that_an_earlier_attempt_began_is_in_doubt(worker: Player, lease: Lease) -> None:
+    worker.effect(lease, "mail")
+    worker.fail(lease, delay_s=0)
+    (again,) = worker.claim()
+    assert [worker.effect(again, "mail"), worker.effect(again, "mail")] == ["in doubt", "in doubt"]
+    assert worker.effect(again, "mail", done=True) == "done"
+
+
+# -- steps -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_that_an_earlier_attempt_completed_gives_its_result_back(worker: Player, lease: Lease) -> None:
+    assert worker.step(lease, "Render") == (False, None)
+    assert worker.step(lease, "Render", {"pages": 3}) == (True, {"pages": 3})
+    assert worker.step(lease, "Send") == (False, None)
+    worker.fail(lease, delay_s=0)
+    (again,) = worker.claim()
+    assert worker.step(again, "Render") == (True, {"pages": 3})
+    assert worker.step(again, "Send") == (False, None)
+
+
+def test_a_step_that_returns_nothing_is_done_all_the_same(worker: Player, lease: Lease) -> None:
+    assert worker.step(lease, "Send", None) == (True, None)
+    assert worker.step(lease, "Send") == (True, None)
+
+
+def test_the_first_result_of_a_step_stays(worker: Player, lease: Lease) -> None:
+    worker.step(lease, "Render", 1)
+    assert worker.step(lease, "Render", 2) == (True, 1)
+
+
+def test_a_step_keeps_its_start_and_its_end(person: Player, worker: Player, lease: Lease) -> None:
+    worker.step(lease, "Render")
+    started_at = person.value("select started_at from job_steps")
+    worker.step(lease, "Render", 1)
+    row = person.sql("select started_at, finished_at, lease_epoch from job_steps")[0]
+    assert row.started_at == started_at < row.finished_at
+    assert row.lease_epoch == 1
+
+
+def test_a_steps_result_is_bounded(worker: Player, lease: Lease) -> None:
+    import random
+
+    noise = "".join(random.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=200_000))
+    with pytest.raises(psycopg.errors.CheckViolation, match="a_step_result_is_at_most_64_KiB"):
+        worker.step(lease, "Render", noise)
+    assert worker.step(lease, "Render") == (False, None)
