@@ -1,0 +1,78 @@
+"""Whatever order a batch names its runs in, it locks them by id: two batches never wait for each other."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.players import Lease, Player
+
+pytestmark = pytest.mark.every_postgres
+
+OF_WORKERS = ("complete", "fail", "release", "cancel")
+OF_THE_DEAD = ("retry", "discard", "cancel")
+
+
+def made(player: Player, move: str, leases: Sequence[Lease]) -> object:
+    if move in {"cancel", "retry", "discard"}:
+        return getattr(player, move)(*[lease.id for lease in leases])
+    return getattr(player, move)(*leases)
+
+
+@pytest.mark.parametrize(
+    ("status", "first", "second"),
+    [("running", *pair) for pair in product(OF_WORKERS, repeat=2)]
+    + [("dead", *pair) for pair in product(OF_THE_DEAD, repeat=2)],
+)
+def test_two_batches_that_name_the_same_runs_in_opposite_orders_both_end(
+    person: Player,
+    worker: Player,
+    player: Callable[[int], Player],
+    meanwhile: ThreadPoolExecutor,
+    status: str,
+    first: str,
+    second: str,
+) -> None:
+    """A third player holds the middle run; both batches wait for it or for each other; then it lets go."""
+    for _ in range(5):
+        person.enqueue()
+    leases = worker.claim()
+    if status == "dead":
+        worker.fail(*leases, outcome="discarded")
+    one, two, holder = player(worker.nonce), player(worker.nonce), player(0)
+    with holder.conn.transaction():
+        holder.sql("select from job_runs where id = %s for update", leases[2].id)
+        down = meanwhile.submit(made, one, first, leases[::-1])
+        assert person.wait_until_blocked(one, down.done)
+        up = meanwhile.submit(made, two, second, leases)
+        assert person.wait_until_blocked(two, up.done)
+    down.result(30)
+    up.result(30)
+
+
+def test_two_callers_that_enqueue_the_same_keys_in_opposite_orders_both_end(
+    person: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+) -> None:
+    keys = list("abcde")
+    query = (
+        "select id, created from enqueue_many(array_fill('ping'::text, '{5}'), array_fill('{}'::jsonb, '{5}'),"
+        " idempotency_keys => %s)"
+    )
+    one, two, holder = player(0), player(0), player(0)
+    with holder.conn.transaction():
+        holder.enqueue(idempotency_key="c")
+        down = meanwhile.submit(one.sql, query, keys[::-1])
+        assert person.wait_until_blocked(one, down.done)
+        up = meanwhile.submit(two.sql, query, keys)
+        assert person.wait_until_blocked(two, up.done)
+    by_key = dict(zip(keys[::-1], down.result(30), strict=True))
+    assert {key: run.id for key, run in by_key.items()} == {
+        key: run.id for key, run in zip(keys, up.result(30), strict=True)
+    }
+    assert person.value("select count(*) from job_runs") == 5
