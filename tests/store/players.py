@@ -229,6 +229,16 @@ class Player:
 
     # -- other connections
 
+    def wait_until_somebody_waits(self) -> None:
+        """Waits until somebody in this database waits for a lock."""
+        query = (
+            "select exists (select from pg_stat_activity"
+            "  where datname = current_database() and wait_event_type = 'Lock')"
+        )
+        end = time.monotonic() + PATIENCE_S
+        while not self.value(query):
+            assert time.monotonic() < end, "nobody waited for a lock"
+
     def wait_until_blocked(self, other: Player, done: Callable[[], bool] = lambda: False) -> bool:
         """Waits until `other` waits for a lock (True), or has ended what it does (False)."""
         end = time.monotonic() + PATIENCE_S

@@ -1,0 +1,266 @@
+"""However a schema came to this release it is the same, and whoever migrates with whatever release breaks nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.store.catalog import read_catalog
+from tests.store.players import Player
+from wakeboard.errors import SchemaMismatch, WakeboardError
+from wakeboard.store import connection, migrate
+from wakeboard.store.migrate import Migrated, Roles, create_roles, migrations, moves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from concurrent.futures import ThreadPoolExecutor
+
+pytestmark = pytest.mark.every_postgres
+
+NEWEST = migrations()[-1].version
+
+
+def migrated(dsn: str, **named: Any) -> Migrated:
+    async def go() -> Migrated:
+        return await migrate.migrate(dsn, **named)
+
+    return anyio.run(go)
+
+
+def checked(dsn: str) -> None:
+    async def go() -> None:
+        async with await connection.connect(dsn) as conn:
+            await connection.require_schema(conn)
+
+    anyio.run(go)
+
+
+def do(dsn: str, *statements: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        for statement in statements:
+            conn.execute(statement.encode())
+
+
+def ask(dsn: str, query: str) -> Any:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        row = conn.execute(query.encode()).fetchone()
+        return row[0] if row else None
+
+
+@pytest.fixture
+def plain(empty_database: str) -> Iterator[str]:
+    """The DSN of a user who may CREATE in the database and nothing else."""
+    name = f"owner_{ask(empty_database, 'select current_database()')}"
+    do(
+        empty_database,
+        f"create role {name} login password 'secret'",
+        f"grant create on database {ask(empty_database, 'select current_database()')} to {name}",
+    )
+    yield make_conninfo(empty_database, user=name, password="secret")
+    do(empty_database, f"drop owned by {name} cascade; drop role {name}")
+
+
+# -- the same schema, whichever way ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", range(NEWEST))
+def test_an_upgrade_from_each_earlier_migration_equals_a_fresh_install(
+    database: str, empty_database: str, version: int
+) -> None:
+    assert migrated(empty_database, up_to=version).version == version
+    assert migrated(empty_database).applied == tuple(m.name for m in migrations() if m.version > version)
+    fresh, upgraded = read_catalog(database), read_catalog(empty_database)
+    for what in fresh:
+        assert upgraded[what] == fresh[what]
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    assert [migration.version for migration in migrations()] == list(range(1, NEWEST + 1))
+    assert connection.SCHEMA_VERSION == NEWEST
+
+
+def test_migrating_twice_is_migrating_once(database: str) -> None:
+    before = read_catalog(database)
+    assert migrated(database) == Migrated((), moves_written=False, version=NEWEST)
+    assert read_catalog(database) == before
+
+
+def test_two_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: ThreadPoolExecutor) -> None:
+    both = [meanwhile.submit(migrated, empty_database) for _ in range(2)]
+    assert sorted(len(done.result().applied) for done in both) == [0, NEWEST]
+
+
+def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> None:
+    do(empty_database, "create schema wakeboard", "create table wakeboard.job_steps ()")
+    with pytest.raises(WakeboardError, match="already exists"):
+        migrated(empty_database)
+    assert ask(empty_database, "select to_regclass('wakeboard.installation')") is None
+    do(empty_database, "drop table wakeboard.job_steps")
+    assert migrated(empty_database).version == NEWEST
+
+
+def test_a_migration_waits_for_a_lock_and_tries_again(
+    database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, person: Player
+) -> None:
+    """It never waits long in one try: whoever comes after it would wait behind it."""
+    monkeypatch.setattr(migrate, "LOCK_WAIT", "20ms")
+    do(database, "update wakeboard.installation set functions_hash = ''")
+    with psycopg.connect(database) as holder:
+        holder.execute("lock table wakeboard.job_runs in access exclusive mode")
+        migrating = meanwhile.submit(migrated, database)
+        person.wait_until_somebody_waits()
+    assert migrating.result().moves_written
+
+
+def test_a_lock_that_is_never_free_ends_in_one_sentence(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "LOCK_WAIT", "5ms")
+    monkeypatch.setattr(migrate, "TRIES", 2)
+    do(database, "update wakeboard.installation set functions_hash = ''")
+    with psycopg.connect(database) as holder:
+        holder.execute("lock table wakeboard.job_runs in access exclusive mode")
+        with pytest.raises(SchemaMismatch, match="other transactions kept their locks"):
+            migrated(database)
+
+
+# -- releases ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_older_release_replaces_no_move_of_a_newer_one_and_takes_no_right_away(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"worker_{ask(database, 'select current_database()')}"
+    do(database, f"create role {name}")
+    try:
+        monkeypatch.setattr(migrate, "__version__", "99.1.0")
+        do(database, "update wakeboard.installation set functions_hash = ''")
+        assert migrated(database, roles=Roles(worker=name)).moves_written
+        do(
+            database,
+            "create function wakeboard.claim_2() returns integer language sql as 'select 2'",
+            f"grant execute on function wakeboard.claim_2 to {name}",
+            "update wakeboard.installation set functions_hash = 'a newer text'",
+        )
+        monkeypatch.setattr(migrate, "__version__", "99.0.9")
+        before = read_catalog(database)
+        assert migrated(database, roles=Roles(worker=name)) == Migrated((), moves_written=False, version=NEWEST)
+        assert read_catalog(database) == before
+        monkeypatch.setattr(migrate, "__version__", "99.1.0")
+        assert migrated(database, roles=Roles(worker=name)).moves_written
+    finally:
+        do(database, f"drop owned by {name}; drop role {name}")
+
+
+def test_releases_are_ordered_by_their_numbers() -> None:
+    in_order = ["", "0.1.0", "0.2.0", "0.10.0", "1.0.0"]
+    assert sorted(in_order[::-1], key=connection.version_key) == in_order
+
+
+def test_a_schema_too_old_is_named_in_one_sentence(empty_database: str) -> None:
+    migrated(empty_database)
+    checked(empty_database)
+    do(empty_database, f"delete from wakeboard.migrations where version = {NEWEST}")
+    with pytest.raises(SchemaMismatch, match=f"is at migration {NEWEST - 1} and this release needs {NEWEST}: run"):
+        checked(empty_database)
+
+
+def test_a_missing_schema_is_named_in_one_sentence(empty_database: str) -> None:
+    with pytest.raises(SchemaMismatch, match="has no wakeboard schema yet: run `wakeboard migrate`"):
+        checked(empty_database)
+
+
+def test_a_newer_schema_works_down_to_the_release_that_it_allows(database: str) -> None:
+    do(database, "insert into wakeboard.migrations (version, name, applied_by) values (99, 'later', '9.9')")
+    checked(database)
+    do(database, "update wakeboard.installation set min_code_version = '9.9.0'")
+    with pytest.raises(SchemaMismatch, match=r"needs wakeboard 9\.9\.0 or newer, and this is .*: upgrade"):
+        checked(database)
+
+
+def test_an_older_release_migrates_nothing_in_a_newer_schema(database: str) -> None:
+    do(database, "insert into wakeboard.migrations (version, name, applied_by) values (99, 'later', '9.9')")
+    assert migrated(database) == Migrated((), moves_written=False, version=99)
+
+
+# -- who migrates ------------------------------------------------------------------------------------------------------
+
+
+def test_a_user_with_create_on_the_database_can_migrate_and_work(plain: str) -> None:
+    assert migrated(plain).version == NEWEST
+    with psycopg.connect(plain) as conn:
+        assert conn.execute("select rolsuper from pg_roles where rolname = current_user").fetchone() == (False,)
+    worker = Player(plain, 71)
+    run = worker.enqueue()
+    assert worker.complete(*worker.claim()) == []
+    assert worker.past(run).status == "succeeded"
+    worker.close()
+
+
+def test_a_user_who_owns_the_schema_needs_nothing_on_the_database(plain: str, empty_database: str) -> None:
+    name = ask(plain, "select current_user::text")
+    do(
+        empty_database,
+        f"revoke create on database {ask(plain, 'select current_database()')} from {name}",
+        f"create schema wakeboard authorization {name}",
+    )
+    assert migrated(plain).version == NEWEST
+
+
+def test_whoever_migrates_everything_has_one_owner(plain: str, empty_database: str) -> None:
+    """A superuser who migrates later makes nothing that the owner's moves could not touch."""
+    migrated(plain, up_to=NEWEST - 1)
+    migrated(empty_database)
+    owners = (
+        "select count(distinct owner) from ("
+        "  select relowner from pg_class where relnamespace = 'wakeboard'::regnamespace union all"
+        "  select proowner from pg_proc where pronamespace = 'wakeboard'::regnamespace) as every (owner)"
+    )
+    assert ask(plain, owners) == 1
+
+
+def test_without_any_right_one_sentence_says_so(plain: str, empty_database: str) -> None:
+    name, base = ask(plain, "select current_user::text"), ask(plain, "select current_database()")
+    do(empty_database, f"revoke create on database {base} from {name}")
+    with pytest.raises(WakeboardError, match="the database role may not do this: permission denied for database"):
+        migrated(plain)
+
+
+def test_one_role_may_be_everybody(plain: str) -> None:
+    """As on a managed Postgres, where the application's user is the owner and there is no other."""
+    name = ask(plain, "select current_user::text")
+    everybody = Roles(operator=name, worker=name, client=name, viewer=name)
+    for _ in range(3):
+        migrated(plain, roles=everybody)
+    worker = Player(plain, 71)
+    worker.sql("insert into wakeboard.job_runs (job_type) values ('ping')")
+    assert worker.fail(*worker.claim()) == []
+    assert worker.retry(worker.value("select id from job_runs")) == {1: "queued"}
+    worker.close()
+
+
+def test_a_role_that_does_not_exist_is_named_with_what_to_do(database: str) -> None:
+    with pytest.raises(WakeboardError, match="the database role nobody_at_all does not exist: let a superuser run"):
+        migrated(database, roles=Roles(worker="nobody_at_all"))
+
+
+def test_what_print_roles_prints_can_be_run(database: str) -> None:
+    base = ask(database, "select current_database()")
+    roles = Roles(*(f"{base} {role}" for role in ("operator", "worker", "client", "viewer")))
+    do(database, create_roles(roles))
+    try:
+        migrated(database, roles=roles)
+        assert ask(database, "select roles from wakeboard.installation") == roles.named()
+    finally:
+        for name in roles.named().values():
+            do(database, f'drop owned by "{name}"; drop role "{name}"')
+
+
+def test_each_move_says_for_whom_it_is() -> None:
+    for move in moves():
+        first, _, rest = move.text.partition("\n")
+        assert first.startswith("-- for: ")
+        assert move.roles or "nobody" in first
+        assert rest.startswith("-- ")
