@@ -1,0 +1,225 @@
+"""Each role may make exactly the moves that are for it, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.store.players import Player
+from wakeboard.store.migrate import Roles, create_roles, migrate, moves
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.every_postgres
+
+ROLES: Final = ("operator", "worker", "client", "viewer")
+STRANGER: Final = "stranger"  # any other role of the server
+MAY_INSERT: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
+FORBIDDEN: Final = "42501"
+
+
+class Cast:
+    """A migrated database, and a DSN for each role."""
+
+    def __init__(self, dsn: str) -> None:
+        self.superuser = dsn
+        with psycopg.connect(dsn) as conn:
+            base = conn.info.dbname
+        self.names = {role: f"{base}_{role}" for role in (*ROLES, STRANGER)}
+        self.roles = Roles(**{role: self.names[role] for role in ROLES})
+        self.do(create_roles(self.roles), f"create role {self.names[STRANGER]} login")
+        self.migrate(self.roles)
+
+    def migrate(self, roles: Roles) -> None:
+        async def go() -> None:
+            await migrate(self.superuser, roles=roles)
+
+        anyio.run(go)
+
+    def dsn(self, role: str) -> str:
+        return make_conninfo(self.superuser, user=self.names[role])
+
+    def do(self, *statements: str) -> None:
+        with psycopg.connect(self.superuser, autocommit=True) as conn:
+            for statement in statements:
+                conn.execute(statement.encode())
+
+    def refused(self, role: str, statement: str) -> bool:
+        """Whether the database says that the role may not do it; other errors are none of this."""
+        with psycopg.connect(self.dsn(role), autocommit=True) as conn:
+            try:
+                conn.execute(statement.encode())
+            except psycopg.Error as error:
+                return error.sqlstate == FORBIDDEN
+        return False
+
+    def close(self) -> None:
+        for name in self.names.values():
+            self.do(f"drop owned by {name}; drop role {name}")
+
+
+@pytest.fixture
+def cast(database: str) -> Iterator[Cast]:
+    made = Cast(database)
+    yield made
+    made.close()
+
+
+def calls(cast: Cast) -> dict[str, str]:
+    """A call of each function that there is, with nulls for its arguments."""
+    with psycopg.connect(cast.superuser) as conn:
+        rows = conn.execute(
+            "select proname, array(select 'null::' || format_type(t, null) from unnest(proargtypes) as t)"
+            "  from pg_proc where pronamespace = 'wakeboard'::regnamespace and prorettype <> 'trigger'::regtype"
+        ).fetchall()
+    return {name: f"select wakeboard.{name}({', '.join(arguments)})" for name, arguments in rows}
+
+
+def test_each_role_may_make_exactly_its_moves(cast: Cast) -> None:
+    may = {move.name: move.roles for move in moves()}
+    for name, call in calls(cast).items():
+        allowed = {role for role in (*ROLES, STRANGER) if not cast.refused(role, call)}
+        assert allowed == may[name], name
+
+
+def test_no_function_may_be_executed_by_public(cast: Cast) -> None:
+    with psycopg.connect(cast.superuser) as conn:
+        open_to_all = conn.execute(
+            "select proname from pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))"
+            " where pronamespace = 'wakeboard'::regnamespace and grantee = 0"
+        ).fetchall()
+    assert open_to_all == []
+
+
+def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(cast: Cast) -> None:
+    """Or whoever calls it could put a table of their own in the place of ours."""
+    with psycopg.connect(cast.superuser) as conn:
+        rows = conn.execute(
+            "select proname, prosecdef, proconfig from pg_proc where pronamespace = 'wakeboard'::regnamespace"
+        ).fetchall()
+    assert len(rows) == len(moves())
+    for name, as_owner, settings in rows:
+        assert "search_path=pg_catalog, wakeboard, pg_temp" in settings, name
+        assert as_owner or name == "backoff", name
+
+
+@pytest.mark.parametrize("role", [*ROLES, STRANGER])
+def test_only_the_viewer_and_the_operator_read_tables_and_nobody_writes_them(cast: Cast, role: str) -> None:
+    """But for the six columns that an application may insert."""
+    with psycopg.connect(cast.superuser) as conn:
+        rights = conn.execute(
+            "select relname, array(select may from unnest('{SELECT, INSERT, UPDATE, REFERENCES}'::text[]) as may"
+            "                       where has_any_column_privilege(%(role)s, oid, may))"
+            "             || array(select may from unnest('{DELETE, TRUNCATE, TRIGGER}'::text[]) as may"
+            "                       where has_table_privilege(%(role)s, oid, may))"
+            "  from pg_class"
+            " where relnamespace = 'wakeboard'::regnamespace and relkind in ('r', 'p', 'v') and not relispartition",
+            {"role": cast.names[role]},
+        ).fetchall()
+    reads = ["SELECT"] if role in {"viewer", "operator"} else []
+    assert len(rights) > 15
+    for table, may in rights:
+        assert may == (["INSERT"] if (role, table) == ("client", "job_runs") else reads), table
+
+
+def test_an_application_may_insert_six_columns_and_read_nothing(cast: Cast) -> None:
+    plain = "insert into wakeboard.job_runs ({}) values ('ping'{})"
+    assert not cast.refused("client", plain.format("job_type", ""))
+    with psycopg.connect(cast.dsn("client"), autocommit=True) as conn:
+        conn.execute(
+            f"insert into wakeboard.job_runs ({', '.join(MAY_INSERT)})"
+            " values ('ping', '[1]', 'mail', 5, now() + interval '1 h', 3)"
+        )
+    assert cast.refused("client", plain.format("job_type", "") + " returning id")
+    with psycopg.connect(cast.superuser) as conn:
+        columns = {
+            row[0]
+            for row in conn.execute(
+                "select attname from pg_attribute"
+                " where attrelid = 'wakeboard.job_runs'::regclass and attnum > 0 and not attisdropped"
+            )
+        }
+        assert conn.execute("select count(*) from wakeboard.job_runs where status = 'queued'").fetchone() == (2,)
+    for column in columns - set(MAY_INSERT):
+        assert cast.refused("client", plain.format(f"job_type, {column}", ", default")), column
+
+
+def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None:
+    """Enqueued by an application, run by a worker, decided about by an operator, looked at by a viewer."""
+    by = {role: Player(cast.dsn(role), 71) for role in ROLES}
+    first, second = by["client"].enqueue(limit_key="one"), by["client"].enqueue()
+    worker = by["worker"]
+    worker.register()
+    (plain,), (limited,) = worker.claim(), worker.claim_limited("one")
+    worker.renew(plain, limited, progress=0.5)
+    worker.step(plain, "Render", 1)
+    uuid = by["viewer"].value("select uuid from job_runs where id = %s", second)
+    assert worker.value("select once(71, %s, %s, %s, 'charge')", second, uuid, plain.epoch) is True
+    assert by["client"].value("select once(71, %s, %s, %s, 'charge')", second, uuid, plain.epoch) is False
+    assert worker.fail(plain, outcome="discarded") == []
+    assert worker.complete(limited) == []
+    assert by["operator"].retry(second) == {second: "queued"}
+    assert by["operator"].cancel(second) == {second: "cancelled"}
+    worker.reap()
+    worker.sql("select tidy(always => true)")
+    assert by["viewer"].column("select status::text from all_runs order by id") == ["succeeded", "cancelled"]
+    assert by["viewer"].past(first).status == "succeeded"
+    for player in by.values():
+        player.close()
+
+
+def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(cast: Cast) -> None:
+    worker = Player(cast.dsn("worker"), 71)
+    assert worker.value("select make_partitions(9)") == 4
+    assert worker.value("select drop_partitions('30 days')") == 0
+    worker.close()
+    with psycopg.connect(cast.superuser) as conn:
+        owners = conn.execute(
+            "select distinct relowner from pg_class where relnamespace = 'wakeboard'::regnamespace"
+        ).fetchall()
+    assert len(owners) == 1
+
+
+def test_a_role_that_is_no_longer_named_loses_its_rights(cast: Cast) -> None:
+    call = "select wakeboard.due_limit_keys('{}')"
+    assert not cast.refused("worker", call)
+    cast.migrate(replace(cast.roles, worker=cast.names[STRANGER]))
+    assert cast.refused("worker", call)
+    assert not cast.refused(STRANGER, call)
+    cast.migrate(Roles())
+    for role in (*ROLES, STRANGER):
+        assert cast.refused(role, call)
+        assert cast.refused(role, "select from wakeboard.job_runs")
+        assert cast.refused(role, "insert into wakeboard.job_runs (job_type) values ('ping')")
+
+
+def test_a_role_that_was_dropped_meanwhile_is_no_obstacle(cast: Cast) -> None:
+    name = cast.names["client"]
+    cast.do(f"drop owned by {name}; drop role {name}")
+    cast.migrate(replace(cast.roles, client=None))
+    cast.do(f"create role {name}")
+
+
+def test_one_role_may_have_the_moves_of_two(cast: Cast) -> None:
+    name = cast.names["worker"]
+    cast.migrate(Roles(worker=name, client=name))
+    for call in ("select wakeboard.due_limit_keys('{}')", "insert into wakeboard.job_runs (job_type) values ('ping')"):
+        assert not cast.refused("worker", call)
+
+
+def test_a_table_of_the_callers_own_is_not_taken_for_ours(cast: Cast) -> None:
+    """The search path of a move names pg_temp last."""
+    worker = Player(cast.dsn("worker"), 71)
+    worker.sql("create temporary table pauses (what text)")
+    worker.sql("insert into pauses values ('all')")
+    client = Player(cast.dsn("client"))
+    client.enqueue()
+    assert len(worker.claim()) == 1
+    worker.close()
+    client.close()
