@@ -37,10 +37,11 @@ bench: .venv/dev.ready ## measure, and print a table (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
-	$(COMPILE) pyproject.toml --extra local --group dev --output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra local --extra operator --group dev --output-file locks/dev.txt
 	$(COMPILE) pyproject.toml --extra local --constraint locks/dev.txt --output-file locks/local.txt
 	$(COMPILE) pyproject.toml --constraint locks/dev.txt --output-file locks/worker.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
+	$(COMPILE) --group go --output-file locks/go.txt
 
 setup: .venv/dev.ready ## make .venv with all that the other chores need
 
