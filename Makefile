@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench lock setup clean servers
+.PHONY: help demo test check fix bench lock setup clean servers cluster
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -17,7 +17,7 @@ help: ## list what can be typed
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
-test: .venv/dev.ready servers ## run every test there is (TEST_ARGS='-k lease')
+test: .venv/dev.ready servers cluster ## run every test there is (TEST_ARGS='-k lease')
 	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
 
 check: .venv/dev.ready ## look at style, types, layers and generated files; change nothing
@@ -51,6 +51,9 @@ clean: ## remove .venv, caches and the demo's database
 
 servers: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
 	$(PYTHON) tools/bootstrap.py servers
+
+cluster: .venv/dev.ready # what tests/cluster runs: a Kubernetes, built once and kept in the user's cache
+	$(BIN)/python -m tests.cluster.binaries
 
 .venv/demo.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/local.txt
 	$(PYTHON) tools/bootstrap.py demo

@@ -1,0 +1,128 @@
+"""A running test cluster as those who use it see it: its address, kubectl, and kubeconfigs for any user."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import secrets
+import ssl
+import subprocess
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from kubernetes.aio import config
+
+from tests.cluster.binaries import find_program
+from tests.cluster.certificates import Authority, Pair
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable
+    from pathlib import Path
+
+    from kubernetes.aio.client import ApiClient
+
+PATIENCE = 60.0  # seconds until a command or a call that does not end is a failure
+
+
+class Refused(Exception):
+    """kubectl failed or the API server refused; the message is what they said. `status` is HTTP's, 0 from kubectl."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Cluster:
+    """A running API server. Everything is said as an administrator unless another kubeconfig is given.
+
+    `folder` holds `pki/`, the logs of its parts in `log/`, and the kubeconfigs; `admin` is the administrator's.
+    """
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        self.url = url
+        self.admin = folder / "admin.kubeconfig"
+
+    def kubectl(self, *words: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
+        """What kubectl prints; raises Refused with what it says on stderr."""
+        command = [str(find_program("kubectl")), "--kubeconfig", str(kubeconfig or self.admin), *words]
+        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        if answer.returncode:
+            raise Refused(answer.stderr.strip())
+        return answer.stdout
+
+    def apply(self, *documents: dict[str, Any], kubeconfig: Path | None = None) -> str:
+        """`kubectl apply --server-side` of these documents."""
+        text = "\n---\n".join(json.dumps(document) for document in documents)
+        return self.kubectl("apply", "--server-side", "-f", "-", stdin=text, kubeconfig=kubeconfig)
+
+    def call(self, method: str, path: str, body: object = None, content: str = "application/json") -> Any:
+        """The API server's answer to one request as JSON, in a millisecond or two; raises Refused with its reason."""
+        status, text = self._request(method, path, None if body is None else json.dumps(body), content)
+        if status >= http.client.BAD_REQUEST:
+            raise Refused(text, status)
+        return json.loads(text)
+
+    def ready(self) -> bool:
+        """Whether the API server answers, and says that it is ready."""
+        try:
+            return self._request("GET", "/readyz")[0] == http.client.OK
+        except (OSError, http.client.HTTPException):
+            return False
+
+    @asynccontextmanager
+    async def client(self, kubeconfig: Path | None = None) -> AsyncGenerator[ApiClient]:
+        """A client of the package `kubernetes.aio`."""
+        client = await config.new_client_from_config(  # pyright: ignore[reportUnknownMemberType] - theirs has no types
+            str(kubeconfig or self.admin), persist_config=False
+        )
+        async with client:
+            yield client
+
+    def kubeconfig_of_user(self, user: str, groups: Iterable[str] = ()) -> Path:
+        """A login, by certificate, as a user who may do what RBAC grants to the user and the groups: first, nothing."""
+        file = f"{re.sub('[^a-z0-9]+', '-', user)}-{secrets.token_hex(4)}"
+        pair = Authority(self.folder / "pki").issue(file, user, groups)
+        return self._write_kubeconfig(file, certificate_login(pair))
+
+    def kubeconfig_of_service_account(self, namespace: str, name: str) -> Path:
+        """A login, by token, as a service account that exists."""
+        token = self.kubectl("create", "token", name, "--namespace", namespace).strip()
+        return self._write_kubeconfig(f"{namespace}-{name}-{secrets.token_hex(4)}", {"token": token})
+
+    def _write_kubeconfig(self, file: str, login: dict[str, str]) -> Path:
+        path = self.folder / f"{file}.kubeconfig"
+        path.write_text(kubeconfig(self.url, self.folder / "pki" / "ca.crt", login))
+        return path
+
+    def _request(self, method: str, path: str, body: str | None = None, content: str = "") -> tuple[int, str]:
+        pki = self.folder / "pki"
+        context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, context=context, timeout=PATIENCE)
+        try:
+            connection.request(method, path, body, {"Content-Type": content} if body else {})
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+
+def certificate_login(pair: Pair) -> dict[str, str]:
+    """The `user` of a kubeconfig that logs in with these files."""
+    return {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+
+
+def kubeconfig(url: str, authority: Path, login: dict[str, str]) -> str:
+    """A kubeconfig with one login; it is JSON, and so YAML."""
+    document = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {"server": url, "certificate-authority": str(authority)}}],
+        "users": [{"name": "test", "user": login}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        "current-context": "test",
+    }
+    return json.dumps(document, indent=2)

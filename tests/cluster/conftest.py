@@ -1,0 +1,71 @@
+"""A real API server for tests: one shared by the whole run, or one of the test's own."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.sharing import shared_control_plane
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator
+
+    from kubernetes.aio.client import ApiClient
+
+    from tests.cluster.cluster import Cluster
+
+CRDS = Path(__file__).resolve().parents[2] / "crds"
+LONGEST_NAME = 40  # characters of a test's name in its namespace's
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A running API server, shared with all tests of the run: give cluster-wide things names of your own."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    with shared_control_plane(folder / "cluster") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def own_control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane that the test may stop, kill and restart, with an audit log; it takes three seconds to start."""
+    with ControlPlane(tmp_path / "cluster", audit=True) as own:
+        yield own
+
+
+@pytest.fixture
+def namespace(control_plane: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a fresh namespace of the shared API server, named after the test."""
+    story = re.sub("[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:LONGEST_NAME]
+    name = f"{story}-{secrets.token_hex(3)}"
+    control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    yield name
+    control_plane.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture(scope="session")
+def crds(control_plane: Cluster) -> None:
+    """The project's custom resources are known to the shared API server."""
+    install_crds(control_plane)
+
+
+@pytest.fixture
+async def api(control_plane: Cluster) -> AsyncGenerator[ApiClient]:
+    """The administrator's client of the shared API server."""
+    async with control_plane.client() as client:
+        yield client
+
+
+def install_crds(cluster: Cluster) -> None:
+    """Applies every file in crds/, and returns when the API server serves them."""
+    if any(CRDS.glob("*.yaml")):
+        cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))

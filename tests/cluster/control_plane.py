@@ -1,0 +1,112 @@
+"""A control plane: etcd, kube-apiserver and kube-controller-manager on loopback, ready some four seconds after start.
+
+RBAC is on and nobody is anonymous. Nothing runs pods: the controllers do what Kubernetes does without a node, such as
+emptying a namespace that is deleted, making its default service account, and removing what has lost its owner. Ports
+are chosen when it is made and kept, so that a client finds the API server again after a restart.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.cluster import flags
+from tests.cluster.certificates import Authority, make_signing_key
+from tests.cluster.cluster import Cluster, certificate_login, kubeconfig
+from tests.cluster.parts import Part, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.cluster.certificates import Pair
+
+PATIENCE = 60.0  # seconds until a part that is not ready is a failure
+LOOK_EVERY = 0.05  # seconds
+DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts?fieldSelector=metadata.name=default"
+
+
+class NotReady(Exception):
+    """The control plane did not come up in time; the message has the last words of its parts."""
+
+
+class ControlPlane(Cluster):
+    """A control plane that this process runs; use it with `with`, in the main thread. Its folder must not exist yet.
+
+    `etcd`, `api_server` and `controllers` may be killed, stopped, hung (SIGSTOP) and started again one by one.
+    """
+
+    def __init__(self, folder: Path, *, audit: bool = False) -> None:
+        port, etcd_url = free_port(), f"http://{flags.LOOPBACK}:{free_port()}"
+        super().__init__(folder, f"https://{flags.LOOPBACK}:{port}")
+        pki, logs = folder / "pki", folder / "log"
+        authority = Authority.make(pki)
+        tokens = make_signing_key(pki)
+        serving = authority.issue("apiserver", "kube-apiserver", hosts=flags.API_SERVER_HOSTS)
+        administrator = authority.issue("admin", "admin", ["system:masters"])
+        controllers = authority.issue("controllers", "system:kube-controller-manager")
+        logs.mkdir()
+        self._audit_log = folder / "audit.log"
+        api_server_flags = flags.api_server_flags(etcd_url, port, pki, serving, tokens)
+        if audit:
+            api_server_flags += flags.audit_flags(folder, self._audit_log)
+        self.etcd = Part("etcd", flags.etcd_flags(folder / "etcd", etcd_url), logs)
+        self.api_server = Part("kube-apiserver", api_server_flags, logs)
+        self._login(self.admin, administrator)
+        login = self._login(folder / "controllers.kubeconfig", controllers)
+        self.controllers = Part("kube-controller-manager", flags.controller_flags(login, pki, tokens), logs)
+
+    def __enter__(self) -> Self:
+        try:
+            self.etcd.start()
+            self.start_api_server()
+            self.controllers.start()
+            self._wait_for("the controllers", self._default_account_exists)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start_api_server(self) -> None:
+        """Starts it, and returns when it is ready."""
+        self.api_server.start()
+        self._wait_for("the API server", self.ready)
+
+    def restart_api_server(self) -> None:
+        """Kills it as a crash would, starts it again, and returns when it is ready. Every watch is cut."""
+        self.api_server.kill()
+        self.start_api_server()
+
+    def stop(self) -> None:
+        """Ends everything. The logs stay; the data, some 100 MB, goes."""
+        for part in (self.controllers, self.api_server, self.etcd):
+            part.stop()
+        shutil.rmtree(self.folder / "etcd", ignore_errors=True)
+
+    def audited(self) -> list[dict[str, Any]]:
+        """What was asked of the API server so far: audit.k8s.io/v1 Events, oldest first. Only with `audit=True`."""
+        whole, _, _ = self._audit_log.read_text().rpartition("\n")  # one may be about to be written
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def _login(self, path: Path, pair: Pair) -> Path:
+        path.write_text(kubeconfig(self.url, self.folder / "pki" / "ca.crt", certificate_login(pair)))
+        return path
+
+    def _default_account_exists(self) -> bool:
+        return bool(self.call("GET", DEFAULT_ACCOUNT)["items"])
+
+    def _wait_for(self, what: str, come: Callable[[], bool]) -> None:
+        started = time.monotonic()
+        while not come():
+            parts = (self.etcd, self.api_server)
+            for part in parts:
+                part.check()
+            if time.monotonic() - started > PATIENCE:
+                words = "\n".join(part.last_words() for part in parts)
+                raise NotReady(f"{what} did not come up in {PATIENCE:.0f} s:\n{words}")
+            time.sleep(LOOK_EVERY)

@@ -1,0 +1,106 @@
+"""The processes of a test cluster: each with its log, and none outlives the one that started it."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from tests.cluster.binaries import find_program
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+PATIENCE = 10.0  # seconds that a part may take to end when asked to
+LAST_WORDS = 3000  # characters of a log
+# Below what systems give to outgoing connections: while a part is being restarted, nobody takes its port by chance.
+PORTS = range(20_000, 30_000)
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+class PartDied(Exception):
+    """A part of the test cluster ended by itself; the message has its last words."""
+
+
+class Part:
+    """A program that can be started, stopped and killed, any number of times, with the same words."""
+
+    def __init__(self, program: str, words: Sequence[str], logs: Path) -> None:
+        self.name = program
+        self._command = [str(find_program(program)), *words]
+        self._log = logs / f"{program}.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Call it from the main thread: the process ends with the thread that started it, whatever ends that one."""
+        assert threading.current_thread() is threading.main_thread()
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is for the tests, which then stop it in order
+                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+            )
+
+    def stop(self) -> None:
+        """Asks it to end, and makes it end if it does not."""
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """Ends it as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends it a signal: SIGSTOP makes it hang, SIGCONT go on."""
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def check(self) -> None:
+        """Raises PartDied if it has ended by itself."""
+        if self._process is not None and self._process.poll() is not None:
+            raise PartDied(f"{self.name} ended with {self._process.returncode}:\n{self.last_words()}")
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        return self._log.read_text(errors="replace")[-LAST_WORDS:]
+
+
+def free_port() -> int:
+    """A port of the loopback interface that nobody uses."""
+    while True:
+        port = random.choice(PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+
+
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+
+
+_LIBC = _libc()  # loaded before any fork: there is little that one may do after it
+
+
+def _end_with_parent() -> None:
+    assert _LIBC is not None
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
