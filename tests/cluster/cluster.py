@@ -12,8 +12,6 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from kubernetes.aio import config
-
 from tests.cluster.binaries import find_program
 from tests.cluster.certificates import Authority, Pair
 
@@ -37,7 +35,7 @@ class Refused(Exception):
 class Cluster:
     """A running API server. Everything is said as an administrator unless another kubeconfig is given.
 
-    `folder` holds `pki/`, the logs of its parts in `log/`, and the kubeconfigs; `admin` is the administrator's.
+    `folder` holds `pki/`, the logs of its parts in `log/`, and kubeconfigs; `admin` is the administrator's.
     """
 
     def __init__(self, folder: Path, url: str) -> None:
@@ -47,7 +45,10 @@ class Cluster:
 
     def kubectl(self, *words: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """What kubectl prints; raises Refused with what it says on stderr."""
-        command = [str(find_program("kubectl")), "--kubeconfig", str(kubeconfig or self.admin), *words]
+        login = ["--kubeconfig", str(kubeconfig or self.admin)]
+        # What it remembers of an API server, by port, must not be another test run's.
+        memory = ["--cache-dir", str(self.folder / "kubectl")]
+        command = [str(find_program("kubectl")), *login, *memory, *words]
         answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE)
         if answer.returncode:
             raise Refused(answer.stderr.strip())
@@ -75,6 +76,8 @@ class Cluster:
     @asynccontextmanager
     async def client(self, kubeconfig: Path | None = None) -> AsyncGenerator[ApiClient]:
         """A client of the package `kubernetes.aio`."""
+        from kubernetes.aio import config  # half a second, which most tests can do without
+
         client = await config.new_client_from_config(  # pyright: ignore[reportUnknownMemberType] - theirs has no types
             str(kubeconfig or self.admin), persist_config=False
         )
