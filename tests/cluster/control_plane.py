@@ -63,7 +63,7 @@ class ControlPlane(Cluster):
             self.etcd.start()
             self.start_api_server()
             self.controllers.start()
-            self._wait_for("the controllers", self._default_account_exists)
+            self._wait_for("the controllers", self._default_account_exists, self.controllers)
         except BaseException:
             self.stop()
             raise
@@ -75,7 +75,7 @@ class ControlPlane(Cluster):
     def start_api_server(self) -> None:
         """Starts it, and returns when it is ready."""
         self.api_server.start()
-        self._wait_for("the API server", self.ready)
+        self._wait_for("the API server", self.ready, self.etcd, self.api_server)
 
     def restart_api_server(self) -> None:
         """Kills it as a crash would, starts it again, and returns when it is ready. Every watch is cut."""
@@ -100,10 +100,9 @@ class ControlPlane(Cluster):
     def _default_account_exists(self) -> bool:
         return bool(self.call("GET", DEFAULT_ACCOUNT)["items"])
 
-    def _wait_for(self, what: str, come: Callable[[], bool]) -> None:
+    def _wait_for(self, what: str, come: Callable[[], bool], *parts: Part) -> None:
         started = time.monotonic()
         while not come():
-            parts = (self.etcd, self.api_server)
             for part in parts:
                 part.check()
             if time.monotonic() - started > PATIENCE:
