@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
+    "crds/jobschedules.wakeboard.dev.yaml": ["tools.generate_crd"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
 }

@@ -191,8 +191,8 @@ class _WeekdayField(_Field):
 
     def rewrite(self, text: str) -> str:
         rewritten = super().rewrite(text)
-        nth = [part for part in rewritten.split(",") if "#" in part or part.startswith("l")]
-        if nth and len(nth) < len(text.split(",")):
+        counted = ["#" in part or part.startswith("L") for part in text.split(",")]
+        if any(counted) and not all(counted):
             raise self._refused(text, "mixes plain days with counted ones", '"FRI#2", or two schedules')
         return rewritten
 

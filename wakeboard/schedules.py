@@ -149,7 +149,7 @@ class Backoff(_Declared):
 
 
 class JobScheduleSpec(_Declared):
-    """What to run, when, and what to do when that goes wrong."""
+    """What to run, when, and what to do when that goes wrong. Only jobType is required."""
 
     job_type: JobType = Field(
         description="The name of the handler that runs it. Built in are ping, http and command.",
@@ -190,23 +190,21 @@ class JobScheduleSpec(_Declared):
         "`wakeboard limit` says otherwise.",
         examples=["billing-api"],
     )
-    catch_up: CatchUp = Field(
-        default=CatchUp(), description="What happens to ticks that were missed, say after an outage."
-    )
+    catch_up: CatchUp = Field(default=CatchUp())
     starting_deadline_seconds: Annotated[int, Field(ge=1, le=_YEAR)] | None = Field(
         default=None,
         description="A run that has not started this many seconds after its tick is skipped. Retries are not affected. "
         "Absent: no deadline.",
         examples=[3600],
     )
-    dst: Dst = Field(default=Dst(), description="What clock changes do to schedules with fixed hours.")
+    dst: Dst = Field(default=Dst())
     jitter_seconds: int = Field(
         default=0, ge=0, le=_DAY, description="Runs start up to this many seconds after their tick, spread at random."
     )
     max_attempts: int = Field(
         default=5, ge=1, le=1000, description="How often a run is tried before it is dead and waits for a person."
     )
-    backoff: Backoff = Field(default=Backoff(), description="The pause before a failed run is tried again.")
+    backoff: Backoff = Field(default=Backoff())
     timeout_seconds: int = Field(
         default=600,
         ge=1,
@@ -241,7 +239,10 @@ class Metadata(_Declared):
 
 
 class JobSchedule(_Declared):
-    """One declared schedule."""
+    """A job that runs by schedule or on demand.
+
+    Once a minute workers ask the database what is due, run it and record the outcome; the status tells how it goes.
+    """
 
     api_version: Literal["wakeboard.dev/v1alpha1"]
     kind: Literal["JobSchedule"]

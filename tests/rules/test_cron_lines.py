@@ -113,6 +113,7 @@ def test_a_line_means_what_cron_means(line: str, after: str, expected: str):
         ("0 0 * * FRIL", 'the day of the week "FRIL", which is not understood', "L5"),
         ("0 0 * * MON#6", 'the day of the week "MON#6", which is not understood', "FRI#2"),
         ("0 0 * * MON,FRI#1", "mixes plain days with counted ones", "FRI#2"),
+        ("0 0 * * *,FRI#1", "mixes plain days with counted ones", "FRI#2"),
         ("H,30 * * * *", "H stands alone in its field", "H/15"),
         ("H(10-5) * * * *", 'the minute "H(10-5)", which runs backwards', "H(0-59)"),
         ("H(0-99) * * * *", 'the minute "H(0-99)", which is not within 0-59', "H"),

@@ -10,10 +10,9 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic.json_schema import GenerateJsonSchema
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.schedules import JobSchedule, JobScheduleSpec, load_job_schedule, spec_hash
+from wakeboard.schedules import JobScheduleSpec, load_job_schedule, spec_hash
 
 FULL: dict[str, Any] = {
     "apiVersion": "wakeboard.dev/v1alpha1",
@@ -232,34 +231,3 @@ def test_the_hash_of_a_schedule_never_changes():
     """It is stored with each definition; a new one would look like an edit of every schedule."""
     expected = "f19c2e3f"
     assert spec_hash(load_job_schedule(FULL, "jobs.yaml").spec)[:8] == expected
-
-
-class Structural(GenerateJsonSchema):
-    """What the custom resource definition will be made with: an optional field is its type, absent or not."""
-
-    def nullable_schema(self, schema: Any) -> Any:
-        return self.generate_inner(schema["schema"])
-
-
-def test_the_models_say_nothing_that_a_structural_schema_cannot():
-    schema = json.loads(json.dumps(JobSchedule.model_json_schema(schema_generator=Structural)))
-    allowed = {
-        "$defs", "$ref", "additionalProperties", "const", "default", "description", "enum", "examples", "maxLength",
-        "maximum", "minLength", "minimum", "pattern", "properties", "required", "title", "type",
-    }  # fmt: skip
-    assert keywords_of(schema) <= allowed
-
-
-def test_every_field_is_bounded_and_documented():
-    for definition in JobSchedule.model_json_schema(schema_generator=Structural)["$defs"].values():
-        for name, field in definition["properties"].items():
-            assert field.get("description", "").endswith("."), name
-            assert field.get("type") != "string" or "maxLength" in field or "enum" in field, name
-            assert field.get("type") != "integer" or {"minimum", "maximum"} <= set(field), name
-
-
-def keywords_of(schema: Any) -> set[str]:
-    found = set(schema)
-    for inner in (*schema.get("$defs", {}).values(), *schema.get("properties", {}).values()):
-        found |= keywords_of(inner)
-    return found

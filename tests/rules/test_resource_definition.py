@@ -1,0 +1,132 @@
+"""The custom resource definition: what any API server demands of it, and that it says what the models say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tools.generate_crd import NotStructural, definition, structural, with_rules
+from tools.generated import ROOT
+from wakeboard.schedules import load_job_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FILE = ROOT / "crds" / "jobschedules.wakeboard.dev.yaml"
+VERSION: dict[str, Any] = definition()["spec"]["versions"][0]
+SCHEMA: dict[str, Any] = VERSION["schema"]["openAPIV3Schema"]
+
+# All that we use of what a structural schema may say.
+WORDS = {
+    "default", "description", "enum", "format", "items", "maxItems", "maxLength", "maximum", "minLength", "minimum",
+    "pattern", "properties", "required", "type", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
+    "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
+}  # fmt: skip
+
+
+def nodes(schema: dict[str, Any] = SCHEMA, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every part of the schema, by its place."""
+    yield place, schema
+    for name, field in schema.get("properties", {}).items():
+        yield from nodes(field, f"{place}.{name}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{place}[]")
+
+
+NODES = dict(nodes())
+OURS = {place: node for place, node in NODES.items() if place.startswith((".spec", ".status"))}
+
+
+def test_the_file_is_what_the_models_say():
+    assert yaml.safe_load(FILE.read_text()) == definition()
+
+
+def test_the_folder_can_be_applied_as_a_whole():
+    assert [file.name for file in FILE.parent.iterdir()] == [FILE.name]
+
+
+def test_the_file_is_small():
+    """Twice this and `kubectl apply` could no longer keep a copy in an annotation for long."""
+    assert FILE.stat().st_size < 60_000
+
+
+@pytest.mark.parametrize("place", NODES)
+def test_the_schema_is_structural(place: str):
+    node = NODES[place]
+    assert set(node) <= WORDS
+    assert node["type"] in {"object", "array", "string", "integer", "boolean"}
+    assert node.get("default", "") is not None
+    assert node["type"] != "array" or "items" in node
+    assert set(node.get("required", ())) <= set(node.get("properties", ()))
+
+
+@pytest.mark.parametrize("place", OURS)
+def test_every_field_is_documented_and_bounded(place: str):
+    node = OURS[place]
+    assert node["description"].endswith(".")
+    assert "\n" not in node["description"]
+    match node["type"]:
+        case "string":
+            assert "maxLength" in node or "enum" in node or node["format"] == "date-time"
+        case "integer":
+            assert {"minimum", "maximum"} <= set(node)
+        case "array":
+            assert "maxItems" in node
+        case _:
+            pass
+
+
+def test_conditions_are_merged_by_their_type():
+    conditions = NODES[".status.conditions"]
+    assert conditions["x-kubernetes-list-type"] == "map"
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+
+
+def test_a_resource_that_nobody_has_looked_at_says_so():
+    """-1, as tools that wait for a resource would take a status that is missing for one that is fine."""
+    assert filled(NODES[".status"], {}) == {"observedGeneration": -1}
+
+
+def test_the_api_server_fills_in_the_defaults_that_the_loader_fills_in():
+    document = {
+        "apiVersion": "wakeboard.dev/v1alpha1",
+        "kind": "JobSchedule",
+        "metadata": {"name": "report"},
+        "spec": {"jobType": "ping"},
+    }
+    loaded = load_job_schedule(document, "jobs.yaml").spec
+    assert filled(NODES[".spec"], {"jobType": "ping"}) == loaded.model_dump(by_alias=True, exclude_none=True)
+
+
+def filled(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    """`value` with defaults, as the API server fills them in."""
+    whole = dict(value)
+    for name, field in schema.get("properties", {}).items():
+        if name not in whole and "default" in field:
+            whole[name] = field["default"]
+        if isinstance(whole.get(name), dict):
+            whole[name] = filled(field, whole[name])
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "Model.field says anyOf"),
+        ({"type": "string", "const": "x"}, "Model.field says const"),
+        ({"type": "array", "items": {"oneOf": []}}, r"Model.field\[\] says oneOf"),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, "Model.field says what its keys stand for"),
+        ({"$ref": "#/$defs/Other"}, "Model.field says not"),
+    ],
+)
+def test_what_a_structural_schema_cannot_say_stops_the_generator(said: dict[str, Any], complaint: str):
+    models: dict[str, Any] = {"Other": {"type": "object", "not": {}}}
+    with pytest.raises(NotStructural, match=complaint):
+        structural({"type": "object", "properties": {"field": said}}, models, "Model")
+
+
+def test_a_rule_for_a_field_that_is_gone_stops_the_generator():
+    with pytest.raises(NotStructural, match="no such field"):
+        with_rules({"type": "object", "properties": {"spec": {"type": "object"}}})

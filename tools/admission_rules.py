@@ -1,0 +1,124 @@
+"""What the API server refuses beyond types and bounds: CEL rules with messages that say what to write instead.
+
+They stand in the custom resource definition, so they hold without a webhook. Each refuses only what the model refuses,
+too: a rule may be looser than `wakeboard.schedules`, never stricter. What CEL cannot see (a day that never comes, a
+payload over 64 KiB) the operator reports, in the loader's words.
+
+The patterns mean the same in RE2 and in Python. Those of a schedule are for a line in capitals.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+Rule: TypeAlias = dict[str, str]
+
+# ------------------------------------------------------------------------------------------------ schedule
+
+# A short form, or five fields of printable ASCII; around and between them the spaces that the loader strips.
+LINE: Final = r"^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNUALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$"
+FIELD: Final = r"[^ \t\n]+"
+NUMERIC_RANGE: Final = "[0-9]{1,2}-[0-9]{1,2}"
+NAMED_RANGE: Final = "[A-Z]{3}-[A-Z]{3}"
+
+MONTHS: Final = "JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC"
+WEEKDAYS: Final = "SUN MON TUE WED THU FRI SAT"
+_TO_12, _TO_31, _TO_59 = "0?[1-9]|1[0-2]", "0?[1-9]|[12][0-9]|3[01]", "[0-5]?[0-9]"
+
+
+def _pattern(number: str, step: str, names: str = "", *, also: str = "", counted: str = "") -> str:
+    """The pattern of one field with a comma behind it, so that a list is `(element,)+`.
+
+    `number` and `step` are patterns of the numbers that may stand there, `names` words for numbers, `also` one more
+    element of its lists. Elements that are `counted` make lists of their own. H stands alone.
+    """
+    value = "|".join([number, *names.split()])
+    element = rf"(\*|({value})(-({value}))?)(/({step}))?" + f"|{also}" * bool(also)
+    lists = f"(({element}),)+" + f"|(({counted}),)+" * bool(counted)
+    return rf"^({lists}|H(\(({number})-({number})\))?(/({step}))?,)$"
+
+
+# Of each field in its order: the pattern, what it is, and examples.
+FIELDS: Final = (
+    (_pattern(_TO_59, "0?[1-9]|[1-5][0-9]|60"), "minute is 0-59", '"0", "*/15" or "H"'),
+    (_pattern("[01]?[0-9]|2[0-3]", "0?[1-9]|1[0-9]|2[0-4]"), "hour is 0-23", '"8", "9-17" or "*/2"'),
+    (_pattern(_TO_31, _TO_31, also="L"), "day of the month is 1-31", '"1", "1,15" or "L" for the last'),
+    (_pattern(_TO_12, _TO_12, MONTHS), "month is 1-12 or JAN-DEC", '"1", "JAN-MAR" or "*/3"'),
+    (
+        _pattern("0?[0-7]", "0?[1-7]", WEEKDAYS, counted=rf"([0-7]|{WEEKDAYS.replace(' ', '|')})#[1-5]|L[0-7]"),
+        "day of the week is 0-7 or SUN-SAT",
+        '"MON-FRI", "FRI#2" for the second or "L5" for the last Friday',
+    ),
+)
+
+_FIELDS_OF_SELF: Final = f"self.upperAscii().findAll(r'{FIELD}')"
+_NAMES_IN_ORDER: Final = f"'{MONTHS} {WEEKDAYS}'"
+
+_TIME_ZONE_APART: Rule = {
+    "rule": "!self.upperAscii().contains('TZ=')",
+    "message": 'the time zone has a field of its own; write for example "0 8 * * *" with timeZone: Europe/Lisbon '
+    "beside it",
+}
+_FIVE_FIELDS: Rule = {
+    "rule": f"self.upperAscii().contains('TZ=') ||\nself.upperAscii().matches(r'{LINE}')",
+    "message": "a schedule has five fields (minute, hour, day of the month, month, day of the week) or is one of "
+    '@hourly, @daily, @weekly, @monthly, @yearly; write for example "0 8 * * MON"',
+}
+_EACH_FIELD: list[Rule] = [
+    {
+        "rule": f"{_FIELDS_OF_SELF}.size() != 5 ||\n({_FIELDS_OF_SELF}[{place}] + ',').matches(r'{pattern}')",
+        "message": f"the {meaning}; write for example {examples}",
+    }
+    for place, (pattern, meaning, examples) in enumerate(FIELDS)
+]
+_NUMBERS_ASCEND: Rule = {
+    "rule": f"self.findAll(r'{NUMERIC_RANGE}').all(range,\n  int(range.split('-')[0]) <= int(range.split('-')[1]))",
+    "message": 'a range never runs backwards; instead of "22-6" write "22-23,0-6"',
+}
+_NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7
+    "rule": f"self.upperAscii().findAll(r'{NAMED_RANGE}').all(range, range.endsWith('SUN') ||\n"
+    f"  {_NAMES_IN_ORDER}.indexOf(range.substring(0, 3)) <=\n"
+    f"  {_NAMES_IN_ORDER}.indexOf(range.substring(4)))",
+    "message": 'a range never runs backwards; instead of "FRI-MON" write "FRI-SAT,SUN-MON"',
+}
+
+# ------------------------------------------------------------------------------------------------ timeZone
+
+# Closes what `getHours` leaves open: offsets (+05:00), "Local", files that are no zones (posixrules).
+ZONE: Final = "^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*)*$"
+
+_KNOWN_ZONE: Rule = {
+    "rule": f"self.matches(r'{ZONE}') && self != 'Local' &&\n"
+    "timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",  # an unknown zone fails here
+    "message": "a time zone is an IANA name; write for example Europe/Lisbon",
+}
+
+# ------------------------------------------------------------------------------------------------ contradictions
+
+_ONLY_ALL_HAS_A_LIMIT: Rule = {
+    "rule": "!has(self.limit) || self.policy == 'All'",
+    "message": "only All has a limit; write policy: All, or leave limit out",
+    "fieldPath": ".limit",
+}
+_THE_LONGEST_IS_NOT_BELOW_THE_FIRST: Rule = {
+    # The API server also tries the default {} itself, before it is filled in.
+    "rule": "!has(self.maxSeconds) || !has(self.baseSeconds) || self.maxSeconds >= self.baseSeconds",
+    "message": "maxSeconds is below baseSeconds; write for example baseSeconds: 10 with maxSeconds: 3600",
+    "fieldPath": ".maxSeconds",
+}
+_JITTER_LEAVES_TIME_TO_START: Rule = {
+    "rule": "!has(self.startingDeadlineSeconds) || self.jitterSeconds < self.startingDeadlineSeconds",
+    "message": "jitterSeconds must be below startingDeadlineSeconds, or runs would be skipped before they may start; "
+    "write for example jitterSeconds: 0",
+    "fieldPath": ".jitterSeconds",
+}
+
+# ------------------------------------------------------------------------------------------------ where each stands
+
+RULES: Final[dict[str, list[Rule]]] = {
+    "spec": [_JITTER_LEAVES_TIME_TO_START],
+    "spec.schedule": [_TIME_ZONE_APART, _FIVE_FIELDS, *_EACH_FIELD, _NUMBERS_ASCEND, _NAMES_ASCEND],
+    "spec.timeZone": [_KNOWN_ZONE],
+    "spec.catchUp": [_ONLY_ALL_HAS_A_LIMIT],
+    "spec.backoff": [_THE_LONGEST_IS_NOT_BELOW_THE_FIRST],
+}
