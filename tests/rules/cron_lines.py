@@ -58,3 +58,34 @@ cron_lines = st.one_of(
 ).filter(_comes)
 # Lines that tick at least once a day, so that a few days show something.
 daily_lines = _line(_minutes, _hours, st.just("*"), st.just("*"), st.just("*"))
+
+# Lines as people write and mistype them: any case, blanks, leading zeros, names and ranges that may run backwards, H.
+_numbers = st.one_of(st.integers(0, 9).map("0{}".format), st.integers(0, 62).map(str))
+_values = st.one_of(_numbers, st.sampled_from(MONTHS + WEEKDAYS))
+_ranges = st.one_of(_values, st.builds("{}-{}".format, _values, _values), st.just("*"), st.sampled_from(["L", "L5"]))
+_elements = st.one_of(
+    _ranges,
+    st.builds("{}/{}".format, _ranges, _numbers),
+    st.builds("{}#{}".format, _values, st.integers(0, 6)),
+)
+_loose_fields = st.one_of(
+    st.just("*"),
+    _numbers,
+    st.lists(_elements, min_size=1, max_size=3).map(",".join),
+    st.sampled_from(["H", "H/2", "H(1-5)", "H(5-1)", "H(0-7)/3", "H(30-31)"]),
+)
+_often_any = st.one_of(st.just("*"), st.just("*"), _loose_fields)  # or hardly a line would be right
+
+
+def _written(fields: tuple[str, ...], blank: str, around: tuple[str, str], *, in_capitals: bool) -> str:
+    line = around[0] + blank.join(fields) + around[1]
+    return line.upper() if in_capitals else line.lower()
+
+
+loose_lines = st.builds(
+    _written,
+    st.one_of(st.tuples(*[_often_any] * 5), st.lists(_often_any, min_size=4, max_size=6).map(tuple)),
+    st.text(" \t", min_size=1, max_size=2),
+    st.tuples(st.sampled_from(["", " ", "\n", "TZ=UTC "]), st.sampled_from(["", "\t", "\n", "\r"])),
+    in_capitals=st.booleans(),
+)
