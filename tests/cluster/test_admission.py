@@ -1,0 +1,100 @@
+"""What the API server refuses, and that the loader of files refuses it, too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cluster.job_schedules import job_schedule, refusals
+from tests.rules.admission import admitted
+from tests.rules.cron_lines import cron_lines, loose_lines
+from tools.admission_rules import RULES
+from tools.generated import ROOT
+from wakeboard.errors import InvalidSchedule
+from wakeboard.schedules import load_job_schedule
+from wakeboard.zones import known_zones
+
+if TYPE_CHECKING:
+    from tests.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.usefixtures("crds")
+
+EXAMPLES: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("admission_examples.yaml").read_text())
+of_each_example = pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: json.dumps(example["refused"]))
+
+
+@of_each_example
+def test_a_rule_refuses_what_is_wrong_says_what_to_write_and_lets_the_rest_pass(
+    control_plane: Cluster, example: dict[str, Any]
+):
+    assert refusals(control_plane, job_schedule(**example["admitted"])) == []
+    (only,) = refusals(control_plane, job_schedule(**example["refused"]))
+    assert only.startswith(f"{example['field']}: Invalid value: ")
+    assert only.endswith(example["says"])
+
+
+@of_each_example
+def test_the_loader_of_files_agrees_with_each_example(example: dict[str, Any]):
+    load_job_schedule(job_schedule(**example["admitted"]), "jobs.yaml")
+    with pytest.raises(InvalidSchedule) as refused:
+        load_job_schedule(job_schedule(**example["refused"]), "jobs.yaml")
+    (sentence,) = refused.value.problems
+    assert sentence.startswith(f"jobs.yaml: {example['field']} ")
+    assert "write" in sentence
+
+
+def test_every_rule_has_an_example():
+    assert {example["says"] for example in EXAMPLES} == {rule["message"] for rules in RULES.values() for rule in rules}
+
+
+# What people write wrong, from the loader's own tests, and what of it only the loader and the operator can see.
+BAD_SPECS: list[dict[str, Any]] = yaml.safe_load((ROOT / "tests" / "rules" / "bad_specs.yaml").read_text())
+LEFT_TO_THE_OPERATOR = ("0 0 31 2 *", "0 0 H(30-31) 2 *", "beyond 2^53", "holds a NUL")
+
+
+def as_json(bad: dict[str, Any]) -> bool:
+    """Whether an API server could be told this at all: dates, NaN and keys that are no text end before it."""
+    try:
+        return json.loads(json.dumps(bad, allow_nan=False).encode().decode()) == bad and "surrogate" not in bad["says"]
+    except (TypeError, ValueError):
+        return False
+
+
+@pytest.mark.parametrize("bad", [bad for bad in BAD_SPECS if as_json(bad)], ids=lambda bad: json.dumps(bad["spec"]))
+def test_the_api_server_refuses_what_the_loader_refuses(control_plane: Cluster, bad: dict[str, Any]):
+    left = any(words in bad["says"] for words in LEFT_TO_THE_OPERATOR)
+    assert (refusals(control_plane, job_schedule(**bad["spec"])) == []) is left
+
+
+def test_every_known_zone_is_admitted(control_plane: Cluster):
+    said = {zone: refusals(control_plane, job_schedule(timeZone=zone)) for zone in sorted(known_zones())}
+    assert {zone: why for zone, why in said.items() if why} == {}
+
+
+@pytest.mark.parametrize(
+    "zone",
+    ["Europe/Lisboa", "CEST", "+05:00", "05:30", "Local", "europe/lisbon", "EUROPE/LISBON", " UTC", "UTC ", "GMT+1",
+     "Etc/GMT+15", "../etc/passwd", "posixrules", "right/UTC", "Europe", ""],
+)  # fmt: skip
+def test_what_is_no_zone_is_refused_by_both(control_plane: Cluster, zone: str):
+    assert zone not in known_zones()
+    assert any("spec.timeZone: Invalid value" in why for why in refusals(control_plane, job_schedule(timeZone=zone)))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(line=st.one_of(loose_lines, cron_lines))
+def test_the_api_server_reads_the_rules_as_python_does(control_plane: Cluster, line: str):
+    assert (refusals(control_plane, job_schedule(schedule=line)) == []) is admitted(line)
+
+
+@pytest.mark.parametrize("name", ["a" * 64, "Report", "-report"])
+def test_a_name_that_the_loader_would_not_take_is_refused(control_plane: Cluster, name: str):
+    assert refusals(control_plane, job_schedule(name))
+    with pytest.raises(InvalidSchedule, match=r"metadata\.name"):
+        load_job_schedule(job_schedule(name), "jobs.yaml")
