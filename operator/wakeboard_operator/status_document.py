@@ -30,10 +30,18 @@ RunId = Annotated[int, Field(ge=1, le=_PORTABLE, json_schema_extra={"format": "i
 Generation = Annotated[int, Field(ge=-1, le=_PORTABLE, json_schema_extra={"format": "int64"})]
 
 
-class _Shown(BaseModel):
-    """A part of the status: camelCase in the resource, and what a newer operator wrote is read past."""
+def _in_kubernetes(name: str) -> str:
+    """camelCase, with ID in capitals."""
+    camel = to_camel(name)
+    return f"{camel[:-2]}ID" if camel.endswith("Id") else camel
 
-    model_config = ConfigDict(frozen=True, alias_generator=to_camel, validate_by_name=True, validate_by_alias=True)
+
+class _Shown(BaseModel):
+    """A part of the status, named as Kubernetes names fields; what a newer operator wrote is read past."""
+
+    model_config = ConfigDict(
+        frozen=True, alias_generator=_in_kubernetes, validate_by_name=True, validate_by_alias=True
+    )
 
 
 class Condition(_Shown):
@@ -72,7 +80,7 @@ class LastFailure(_Shown):
     time: AwareDatetime = Field(description="When it failed.")
     reason: Annotated[str, Field(max_length=200)] = Field(description="The type of the error.")
     message: Annotated[str, Field(max_length=2000)] = Field(description="What the error says, shortened.")
-    run_id: RunId = Field(alias="runID", description="The number of the run that it was an attempt of.")
+    run_id: RunId = Field(description="The number of the run that it was an attempt of.")
 
 
 class LastAction(_Shown):

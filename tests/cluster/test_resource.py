@@ -1,0 +1,229 @@
+"""The JobSchedule resource on a real API server: what it keeps, fills in, drops, lists and explains."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.cluster.cluster import Refused
+from tests.cluster.job_schedules import job_schedule, path
+from tests.rules.test_schedules import FULL
+from tools.generated import ROOT
+from wakeboard.schedules import load_job_schedule, spec_hash
+from wakeboard_operator.status_document import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
+
+if TYPE_CHECKING:
+    from tests.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.usefixtures("crds")
+
+MERGE = "application/merge-patch+json"
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+STATUS = JobScheduleStatus(
+    observed_generation=1,
+    accepted_generation=1,
+    conditions=[
+        Condition(
+            type="Ready",
+            status="True",
+            observed_generation=1,
+            last_transition_time=NOON,
+            reason="Synced",
+            message="Runs are made by schedule.",
+        )
+    ],
+    next_run_time=NOON + timedelta(days=3),
+    last_run=LastRun(id=4711, scheduled_for=NOON, finished_at=NOON, result="succeeded"),
+    last_success_time=NOON,
+    last_failure=LastFailure(time=NOON, reason="ValueError", message="no such report", run_id=4711),
+    running=1,
+    queued=0,
+    failed=2,
+    dead=3,
+    oldest_dead_time=NOON,
+    last_action=LastAction(action="run-now", token="1", time=NOON, result="queued as run 4712"),
+    installation="0197a5b2-3c4d-7e8f-9a0b-1c2d3e4f5a6b",
+)
+
+
+def create(cluster: Cluster, namespace: str, document: dict[str, Any], validation: str = "Strict") -> dict[str, Any]:
+    document = document | {"metadata": {**document["metadata"], "namespace": namespace}}
+    return cluster.call("POST", f"{path(namespace)}?fieldValidation={validation}", document)
+
+
+def write_status(cluster: Cluster, namespace: str, status: dict[str, Any], name: str = "report") -> dict[str, Any]:
+    return cluster.call("PATCH", f"{path(namespace, name)}/status", {"status": status}, MERGE)
+
+
+# ------------------------------------------------------------------------------------------------ the spec
+
+
+def test_what_is_served_loads_as_what_was_written(control_plane: Cluster, namespace: str):
+    """So that the operator and `wakeboard up` make the same definition of one file."""
+    for written in (job_schedule(), FULL, job_schedule("nulls", payload={"a": None, "b": [1, 2.5, {"c": None}]})):
+        served = create(control_plane, namespace, written)
+        theirs, ours = load_job_schedule(served, "served").spec, load_job_schedule(written, "written").spec
+        assert theirs == ours
+        assert spec_hash(theirs) == spec_hash(ours)
+
+
+def test_null_is_absent(control_plane: Cluster, namespace: str):
+    nothing = {key: None for key in FULL["spec"] if key != "jobType"}
+    served = create(control_plane, namespace, job_schedule("nothing", **nothing))
+    assert served["spec"] == create(control_plane, namespace, job_schedule())["spec"]
+
+
+def test_an_unknown_field_is_refused_by_kubectl_and_server_side_apply(control_plane: Cluster, namespace: str):
+    mistyped = json.dumps(job_schedule(timezone="Etc/UTC"))
+    for words in (["create"], ["apply"], ["apply", "--server-side"]):
+        with pytest.raises(Refused, match=r"spec\.timezone"):
+            control_plane.kubectl(*words, "--namespace", namespace, "-f", "-", stdin=mistyped)
+
+
+def test_an_unknown_field_is_never_stored(control_plane: Cluster, namespace: str):
+    served = create(control_plane, namespace, job_schedule(timezone="Etc/UTC", dst={"x": 1}), validation="Ignore")
+    assert "timezone" not in served["spec"]
+    assert served["spec"]["dst"] == {"gap": "RunAfter", "overlap": "First"}
+
+
+def test_a_payload_is_kept_as_it_is(control_plane: Cluster, namespace: str):
+    payload = {"deep": {"list": [1, "two", {"three": None}]}, "empty": {}}
+    assert create(control_plane, namespace, job_schedule(payload=payload))["spec"]["payload"] == payload
+
+
+def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, FULL)
+    name = FULL["metadata"]["name"]
+    edited = {
+        "schedule": "@daily", "timeZone": "Asia/Tokyo", "jobType": "http", "payload": {"url": "x"}, "queue": "other",
+        "priority": 1, "suspend": True, "concurrencyPolicy": "Queue", "limitKey": "x",
+        "catchUp": {"policy": "All", "limit": 1}, "dst": {"gap": "Skip", "overlap": "Both"},
+        "startingDeadlineSeconds": 9, "jitterSeconds": 8, "maxAttempts": 1, "timeoutSeconds": 1,
+        "backoff": {"strategy": "Fixed", "baseSeconds": 1, "maxSeconds": 1},
+    }  # fmt: skip
+    assert set(edited) == set(FULL["spec"])
+    served = control_plane.call("PATCH", path(namespace, name), {"spec": {**edited, "payload": None}}, MERGE)
+    assert served["spec"] == {**edited, "payload": {}}
+    assert served["metadata"]["generation"] == 2
+
+
+def test_the_examples_are_admitted(control_plane: Cluster, namespace: str):
+    examples = [yaml.safe_load(file.read_text()) for file in sorted((ROOT / "examples").glob("*.yaml"))]
+    assert examples
+    for example in examples:
+        create(control_plane, namespace, example)
+
+
+# ------------------------------------------------------------------------------------------------ the status
+
+
+def test_a_resource_that_nobody_has_looked_at_says_so(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, job_schedule())
+    assert control_plane.call("GET", path(namespace, "report"))["status"] == {"observedGeneration": -1}
+
+
+def test_all_that_the_operator_writes_is_kept(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, job_schedule())
+    document = STATUS.model_dump(mode="json", by_alias=True)
+    assert None not in document.values()
+    served = write_status(control_plane, namespace, document)
+    assert served["status"] == document
+    assert served["metadata"]["generation"] == 1
+    assert JobScheduleStatus.model_validate(served["status"]) == STATUS
+
+
+def test_a_status_with_what_is_unknown_loses_that_alone(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, job_schedule())
+    served = write_status(control_plane, namespace, {"observedGeneration": 1, "mood": "fine"})
+    assert served["status"] == {"observedGeneration": 1}
+
+
+def test_words_of_a_later_operator_can_be_written(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, job_schedule())
+    condition = STATUS.model_dump(mode="json", by_alias=True)["conditions"][0] | {"type": "Drained"}
+    served = write_status(control_plane, namespace, {"observedGeneration": 1, "conditions": [condition]})
+    assert served["status"]["conditions"] == [condition]
+
+
+def test_a_status_beside_the_spec_is_ignored(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, job_schedule() | {"status": {"observedGeneration": 7}})
+    control_plane.call("PATCH", path(namespace, "report"), {"status": {"observedGeneration": 8}}, MERGE)
+    assert control_plane.call("GET", path(namespace, "report"))["status"] == {"observedGeneration": -1}
+
+
+def test_conditions_of_two_writers_stand_beside_each_other(control_plane: Cluster, namespace: str):
+    create(control_plane, namespace, job_schedule())
+    base = {"apiVersion": "wakeboard.dev/v1alpha1", "kind": "JobSchedule", "metadata": {"name": "report"}}
+    condition = STATUS.model_dump(mode="json", by_alias=True)["conditions"][0]
+    for writer, kind in (("operator", "Ready"), ("auditor", "Audited")):
+        document = {**base, "status": {"conditions": [condition | {"type": kind}]}}
+        where = f"{path(namespace, 'report')}/status?fieldManager={writer}"
+        served = control_plane.call("PATCH", where, document, "application/apply-patch+yaml")
+    assert [each["type"] for each in served["status"]["conditions"]] == ["Ready", "Audited"]
+
+
+# ------------------------------------------------------------------------------------------------ kubectl
+
+
+@pytest.mark.parametrize(("words", "file"), [([], "get.txt"), (["-o", "wide"], "get_wide.txt")])
+def test_kubectl_get_shows_how_each_schedule_is_doing(
+    control_plane: Cluster, namespace: str, words: list[str], file: str
+):
+    create(control_plane, namespace, FULL)
+    create(control_plane, namespace, job_schedule("working-hours", suspend=True))
+    status = STATUS.model_dump(mode="json", by_alias=True)
+    status["lastRun"]["finishedAt"] = f"{datetime.now(UTC) - timedelta(days=12, hours=1):%Y-%m-%dT%H:%M:%SZ}"
+    write_status(control_plane, namespace, status, "weekly-report")
+    table = control_plane.kubectl("get", "jobschedules", "--namespace", namespace, *words)
+    of_any_age = re.sub(r"\b(\ds ?|\d\ds)(?=\s)", "AGE", table)
+    shown = [line.rstrip() for line in of_any_age.splitlines()]
+    assert shown == Path(__file__).with_name(file).read_text().splitlines()
+
+
+@pytest.mark.parametrize("word", ["jobschedules", "jobschedule", "jsched", "wakeboard"])
+def test_schedules_are_found_by_each_of_their_names(control_plane: Cluster, namespace: str, word: str):
+    create(control_plane, namespace, job_schedule())
+    found = control_plane.kubectl("get", word, "--namespace", namespace, "-o", "name")
+    assert found == "jobschedule.wakeboard.dev/report\n"
+
+
+@pytest.mark.parametrize(
+    ("selector", "expected"),
+    [
+        ("spec.queue=mail", ["mailing"]),
+        ("spec.jobType=http", ["calling"]),
+        ("spec.suspend=true", ["calling"]),
+        ("spec.queue!=mail,spec.suspend=false", ["plain"]),
+    ],
+)
+def test_schedules_are_selected_by_field(control_plane: Cluster, namespace: str, selector: str, expected: list[str]):
+    create(control_plane, namespace, job_schedule("mailing", queue="mail"))
+    create(control_plane, namespace, job_schedule("calling", jobType="http", suspend=True))
+    create(control_plane, namespace, job_schedule("plain"))
+    found = control_plane.call("GET", f"{path(namespace)}?fieldSelector={selector}")
+    assert [item["metadata"]["name"] for item in found["items"]] == expected
+
+
+def test_kubectl_explains_every_field_in_words(control_plane: Cluster):
+    for part, fields in (("spec", FULL["spec"]), ("status", STATUS.model_dump(by_alias=True))):
+        said = control_plane.kubectl("explain", f"jobschedule.{part}")
+        for field in fields:
+            assert re.search(rf"^  {field}\t<\S+>.*\n(  enum: .+\n)?    \w", said, re.MULTILINE), field
+    assert "<no description>" not in control_plane.kubectl("explain", "jobschedule")
+
+
+def test_kubectl_explains_defaults_bounds_and_examples(control_plane: Cluster):
+    zone, priority = (
+        " ".join(control_plane.kubectl("explain", f"jobschedule.spec.{field}").split())
+        for field in ("timeZone", "priority")
+    )
+    assert zone.endswith(
+        'The IANA time zone that the schedule is written in. Default: "Etc/UTC". Example: "Europe/Lisbon".'
+    )
+    assert priority.endswith("From 1 to 5. Default: 3.")
