@@ -130,3 +130,11 @@ def test_what_a_structural_schema_cannot_say_stops_the_generator(said: dict[str,
 def test_a_rule_for_a_field_that_is_gone_stops_the_generator():
     with pytest.raises(NotStructural, match="no such field"):
         with_rules({"type": "object", "properties": {"spec": {"type": "object"}}})
+
+
+def test_the_reference_begins_with_a_schedule_that_loads():
+    _, _, rest = (ROOT / "docs" / "job-schedule.md").read_text().partition("```yaml\n")
+    assert (
+        load_job_schedule(yaml.safe_load(rest.partition("```")[0]), "job-schedule.md").full_name
+        == "billing/weekly-report"
+    )
