@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 
+LOOK_AHEAD = "from look_ahead('{default}', '{3}', array[%s]::timestamptz[], array[%s], '{ping}', 10)"
 WRITTEN_BY_CLAIMS = {"status", "attempts", "started_at", "locked_by", "locked_until", "lease_epoch"}
 
 
@@ -122,16 +123,21 @@ def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_t
     wanted = person.enqueue()
     mark, looks = ("-infinity", 0), 0
     while not (found := worker.claim(behind=mark, look=10)):
-        (ahead,) = person.sql(
-            "select run_at::text, id from look_ahead('{default}', '{3}', array[%s]::timestamptz[], array[%s], 10)",
-            *mark,
-        )
+        (ahead,) = person.sql(f"select run_at::text, id {LOOK_AHEAD}", *mark)
         mark, looks = (ahead.run_at, ahead.id), looks + 1
     assert [lease.id for lease in found] == [wanted]
     assert looks == 2
-    assert not person.sql(
-        "select * from look_ahead('{default}', '{3}', array[%s]::timestamptz[], array[%s], 10)", *mark
-    )
+    assert not person.sql(f"select * {LOOK_AHEAD}", *mark)
+
+
+def test_look_ahead_passes_no_run_that_came_since_the_claim(person: Player, worker: Player) -> None:
+    person.sql("select enqueue_many(array_fill('unknown'::text, '{5}'), array_fill('{}'::jsonb, '{5}'))")
+    mark: tuple[str, int] = ("-infinity", 0)
+    assert worker.claim(behind=mark, look=10) == []
+    wanted = person.enqueue()
+    person.sql("select enqueue_many(array_fill('unknown'::text, '{5}'), array_fill('{}'::jsonb, '{5}'))")
+    (ahead,) = person.sql(f"select run_at::text, id {LOOK_AHEAD}", *mark)
+    assert [lease.id for lease in worker.claim(behind=(ahead.run_at, ahead.id))] == [wanted]
 
 
 def test_a_claim_does_not_look_before_its_mark(person: Player, worker: Player) -> None:

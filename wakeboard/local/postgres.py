@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 START_WITHIN_S = 60.0  # a long recovery after a crash
 STOP_WITHIN_S = 30.0
+STILL_IN_USE = "shared memory block"  # the postmaster was killed, and its last children are just about to see it
 
 SOCKET_FOLDER_BYTES = 93 if sys.platform == "linux" else 89  # the rest of sun_path is the socket's own name
 SOCKET_PORT = 5432  # only a part of the socket's name; the folder makes it unique
@@ -139,9 +140,7 @@ class EmbeddedPostgres:
         data.make()
         atexit.register(self.stop)
         self._dsn, address = self._choose_address(data)
-        with self.log.open("wb") as log:
-            self._server = data.spawn({**self._settings, **address}, log)
-        self._wait_until_ready(data)
+        self._spawn_until_ready(data, {**self._settings, **address})
 
     def _choose_address(self, data: PostgresData) -> tuple[str, dict[str, str]]:
         """The DSN, and the settings that make the server listen there."""
@@ -155,16 +154,24 @@ class EmbeddedPostgres:
         dsn = f"postgresql://{SUPERUSER}:{data.password()}@127.0.0.1:{self._port}/{DATABASE}"
         return dsn, {"listen_addresses": "127.0.0.1", "port": str(self._port), "unix_socket_directories": ""}
 
-    def _wait_until_ready(self, data: PostgresData) -> None:
-        server = self._server
-        assert server is not None
+    def _spawn_until_ready(self, data: PostgresData, settings: dict[str, str]) -> None:
         deadline = time.monotonic() + START_WITHIN_S
+        while not self._spawn(data, settings, deadline):
+            if STILL_IN_USE not in _said(self.log) or time.monotonic() > deadline:
+                raise WakeboardError(f"PostgreSQL did not start: {_last_complaint(self.log)} ({self.log})")
+            time.sleep(LOOK_EVERY_S)
+
+    def _spawn(self, data: PostgresData, settings: dict[str, str], deadline: float) -> bool:
+        """Whether the server takes connections; otherwise it has ended, and its log says why."""
+        with self.log.open("wb") as log:
+            server = self._server = data.spawn(settings, log)
         while not data.is_ready(server.pid):
             if server.poll() is not None:
-                raise WakeboardError(f"PostgreSQL did not start: {_last_complaint(self.log)} ({self.log})")
+                return False
             if time.monotonic() > deadline:
                 raise WakeboardError(f"PostgreSQL did not start within {START_WITHIN_S:.0f} s; see {self.log}")
             time.sleep(LOOK_EVERY_S)
+        return True
 
 
 def _can_hold_socket(folder: Path) -> bool:
@@ -189,8 +196,12 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _said(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")
+
+
 def _last_complaint(log: Path) -> str:
     """What the server said last, without the time before it."""
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    lines = _said(log).splitlines()
     complaints = [line for line in lines if "FATAL:" in line or "PANIC:" in line] or lines or ["it says nothing"]
     return complaints[-1].split("FATAL:", 1)[-1].strip()

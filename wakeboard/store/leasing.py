@@ -149,7 +149,7 @@ _CLAIM: Final = (
 )
 _LOOK_AHEAD: Final = (
     "select queue, priority, run_at, id"
-    "  from wakeboard.look_ahead(%s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s)"
+    "  from wakeboard.look_ahead(%s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s::text[], %s, %s)"
 )
 _CLAIM_LIMITED: Final = "select * from wakeboard.claim_limited(%s, %s, %s::text[], %s::text[], %s::text[], %s, %s)"
 _CLAIM_SUSPECT: Final = "select * from wakeboard.claim_suspect(%s, %s, %s::text[], %s::text[], %s)"
@@ -191,9 +191,9 @@ class Leasing:
             _CLAIM, me.nonce, me.lease_s, *marks.columns(), job_types, count, LOOK, me.max_timeout_s
         )
 
-    async def look_ahead(self, marks: Marks, pairs: Sequence[Pair]) -> list[tuple[Pair, int, int]]:
+    async def look_ahead(self, marks: Marks, pairs: Sequence[Pair], job_types: str) -> list[tuple[Pair, int, int]]:
         """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""
-        rows = await self._claimed(_LOOK_AHEAD, *marks.columns(pairs), LOOK)
+        rows = await self._claimed(_LOOK_AHEAD, *marks.columns(pairs), job_types, LOOK, self.worker.max_timeout_s)
         return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
 
     async def due_limit_keys(self, after_key: str, look: int) -> list[str]:

@@ -5,6 +5,10 @@ from wakeboard_worker.stopping import Stopping
 stopping = Stopping()
 
 if __name__ == "__main__":
+    from wakeboard_worker.first_process import stand_in_front
+
+    stand_in_front()
+
     from wakeboard_worker.command_line import main
 
     main(stopping)

@@ -8,21 +8,30 @@ import json
 import logging
 import time
 import uuid as uuids
+from contextvars import ContextVar
 from datetime import UTC
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from wakeboard.errors import LeaseLost
+from wakeboard.errors import DatabaseUnavailable, LeaseLost
 from wakeboard.store.leasing import moment
 from wakeboard_worker.outcomes import LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from datetime import datetime
     from types import TracebackType
 
     from wakeboard.store.leasing import ClaimedRow, Leasing
 
 _log = logging.getLogger("wakeboard.run")
+
+# The attempt whose handler is running here: log lines of whatever it calls carry the run.
+current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
+
+_UNREAD: Final = object()
+_JSON: Final = json.JSONDecoder()
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0  # between two tries of a move while the database is away
 
 
 class Surroundings:
@@ -43,6 +52,7 @@ class Attempt:
         "_run_at",
         "_scheduled_for",
         "_uuid_bytes",
+        "abandoned",
         "around",
         "attempt",
         "crash_count",
@@ -81,9 +91,10 @@ class Attempt:
             self.definition_id,
             self.schedule,
         ) = row
-        self._payload: Any
+        self._payload: Any = _UNREAD
         self.around = around
         self.in_thread = False
+        self.abandoned = False  # its handler does not stop: it has no place in the lane any more
         self.settled = False  # its outcome is decided: a late second one is ignored
         self.started = 0.0  # time.monotonic(); 0: not yet
         self.stopped_because: str | None = None
@@ -95,11 +106,10 @@ class Attempt:
     @property
     def payload(self) -> Any:
         """The payload, decoded at its first use."""
-        try:
-            return self._payload
-        except AttributeError:
-            self._payload = json.loads(self._payload_bytes[1:])  # behind the version byte of binary jsonb
-            return self._payload
+        if self._payload is _UNREAD:
+            text = str(self._payload_bytes[1:], "utf-8")  # behind the version byte of binary jsonb
+            self._payload = _JSON.raw_decode(text)[0]  # json.loads would look for an encoding and for an end
+        return self._payload
 
     @property
     def uuid(self) -> uuids.UUID:
@@ -166,9 +176,7 @@ class Attempt:
 
     async def record_effect(self, key: str, *, done: bool = False) -> str:
         """Records an outside effect; see the move."""
-        self._raise_if_lost()
-        leasing: Leasing = await self.around.leasing()
-        return await leasing.effect(self.id, self.epoch, key, done=done)
+        return await self._make(lambda leasing: leasing.effect(self.id, self.epoch, key, done=done))
 
     async def _step_async(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         done, stored = await self._step_move(name)
@@ -190,9 +198,18 @@ class Attempt:
         return json.loads(text)
 
     async def _step_move(self, name: str, result: str | None = None) -> tuple[bool, Any]:
-        self._raise_if_lost()
-        leasing: Leasing = await self.around.leasing()
-        return await leasing.step(self.id, self.epoch, name, result)
+        return await self._make(lambda leasing: leasing.step(self.id, self.epoch, name, result))
+
+    async def _make(self, move: Callable[[Leasing], Awaitable[Any]]) -> Any:
+        """The move's answer, asked for again while the database is away: it answers a repeat as it did at first."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            self._raise_if_lost()
+            try:
+                return await move(await self.around.leasing())
+            except DatabaseUnavailable:
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
 
     def in_loop(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         """Runs `coroutine` in the worker's loop and waits for it, from the handler's thread."""

@@ -43,11 +43,12 @@ class _Rate:
         self._lane, self._started, self._at, self._value = lane, lane.started, time.monotonic(), 0.0
 
     def now(self) -> float:
-        """The rate; quick to rise, slow to fall."""
+        """The rate; quick to rise, slow to fall: half of it in as much time as runs may wait here."""
         at = time.monotonic()
-        if at - self._at > AHEAD_S / 2:
-            seen = (self._lane.started - self._started) / (at - self._at)
-            self._value = max(self._value * 0.7, seen)
+        passed = at - self._at
+        if passed > AHEAD_S / 10:
+            seen = (self._lane.started - self._started) / passed
+            self._value = max(self._value * 0.5 ** (passed / AHEAD_S), seen)
             self._started, self._at = self._lane.started, at
         return self._value
 
@@ -64,7 +65,7 @@ class Claiming:
         heartbeat: Heartbeat,
         settings: Settings,
         mode: Mode,
-        duties: Callable[[Any], Awaitable[None]],
+        duties: Callable[[Any, bool], Awaitable[None]],
     ) -> None:
         self._desk, self._slots, self._threads, self._line, self._heartbeat = desk, slots, threads, line, heartbeat
         self._settings, self._mode, self._duties = settings, mode, duties
@@ -74,7 +75,7 @@ class Claiming:
         self._born = time.monotonic()
         self._after_key = ""
         self._limited_at = self._suspects_at = 0.0
-        self._making_room = False
+        self._making_room = self._round_at_once = False
         self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
         self.stopped = False
 
@@ -108,6 +109,9 @@ class Claiming:
         """One look for work, and the pause after it. False: nothing is due, and nothing will be soon."""
         desk = self._desk
         desk.room.clear()
+        # Also while every slot is busy: ticks and lapsed leases do not wait for room.
+        at_once, self._round_at_once = self._round_at_once, False
+        await self._duties(leasing.conn, at_once)
         claimed = 0
         if self._heartbeat.trusted() and not await self._suspect_goes_first(leasing):
             for walk in self._walks:
@@ -127,10 +131,11 @@ class Claiming:
 
     def _wanted(self, lane: Lane) -> int:
         """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait."""
-        if lane is self._desk.thread_lane and self._threads.exhausted:
+        if lane.exhausted:
             return 0
-        ahead = min(AT_ONCE, int(self._rates[id(lane)].now() * AHEAD_S))
-        target = max(lane.width - len(lane.running), ahead if len(lane.running) < lane.width else 0)
+        ahead = int(self._rates[id(lane)].now() * AHEAD_S)
+        places = lane.places
+        target = min(lane.appetite, max(places, ahead if places > 0 else 0))
         waiting = len(lane.waiting)
         return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
 
@@ -146,19 +151,19 @@ class Claiming:
     async def _claim_limited(self, leasing: Leasing) -> int:
         """Into free places only, and round the keys: this pass goes on where the last one ended."""
         now = time.monotonic()
-        free = sum(max(0, lane.free) for lane in self._desk.lanes)
-        if now < self._limited_at or not free or self.stopped:
+        walks = [walk for walk in self._walks if walk.lane.free > 0]
+        if now < self._limited_at or not walks or self.stopped:
             return 0
         keys = await leasing.due_limit_keys(self._after_key, LIMIT_KEYS)
-        rows: list[Any] = []
-        if keys:
-            types = [name for lane in self._desk.lanes if lane.free > 0 for name in lane.job_types]
-            rows = await leasing.claim_limited(text_array(types), keys, free)
+        claimed = 0
+        for walk in walks if keys else ():  # lane by lane: what waits for a thread holds a place that others could use
+            rows = await leasing.claim_limited(walk.job_types, keys, walk.lane.free)
+            self._take(rows)
+            claimed += len(rows)
         self._after_key = keys[-1] if len(keys) == LIMIT_KEYS else ""
-        if not rows and not self._after_key:
+        if not claimed and not self._after_key:
             self._limited_at = now + LIMITED_EVERY_S
-        self._take(rows)
-        return len(rows) or bool(self._after_key)
+        return claimed or bool(self._after_key)
 
     async def _claim_suspect(self, leasing: Leasing) -> bool:
         rows = await leasing.claim_suspect(self._all_types)
@@ -168,6 +173,7 @@ class Claiming:
         log.warning("run %d has been running when two workers died: it runs alone", rows[0][0])
         self._take(rows)
         while not self._desk.empty and not self.stopped:
+            self._desk.room.clear()
             await self._room(1.0)
         self._making_room = False
         return True
@@ -196,22 +202,23 @@ class Claiming:
         nothing_in_hand = desk.empty  # before any question: what is told meanwhile may come back
         if not stays and nothing_in_hand and self._nothing_ahead and all(walk.found_nothing for walk in self._walks):
             return False
-        await self._duties(leasing.conn)
         within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
         due_s = await leasing.next_due_s(self._all_types, within_s)
         self._nothing_ahead = due_s is None and nothing_in_hand
         if self._nothing_ahead and not stays:
-            for (
-                walk
-            ) in self._walks:  # what became due between the last claim and the question is found by one more walk
+            for walk in self._walks:  # what became due between the last claim and the question is found by one more
                 walk.rewind()
+            self._round_at_once = True
             return True
+        self._round_at_once = due_s is not None  # it may be a tick
         await self._room(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
         return True
 
     async def _room(self, seconds: float) -> None:
         """Waits until something ends, somebody notifies, or the time is over."""
-        await asyncio.sleep(min(SHORTEST_PAUSE_S, seconds) if not self._desk.empty else 0)
+        # Where places are all that is missing, several become free meanwhile: one claim for them.
+        for_places = self._desk.running and not self._desk.waiting
+        await asyncio.sleep(min(SHORTEST_PAUSE_S, seconds) if for_places else 0)
         try:
             async with asyncio.timeout(seconds):
                 await self._desk.room.wait()

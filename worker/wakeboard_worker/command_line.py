@@ -65,7 +65,8 @@ def main(stopping: Stopping, words: Sequence[str] | None = None) -> None:
         gc.set_threshold(20_000, 20, 20)
         import asyncio
 
-        code = asyncio.run(wake(settings, mode, stopping))
+        # Not asyncio.run: at its end it waits for every task, and so for a handler that does not stop.
+        code = asyncio.Runner().run(wake(settings, mode, stopping))
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise

@@ -1,5 +1,10 @@
 """What a worker has in hand: rows that wait, attempts that run, outcomes to be told to the board.
 
+The sweep, twice a second, keeps two promises. A handler that outlives its timeout is stopped, and abandoned when it
+does not stop: its attempt is settled without it, and when half of a lane is lost that way the worker claims nothing
+more, finishes the rest, and ends with an error. Rows that have waited since the last sweep, because runs became longer
+than they were when these were claimed, go back to where an idle worker finds them.
+
 The loop is the only writer. The heartbeat's thread reads snapshots (`held`), which CPython copies in one step.
 """
 
@@ -13,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.store.leasing import Held, Release
 from wakeboard_worker.logs import log, runs_log
-from wakeboard_worker.outcomes import CANCELLED, LOST, TIMED_OUT, failure, result_json
+from wakeboard_worker.outcomes import CANCELLED, LEAVING, LOST, TIMED_OUT, failure, result_json, timed_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +28,9 @@ if TYPE_CHECKING:
     from wakeboard_worker.attempts import Attempt, Surroundings
 
 DEBUG = 10  # logging.DEBUG
+PATIENCE_S = 2.0  # between telling a handler to stop and abandoning it
+LARGEST_APPETITE = 2_000  # rows of a lane that may wait here, while they start soon
+STARTED_SOON = 0.1  # of what started since the last sweep: what starts within 50 ms
 
 
 @dataclass(slots=True)
@@ -50,12 +58,46 @@ class Lane:
     job_types: tuple[str, ...]
     waiting: deque[ClaimedRow] = field(default_factory=deque["ClaimedRow"])
     running: dict[int, Attempt] = field(default_factory=dict[int, "Attempt"])
+    abandoned: set[Attempt] = field(default_factory=set["Attempt"])  # their handlers do not stop, and have not yet
+    stepping: Attempt | None = None  # taking its first step in the loop: it may block there for long
     started: int = 0
+    taken: int = 0
+    appetite: int = LARGEST_APPETITE  # rows to claim at most
+    _started_before: int = 0
+    _taken_before: int = 0
+
+    @property
+    def places(self) -> int:
+        """Attempts that could begin, if nothing waited."""
+        return self.width - len(self.running)
 
     @property
     def free(self) -> int:
         """Rows that could start now."""
-        return self.width - len(self.running) - len(self.waiting)
+        return self.places - len(self.waiting)
+
+    @property
+    def exhausted(self) -> bool:
+        """Half of it is lost to handlers that cannot be stopped."""
+        return len(self.abandoned) * 2 >= self.width
+
+    def leave(self, attempt: Attempt) -> None:
+        """Its handler has ended."""
+        if self.running.get(attempt.id) is attempt:
+            del self.running[attempt.id]
+        self.abandoned.discard(attempt)
+
+    def overstock(self) -> list[ClaimedRow]:
+        """Takes out rows that have waited since the last call and will not start soon, and claims less from now on."""
+        started, taken = self.started - self._started_before, self.taken - self._taken_before
+        self._started_before, self._taken_before = self.started, self.taken
+        if len(self.waiting) <= taken:
+            if not self.waiting:
+                self.appetite = min(LARGEST_APPETITE, 4 * self.appetite)
+            return []
+        soon = int(started * STARTED_SOON)
+        self.appetite = max(1, soon)
+        return [self.waiting.pop() for _ in range(len(self.waiting) - soon)]
 
 
 class Desk:
@@ -84,7 +126,9 @@ class Desk:
     def take(self, rows: Iterable[ClaimedRow]) -> None:
         """Claimed rows wait in the lane of their type."""
         for row in rows:
-            self.lane_of[row[2]].waiting.append(row)
+            lane = self.lane_of[row[2]]
+            lane.waiting.append(row)
+            lane.taken += 1
             self.counts.claimed += 1
 
     @property
@@ -110,6 +154,7 @@ class Desk:
     def held(self) -> list[Held]:
         """Every lease in hand, for the heartbeat."""
         attempts = [attempt for lane in self.lanes for attempt in list(lane.running.values())]
+        attempts += [at for lane in self.lanes if (at := lane.stepping) is not None and not at.settled]
         rows = [row for lane in self.lanes for row in list(lane.waiting)]
         outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases), *list(self.telling)]
         known = {attempt.id: Held(attempt.id, attempt.epoch, attempt.age_s(), attempt.fraction) for attempt in attempts}
@@ -206,10 +251,35 @@ class Desk:
                 self.releases.append(Release(row[0], row[1], counted=False))
         self.flush.set()
 
+    def give_back(self, run: Attempt) -> None:
+        """An attempt that has not begun goes back, uncounted."""
+        run.settled = True
+        self.releases.append(Release(run.id, run.epoch, counted=False))
+        self.flush.set()
+
     def sweep(self) -> None:
-        """Stops attempts that have run longer than their timeout. Every half second; shorter ones have a timer."""
+        """Every half second: timeouts, handlers that do not stop, rows that wait for too long."""
         now = time.monotonic()
         for lane in self.lanes:
             for attempt in list(lane.running.values()):
-                if attempt.started and now > attempt.started + attempt.timeout_s:
-                    attempt.stop(TIMED_OUT)
+                over_s = now - attempt.started - attempt.timeout_s if attempt.started else 0.0
+                if over_s > PATIENCE_S and attempt.stopped_because is not None:
+                    self._abandon(lane, attempt)
+                elif over_s > 0:
+                    attempt.stop(TIMED_OUT)  # shorter timeouts have a timer as well
+            if overstock := lane.overstock():
+                self.releases += [Release(row[0], row[1], counted=False) for row in overstock]
+                self.flush.set()
+
+    def _abandon(self, lane: Lane, attempt: Attempt) -> None:
+        lane.running.pop(attempt.id, None)
+        lane.abandoned.add(attempt)
+        attempt.abandoned = True
+        log.error("a handler of %s does not stop: it is abandoned", attempt.job_type, extra=attempt.facts())
+        if attempt.stopped_because == LOST:
+            attempt.settled = True
+        elif attempt.stopped_because == LEAVING:
+            self.settle(attempt, Release(attempt.id, attempt.epoch))
+        else:
+            self.settle(attempt, timed_out(attempt))
+        self.room.set()

@@ -8,6 +8,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from wakeboard_worker.attempts import current_attempt
+
 if TYPE_CHECKING:
     from wakeboard.settings import Settings
 
@@ -15,6 +17,9 @@ log = logging.getLogger("wakeboard.worker")
 runs_log = logging.getLogger(
     "wakeboard.run"
 )  # one line for each run that begins or ends: debug, warning when it failed
+
+# Libraries that talk at these levels only about themselves.
+QUIET = ("aiohttp", "asyncio", "psycopg")
 
 FACTS = ("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error", "next_try_s", "counts")
 
@@ -56,7 +61,17 @@ def start_logging(settings: Settings) -> None:
     console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
     handler.setFormatter(ConsoleLines() if console else JsonLines())
+    handler.addFilter(_add_facts)
     root = logging.getLogger()
     root.addHandler(handler)
-    root.setLevel(logging.WARNING)
-    logging.getLogger("wakeboard").setLevel(settings.log_level.upper())
+    root.setLevel(settings.log_level.upper())
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _add_facts(record: logging.LogRecord) -> bool:
+    """Whatever a handler's own code logs carries its run, too."""
+    attempt = current_attempt.get(None)
+    if attempt is not None and not hasattr(record, "run"):
+        record.__dict__.update(attempt.facts())
+    return True

@@ -6,13 +6,12 @@ and characters that Postgres cannot store are replaced.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.errors import Discard, RetryAfter, Snooze
+from wakeboard.errors import Discard, RetryAfter, Snooze, Verdict
 from wakeboard.store.leasing import Failure, Release
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def result_json(value: Any) -> str:
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     """What the board is told about an attempt that raised."""
-    if attempt.stopped_because == LEAVING and isinstance(error, asyncio.CancelledError):
+    if attempt.stopped_because == LEAVING and not isinstance(error, Verdict):  # whatever it raised, it was told to stop
         return Release(attempt.id, attempt.epoch)
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)

@@ -59,10 +59,10 @@ class Settling:
             for some in _slices(attempts):
                 await self._complete(some, epoch)
         for some in _slices(failures):
-            await self._tell(len(some), lambda leasing, some=some: leasing.fail(some))
+            await self._tell(some, lambda leasing, some: leasing.fail(some))
             desk.counts.failed += len(some)
         for some in _slices(releases):
-            await self._tell(len(some), lambda leasing, some=some: leasing.release(some))
+            await self._tell(some, lambda leasing, some: leasing.release(some))
             counted = sum(release.counted for release in some)
             desk.counts.released += counted
             desk.counts.snoozed += len(some) - counted
@@ -71,26 +71,28 @@ class Settling:
     async def _complete(self, attempts: Sequence[Attempt], epoch: int) -> None:
         ids = [attempt.id for attempt in attempts]
         results = self._results(ids)
-        lost = await self._tell(len(ids), lambda leasing: leasing.complete(ids, epoch, results))
+        lost = await self._tell(ids, lambda leasing, some: leasing.complete(some, epoch, _joined(results, some)))
         self._desk.counts.succeeded += len(ids) - lost
 
-    def _results(self, ids: Sequence[int]) -> str | None:
+    def _results(self, ids: Sequence[int]) -> dict[int, str]:
         kept = self._desk.results
-        if not kept:
-            return None
-        found = [f'"{run}":{kept.pop(run)}' for run in ids if run in kept]
-        return "{" + ",".join(found) + "}" if found else None
+        return {run: kept.pop(run) for run in ids if run in kept} if kept else {}
 
-    async def _tell(self, count: int, move: Callable[[Leasing], Awaitable[list[int]]]) -> int:
+    async def _tell(
+        self, items: Sequence[_Item], move: Callable[[Leasing, Sequence[_Item]], Awaitable[list[int]]]
+    ) -> int:
         """Makes the move, again and again while the database is away; how many outcomes were lost."""
+        count = len(items)
         while self._heartbeat.trusted():
             try:
-                refused = await move(await self._line.leasing())
+                refused = await move(await self._line.leasing(), items)
             except DatabaseUnavailable as error:
                 log.warning("%d outcomes wait: %s", count, error)
                 await self._line.wait_after(error)
                 continue
             except WakeboardError:
+                if count > 1:  # one outcome that the board cannot take must not cost the others
+                    return sum([await self._tell([item], move) for item in items])
                 log.exception("the board cannot take %d outcomes; their runs come back when the lease lapses", count)
                 break
             if refused:
@@ -102,6 +104,11 @@ class Settling:
         self._desk.counts.lost += count
         self._desk.lose_sight()
         return count
+
+
+def _joined(results: dict[int, str], ids: Sequence[int]) -> str | None:
+    found = [f'"{run}":{results[run]}' for run in ids if run in results] if results else []
+    return "{" + ",".join(found) + "}" if found else None
 
 
 def _slices(items: Sequence[_Item]) -> list[Sequence[_Item]]:

@@ -12,7 +12,7 @@ import contextvars
 import time
 from typing import TYPE_CHECKING, Any
 
-from wakeboard_worker.attempts import Attempt
+from wakeboard_worker.attempts import Attempt, current_attempt
 from wakeboard_worker.outcomes import TIMED_OUT
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from wakeboard_worker.desk import Desk
 
-RUNS_WITHOUT_A_PAUSE = 250  # then other tasks of the loop have their turn
+TURN_S = 0.00025  # of handlers that never wait; then others have theirs: a claim's reply arrives in many pieces
+STOP_WITHIN_S = 0.5
 SHORT_TIMEOUT_S = 5  # below, the sweep is too coarse
 
 
@@ -49,6 +50,11 @@ class _Rest:
                     return end.value
 
 
+def _first_step(attempt: Attempt, send: Callable[[None], Any]) -> Any:
+    current_attempt.set(attempt)
+    return send(None)
+
+
 class Slots:
     """`width` tasks that take rows from the desk's loop lane and run their handlers."""
 
@@ -58,6 +64,7 @@ class Slots:
         self._functions = {name: desk.handlers[name].function for name in self._lane.job_types}
         self._idle: list[asyncio.Future[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._ending = False
 
     def start(self) -> None:
         """Starts the first slot; each starts the next one when it has to wait."""
@@ -72,24 +79,26 @@ class Slots:
             if not future.done():
                 future.set_result(None)
                 return
-        if len(self._tasks) < self._lane.width:
+        if len(self._tasks) - len(self._lane.abandoned) < self._lane.width:
             self._add_slot()
 
     async def stop(self) -> None:
-        """Ends the slots; whatever still runs in them is abandoned."""
+        """Ends the slots; whatever still runs in them is left there."""
+        self._ending = True
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:  # a handler that does not stop must not keep the process
+            await asyncio.wait(self._tasks, timeout=STOP_WITHIN_S)
 
     def _add_slot(self) -> None:
         self._tasks.append(asyncio.create_task(self._slot(), name=f"slot {len(self._tasks)}"))
 
     async def _slot(self) -> None:
         desk, lane, functions, around = self._desk, self._lane, self._functions, self._desk.around
+        clock = time.monotonic
         me = asyncio.current_task()
         assert me is not None
         loop = asyncio.get_running_loop()
-        steps = 0
         while True:
             if not lane.waiting:
                 future: asyncio.Future[None] = loop.create_future()
@@ -98,14 +107,22 @@ class Slots:
                 desk.room.set()
                 await future
             loop.call_soon(self.kick)  # runs only when this slot waits: then another one takes over
+            turn_ends = clock() + TURN_S
             while lane.waiting:
-                attempt = Attempt(lane.waiting.popleft(), around)
-                attempt.started = time.monotonic()
+                now = clock()
+                if now >= turn_ends:
+                    desk.flush.set()
+                    desk.room.set()
+                    await asyncio.sleep(0)
+                    turn_ends = clock() + TURN_S
+                    continue
+                lane.stepping = attempt = Attempt(lane.waiting.popleft(), around)
+                attempt.started = now
                 lane.started += 1
                 in_context = contextvars.copy_context().run
                 try:
                     coroutine = functions[attempt.job_type](attempt)
-                    waits_for = in_context(coroutine.send, None)
+                    waits_for = in_context(_first_step, attempt, coroutine.send)
                 except StopIteration as end:
                     desk.succeed(attempt, end.value)
                 except asyncio.CancelledError as error:
@@ -114,12 +131,10 @@ class Slots:
                     desk.fail(attempt, error)
                 else:
                     await self._rest(attempt, _Rest(coroutine, waits_for, in_context), me)
-                steps += 1
-                if steps >= RUNS_WITHOUT_A_PAUSE:
-                    steps = 0
-                    desk.flush.set()
-                    desk.room.set()
-                    await asyncio.sleep(0)
+                    if attempt.abandoned:  # this slot has been out of the count since
+                        self._tasks.remove(me)
+                        return
+                    turn_ends = clock() + TURN_S
 
     async def _rest(self, attempt: Attempt, rest: _Rest, me: asyncio.Task[Any]) -> None:
         """Waits for a handler that waits. `attempt.stop` cancels this very task, which is then free again."""
@@ -132,14 +147,14 @@ class Slots:
         try:
             desk.succeed(attempt, await rest)
         except asyncio.CancelledError as error:
-            if attempt.stopped_because is None and me.cancelling():
-                raise  # the worker itself ends
-            desk.fail(attempt, error)
+            if self._ending:
+                raise
+            desk.fail(attempt, error)  # stopped by the worker, or by itself
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
             desk.fail(attempt, error)
         finally:
             attempt.task = None
-            del lane.running[attempt.id]
+            lane.leave(attempt)
             if timer:
                 timer.cancel()
         while me.cancelling():  # a handler may have swallowed it

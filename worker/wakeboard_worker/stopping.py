@@ -1,9 +1,8 @@
 """SIGTERM and SIGINT, from the first moment of the process on.
 
-As PID 1 of a container a process has no default signal actions, and it inherits orphans: both are seen to here.
+As PID 1 of a container a process has no default signal actions, so these are there before anything else is imported.
 """
 
-import os
 import signal
 from collections.abc import Callable
 
@@ -30,22 +29,3 @@ class Stopping:
         self.asked += 1
         for listener in self._listeners:
             listener()
-
-
-class Orphans:
-    """As PID 1, ends the zombies that others left to us: those that nobody has waited for between two looks."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-
-    def reap(self) -> None:
-        """One look; to be repeated every second or so."""
-        if os.getpid() != 1:
-            return
-        try:
-            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            if found is not None and found.si_pid == self._seen:
-                os.waitpid(found.si_pid, 0)
-            self._seen = found.si_pid if found else 0
-        except ChildProcessError:
-            self._seen = 0

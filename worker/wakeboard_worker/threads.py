@@ -1,27 +1,31 @@
 """Threads: how plain functions run. They take rows from one queue; their outcomes come back to the loop in bundles.
 
-A thread cannot be stopped. A handler that does not look at `run.cancelled` and outlives its timeout is abandoned: its
-attempt is settled as timed out, and another thread takes its thread's place. When half of the threads are lost that
-way the worker claims nothing more, finishes the rest, and ends with an error.
+A thread cannot be stopped. A handler that does not look at `run.cancelled` and outlives its timeout is abandoned (see
+desk.py), and another thread takes its thread's place.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 import time
 from collections import deque
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from wakeboard_worker.attempts import Attempt
-from wakeboard_worker.logs import log
-from wakeboard_worker.outcomes import LOST, TIMED_OUT, timed_out
+from wakeboard_worker.attempts import Attempt, current_attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wakeboard_worker.desk import Desk
 
-PATIENCE_S = 2.0  # between telling a plain handler to stop and abandoning it
+
+def _call(function: Callable[[Attempt], Any], attempt: Attempt) -> Any:
+    current_attempt.set(attempt)
+    return function(attempt)
 
 
 class Threads:
@@ -36,12 +40,13 @@ class Threads:
         self._called = False
         self._threads = 0
         self._handed = 0  # attempts that threads have or are about to take
-        self._abandoned: set[Attempt] = set()
+        self._replaced: set[Attempt] = set()  # abandoned ones whose thread has a successor
+        self._in_reserve: set[Attempt] = set()  # at the last sweep
 
     @property
     def exhausted(self) -> bool:
-        """Half of the threads are lost to handlers that cannot be stopped."""
-        return len(self._abandoned) * 2 >= self._lane.width
+        """Half of the places of some lane are lost to handlers that cannot be stopped."""
+        return any(lane.exhausted for lane in self._desk.lanes)
 
     def kick(self) -> None:
         """Hands out rows while threads are free, with one each in reserve: short handlers never wait for the loop."""
@@ -56,29 +61,29 @@ class Threads:
             self._work.put(attempt)
 
     def sweep(self) -> None:
-        """Abandons handlers that do not stop."""
-        now = time.monotonic()
-        for attempt in list(self._lane.running.values()):
-            if not attempt.started or attempt.settled or attempt.stopped_because not in (TIMED_OUT, LOST):
-                continue
-            if now > attempt.started + attempt.timeout_s + PATIENCE_S:
-                self._abandon(attempt)
+        """Puts threads in the place of abandoned ones, and gives back what no thread takes out of the reserve."""
+        for attempt in self._lane.abandoned - self._replaced:
+            self._handed -= 1
+            self._threads -= 1
+            self._replaced.add(attempt)
+        self._replaced &= self._lane.abandoned
+        while self._threads < min(self._lane.width, self._handed):
+            self._add_thread()
+        before, self._in_reserve = self._in_reserve, {a for a in self._lane.running.values() if not a.started}
+        if before & self._in_reserve:
+            self._give_back_reserve()
+
+    def _give_back_reserve(self) -> None:
+        with suppress(Empty):
+            while (attempt := self._work.get_nowait()) is not None:
+                self._handed -= 1
+                self._lane.leave(attempt)
+                self._desk.give_back(attempt)
 
     def stop(self) -> None:
         """Threads end when they are idle; none is waited for."""
         for _ in range(self._threads):
             self._work.put(None)
-
-    def _abandon(self, attempt: Attempt) -> None:
-        self._abandoned.add(attempt)
-        self._handed -= 1
-        del self._lane.running[attempt.id]
-        if attempt.stopped_because == TIMED_OUT:
-            self._desk.settle(attempt, timed_out(attempt))
-        attempt.settled = True
-        log.error("a handler of %s does not stop; its thread is abandoned", attempt.job_type, extra=attempt.facts())
-        self._add_thread()
-        self._desk.room.set()
 
     def _add_thread(self) -> None:
         self._threads += 1
@@ -92,10 +97,11 @@ class Threads:
                 continue
             attempt.started = time.monotonic()
             try:
-                self._end(attempt, self._functions[attempt.job_type](attempt), None)
+                in_context = contextvars.copy_context().run
+                self._end(attempt, in_context(_call, self._functions[attempt.job_type], attempt), None)
             except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
                 self._end(attempt, None, error)
-            if attempt in self._abandoned:
+            if attempt.abandoned:
                 return  # another thread has taken this one's place
 
     def _end(self, attempt: Attempt, result: Any, error: BaseException | None) -> None:
@@ -109,10 +115,10 @@ class Threads:
         self._called = False  # before the look: what comes later calls again
         while self._ended:
             attempt, result, error = self._ended.popleft()
-            if attempt.settled:
+            self._lane.leave(attempt)
+            if attempt.abandoned:
                 continue
             self._handed -= 1
-            del self._lane.running[attempt.id]
             if error is None:
                 self._desk.succeed(attempt, result)
             else:

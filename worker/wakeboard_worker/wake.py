@@ -33,7 +33,7 @@ from wakeboard_worker.logs import log
 from wakeboard_worker.outcomes import LEAVING
 from wakeboard_worker.settling import Settling
 from wakeboard_worker.slots import Slots
-from wakeboard_worker.stopping import INSISTED, Orphans
+from wakeboard_worker.stopping import INSISTED
 from wakeboard_worker.threads import Threads
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class _Wake:
         seconds = time.monotonic() - began
         log.info("wake over after %.1f s: %s", seconds, self._desk.counts, extra={"counts": str(self._desk.counts)})
         if self._threads.exhausted:
-            log.error("half of the threads are lost to handlers that cannot be stopped; this worker ends")
+            log.error("half of the places are lost to handlers that cannot be stopped; this worker ends")
             return 1
         return 0
 
@@ -209,13 +209,11 @@ class _Wake:
     # -- beside --------------------------------------------------------------------------------------------------------
 
     async def _look_after(self) -> None:
-        """Timeouts, threads that do not stop, orphans."""
-        orphans = Orphans()
+        """Timeouts, handlers that do not stop, rows that wait for too long."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
             self._desk.sweep()
             self._threads.sweep()
-            orphans.reap()
 
     async def _listen(self) -> None:
         """Wakes the claiming at each notice."""
@@ -230,12 +228,12 @@ class _Wake:
                 log.debug("not listening: %s", error)
             await asyncio.sleep(1.0)
 
-    async def _make_rounds(self, conn: Any) -> None:
-        """The duties that are due: ticks, lapsed leases, tidying; at most one round a second."""
+    async def _make_rounds(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
+        """The duties that are due: ticks, lapsed leases, tidying; one round a second, and one `at_once` if need be."""
         from wakeboard.store.board import Board
 
         now = time.monotonic()
-        if now < self._next_round:
+        if now < self._next_round and not at_once:
             return
         self._next_round = now + BETWEEN_ROUNDS_S
         await self._take_back_my_own(Board(conn), now)

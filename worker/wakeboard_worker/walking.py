@@ -16,7 +16,7 @@ from wakeboard.store.leasing import Marks, text_array
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.store.leasing import ClaimedRow, Leasing
+    from wakeboard.store.leasing import ClaimedRow, Leasing, Pair
     from wakeboard_worker.desk import Lane
 
 BETWEEN_WALKS_S = 2.0
@@ -31,6 +31,7 @@ class Walk:
         self.lane = lane
         self.job_types = text_array(lane.job_types)
         self._marks = Marks(queues)
+        self._ended: set[Pair] = set()  # pairs that have been looked at to their end since the walk began
         self._from_start = True  # nothing has been claimed behind the marks yet
         self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
         self._again_at = 0.0
@@ -39,6 +40,7 @@ class Walk:
     def rewind(self) -> None:
         """The next claim begins at the start."""
         self._marks.rewind()
+        self._ended.clear()
         self._from_start = True
 
     async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
@@ -49,7 +51,10 @@ class Walk:
         rows = await leasing.claim(self._marks, self.job_types, count)
         while not rows and await self._look_further(leasing):
             rows = await leasing.claim(self._marks, self.job_types, count)
-        self._note(began, rows, full=len(rows) >= count)
+        full = len(rows) >= count
+        self._note(began, rows, full=full)
+        if full:
+            await self._go_on_behind(rows, leasing)
         self._marks.rotate()
         return rows
 
@@ -59,22 +64,37 @@ class Walk:
         if self._from_start:
             self._last_s, self._from_start = now - began, False
             self._again_at = now + max(BETWEEN_WALKS_S, WALKS_PART * self._last_s)
-        if full:
-            self._move(rows)
-        else:
+        if not full:
             self._again_at = min(self._again_at, now + WALKS_PART * self._last_s)
 
+    async def _go_on_behind(self, rows: Sequence[ClaimedRow], leasing: Leasing) -> None:
+        """Moves the marks after a full batch.
+
+        Pairs before the last one that gave rows gave all that was looked at. Where more lies behind (rows of strangers,
+        runs in flight) the next look goes on there; otherwise a backlog of lower priority would hide it for ever.
+        """
+        last = _last_of_each_pair(rows)
+        pairs = self._marks.pairs
+        reached = max(pairs.index(pair) for pair in last)
+        passed = [pair for pair in pairs[:reached] if pair not in self._ended]
+        further = await leasing.look_ahead(self._marks, passed, self.job_types) if passed else []
+        self._ended.update(set(passed) - {pair for pair, _, _ in further})
+        for pair, (run_at, run_id) in last.items():
+            self._marks.move(pair, run_at, run_id)
+        for pair, run_at, run_id in further:
+            self._marks.move(pair, run_at, run_id)
+
     async def _look_further(self, leasing: Leasing) -> bool:
-        further = await leasing.look_ahead(self._marks, self._marks.pairs)
+        further = await leasing.look_ahead(self._marks, self._marks.pairs, self.job_types)
         for pair, run_at, run_id in further:
             self._marks.move(pair, run_at, run_id)
         return bool(further)
 
-    def _move(self, rows: Sequence[ClaimedRow]) -> None:
-        last: dict[tuple[str, int], tuple[int, int]] = {}
-        for row in rows:
-            pair, place = (row[QUEUE], row[PRIORITY]), (row[RUN_AT], row[ID])
-            if pair not in last or place > last[pair]:
-                last[pair] = place
-        for pair, (run_at, run_id) in last.items():
-            self._marks.move(pair, run_at, run_id)
+
+def _last_of_each_pair(rows: Sequence[ClaimedRow]) -> dict[Pair, tuple[int, int]]:
+    last: dict[Pair, tuple[int, int]] = {}
+    for row in rows:
+        pair, place = (row[QUEUE], row[PRIORITY]), (row[RUN_AT], row[ID])
+        if pair not in last or place > last[pair]:
+            last[pair] = place
+    return last

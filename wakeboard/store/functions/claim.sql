@@ -24,7 +24,7 @@ begin
          from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
         cross join lateral (
           select free.id
-            from (select job_runs.ctid
+            from (select job_runs.ctid, job_runs.locked_by, job_runs.job_type
                     from job_runs
                    where job_runs.queue = pair.queue and job_runs.priority = pair.priority
                      and limit_key is null and crash_count < 2 and dead_at is null
@@ -32,7 +32,8 @@ begin
                    order by run_at, id
                    limit look) as looked
             join job_runs as free on free.ctid = looked.ctid
-           where free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
+           where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second look
+             and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
              and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
              and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
            limit count

@@ -1,0 +1,32 @@
+"""The same for plain functions, which run in threads."""
+
+from __future__ import annotations
+
+import contextvars
+import time
+
+import wakeboard
+
+mine = contextvars.ContextVar[int]("mine", default=0)
+
+
+@wakeboard.handler("sits")
+def sits(run: wakeboard.Run) -> None:
+    """Looks at nothing until its time is over."""
+    time.sleep(run.payload["seconds"])
+
+
+@wakeboard.handler("complains")
+def complains(run: wakeboard.Run) -> None:
+    """Sees that it is to stop, and raises something of its own."""
+    while not run.cancelled:
+        time.sleep(0.01)
+    raise RuntimeError("I was told to stop")
+
+
+@wakeboard.handler("leaves something")
+def leaves_something(run: wakeboard.Run) -> int:
+    """Sets a context variable, and returns what it found there."""
+    found = mine.get()
+    mine.set(run.id)
+    return found

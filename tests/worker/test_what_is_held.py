@@ -1,0 +1,60 @@
+"""What a worker takes into its hands: no more than it can start soon, and what matters most first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeboard.cronline import parse_cron
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+
+ASYNC, PLAIN = "tests.worker.misbehaving_handlers", "tests.worker.misbehaving_functions"
+MANY = "insert into wakeboard.job_runs (job_type, payload, priority, run_at) select %s, %s, %s, now() - %s::interval"
+
+
+def _many(board: Board, job_type: str, count: int, payload: str = "{}", priority: int = 3, age: str = "0") -> None:
+    board.watcher.do(f"{MANY} from generate_series(1, %s)", job_type, payload, priority, age, count)
+
+
+def test_what_was_claimed_for_a_quick_pace_goes_back_when_runs_become_long(board: Board) -> None:
+    _many(board, "does nothing", 20_000, age="1 minute")
+    _many(board, "naps", 2_000, '{"seconds": 60}')
+    with board.worker("--forever", handlers=ASYNC, concurrency=10):
+        board.watcher.wait(
+            "select count(*) filter (where locked_by <> 0) = 10 and max(lease_epoch) > 0"
+            " from wakeboard.job_runs having (select count(*) from wakeboard.job_run_history) = 20000"
+        )
+
+
+def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(board: Board) -> None:
+    board.watcher.do("select wakeboard.set_limit('k', 50)")
+    board.enqueue("sits", '{"seconds": 3}', count=20, limit_key="k")
+    with board.worker("--forever", handlers=PLAIN, threads=2):
+        board.watcher.wait("select true from wakeboard.job_runs where holds_slot")
+        most = 0
+        while board.watcher.ask("select count(*) from wakeboard.job_run_history") == 0:
+            most = max(most, board.watcher.ask("select count(*) from wakeboard.job_runs where holds_slot"))
+    assert most <= 4  # two run, and two may be over without the board having been told
+
+
+def test_what_is_urgent_is_found_behind_strangers_while_there_is_a_backlog(board: Board) -> None:
+    _many(board, "of another image", 5_000, priority=5, age="1 hour")
+    (urgent,) = board.enqueue("does nothing", priority=5)
+    _many(board, "does nothing", 30_000)
+    with board.worker(handlers=ASYNC):
+        board.watcher.wait("select true from wakeboard.job_run_history where id = %s", urgent)
+        assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does nothing'") > 15_000
+
+
+def test_ticks_are_made_while_every_slot_is_busy(board: Board) -> None:
+    board.enqueue("naps", '{"seconds": 60}')
+    with board.worker("--forever", handlers=ASYNC, concurrency=1):
+        board.watcher.wait("select true from wakeboard.job_runs where status = 'running'")
+        board.watcher.do(
+            "insert into wakeboard.job_definitions"
+            " (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
+            " values ('file:test', 'default', 'due', '', 'naps', '* * * * *', %s, now())",
+            parse_cron("* * * * *", name="default/due").to_text(),
+        )
+        board.watcher.wait("select true from wakeboard.all_runs where trigger = 'tick'")
