@@ -51,9 +51,9 @@ class Database:
         self.dsn = dsn
         self.conn = psycopg.connect(dsn, autocommit=True)
 
-    def ask(self, query: str) -> Any:
+    def ask(self, query: str, *values: Any) -> Any:
         """The first column of the first row, or None."""
-        row = self.conn.execute(query.encode(), prepare=True).fetchone()
+        row = self.conn.execute(query.encode(), values or None, prepare=True).fetchone()
         return row[0] if row else None
 
     def do(self, statements: str) -> None:

@@ -1,0 +1,156 @@
+"""Whatever the statistics say, the hot moves walk indexes: no scan of the whole table, no bitmap, no sort of a backlog.
+
+The plans are those of the statements inside the functions, as auto_explain tells them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from psycopg.errors import Diagnostic
+
+    from tests.store.players import Lease, Player
+
+pytestmark = pytest.mark.every_postgres
+
+FILL: Final = """
+insert into job_runs (job_type, queue, priority, run_at, limit_key, start_before)
+select case n % 3 when 0 then 'unknown' else 'ping' end, case n % 7 when 0 then 'mail' else 'default' end, 1 + n % 5,
+       now() + (n % 11 - 8) * interval '1 h', case n % 10 when 0 then 'key ' || n % 100 end,
+       case n % 50 when 1 then now() + interval '1 h' end
+  from generate_series(1, 3000) as n
+"""
+CROWD: Final = (
+    "update job_runs set crash_count = 2 where id % 97 = 0;"
+    " update job_runs set status = 'dead', dead_at = now() where id % 89 = 0"
+)
+
+OF_RUNS: Final = (
+    "oid = 'job_runs'::regclass or oid in (select indexrelid from pg_index where indrelid = 'job_runs'::regclass)"
+)
+
+# What the planner believes, and how it came to believe it.
+STATISTICS: Final = {
+    "never analysed": f"{FILL}; {CROWD}",
+    "empty when analysed": f"analyze; {FILL}; {CROWD}",
+    "one row when analysed": "insert into job_runs (job_type) values ('ping'); analyze; " + f"{FILL}; {CROWD}",
+    "just analysed": f"{FILL}; {CROWD}; analyze",
+    "another queue when analysed": f"{FILL}; update job_runs set queue = 'other'; analyze; delete from job_runs;"
+    f" {FILL}; {CROWD}",
+    "nearly all rows dead": f"{FILL}; {CROWD}; update job_runs set progress = 1; update job_runs set progress = 2;"
+    " analyze; delete from job_runs where id > 400; analyze",
+    "a few rows in a million pages": f"{FILL}; {CROWD}; analyze;"
+    " update pg_class set reltuples = 3, relpages = 1000000 where oid = 'job_runs'::regclass",
+    "ten million rows": f"{FILL}; {CROWD}; analyze; update pg_class set reltuples = 1e7, relpages = 200000"
+    f" where {OF_RUNS}",
+    "no rows at all": f"{FILL}; {CROWD}; analyze; update pg_class set reltuples = 0, relpages = 0"
+    f" where {OF_RUNS}",
+}  # fmt: skip
+
+
+class Explained:
+    """A player whose plans are written down: of every statement in every function."""
+
+    def __init__(self, player: Player) -> None:
+        self.player = player
+        self._plans: list[dict[str, Any]] = []
+        player.conn.add_notice_handler(self._hear)
+        player.sql("load 'auto_explain'")
+        for setting, value in {
+            "auto_explain.log_min_duration": "0",
+            "auto_explain.log_nested_statements": "on",
+            "auto_explain.log_format": "json",
+            "client_min_messages": "log",
+        }.items():
+            player.sql(f"set {setting} = {value}")
+
+    def _hear(self, notice: Diagnostic) -> None:
+        said = re.search(r"plan:\n(\{.*)", notice.message_primary or "", re.DOTALL)
+        if said:
+            self._plans.append(json.loads(said[1])["Plan"])
+
+    def of(self, move: Callable[[], Any]) -> tuple[Any, list[dict[str, Any]]]:
+        """What a move answered, and every node of every plan that it took."""
+        self._plans.clear()
+        answer = move()
+        return answer, [node for plan in self._plans for node in nodes(plan)]
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+def reads_runs(node: dict[str, Any]) -> bool:
+    return node.get("Relation Name") == "job_runs" or any(map(reads_runs, node.get("Plans", [])))
+
+
+def faults(found: list[dict[str, Any]]) -> list[str]:
+    """Nodes that read job_runs in another way than by an index from its beginning to its end."""
+    told: list[str] = []
+    for node in found:
+        kind, relation = node["Node Type"], node.get("Relation Name")
+        if relation == "job_runs" and kind not in {"Index Scan", "Index Only Scan", "Tid Scan", "ModifyTable"}:
+            told.append(f"{kind} on job_runs")
+        if relation == "job_runs" and kind.startswith("Index") and "Index Cond" not in node and not node.get("Filter"):
+            told.append(f"the whole of {node['Index Name']}")
+        if kind in {"Bitmap Heap Scan", "Merge Join"} and reads_runs(node):
+            told.append(kind)
+    return told
+
+
+@pytest.fixture
+def explained(worker: Player) -> Explained:
+    return Explained(worker)
+
+
+def sorted_runs(found: list[dict[str, Any]]) -> list[str]:
+    """Sorts of what was read from job_runs."""
+    return [node["Node Type"] for node in found if "Sort" in node["Node Type"] and reads_runs(node)]
+
+
+@pytest.mark.parametrize("believed", STATISTICS)
+def test_hot_moves_walk_indexes(person: Player, worker: Player, explained: Explained, believed: str) -> None:
+    for statement in STATISTICS[believed].split(";"):
+        person.sql(statement)
+    queues = ["default", "mail"]
+    plans: dict[str, list[dict[str, Any]]] = {}
+    leases: list[Lease] = []
+    for _ in range(7):  # from the sixth time on a plan may be generic
+        more, plans["claim"] = explained.of(lambda: worker.claim(20, queues=queues))
+        leases += more
+    keys, plans["due_limit_keys"] = explained.of(lambda: worker.column("select due_limit_keys(%s)", queues))
+    assert len(leases) > 40
+    assert len(keys) > 3
+    pairs = "'{default, mail}', '{3, 3}', '{-infinity, -infinity}', '{0, 0}'"
+    explain = {
+        "look_ahead": lambda: worker.sql(f"select look_ahead({pairs}, '{{ping}}', 10)"),
+        "claim_limited": lambda: worker.claim_limited(*keys, count=9, queues=queues),
+        "claim_suspect": worker.claim_suspect,
+        "suspect_since": lambda: worker.sql("select suspect_since(%s, '{ping}')", queues),
+        "renew": lambda: worker.renew(*leases, age_s=1.0),
+        "complete": lambda: worker.complete(*[lease for lease in leases if lease.epoch == 1][:10]),
+        "fail": lambda: worker.fail(*leases[10:20]),
+        "release": lambda: worker.release(*leases[20:30]),
+        "next_due": lambda: worker.sql("select next_due(%s, '{ping}', 99999)", queues),
+        "skip_late": lambda: worker.sql("select skip_late()"),
+        "step": lambda: worker.step(leases[30], "Render"),
+        "once": lambda: worker.once(leases[30], "charge"),
+        "reap": lambda: worker.sql("select reap(5)"),
+    }
+    for move, make in explain.items():
+        _, plans[move] = explained.of(make)
+    for move, found in plans.items():
+        assert any(map(reads_runs, found)), f"{move}: no plan was heard"
+        assert faults(found) == [], move
+    for move in ("claim", "claim_limited", "complete"):
+        assert sorted_runs(plans[move]) == [], move
+    assert worker.renew(*leases[30:]) == {}
