@@ -184,11 +184,14 @@ class Leasing:
 
     # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
 
-    async def claim(self, marks: Marks, job_types: str, count: int) -> list[ClaimedRow]:
-        """Leases up to `count` due runs without a limit, behind the marks."""
+    async def claim(self, marks: Marks, job_types: str, count: int, look: int | None = LOOK) -> list[ClaimedRow]:
+        """Leases up to `count` due runs without a limit, behind the marks.
+
+        Of each pair it looks at `look` rows at most; None: at as many as it takes, where the last claim was full.
+        """
         me = self.worker
         return await self._claimed(
-            _CLAIM, me.nonce, me.lease_s, *marks.columns(), job_types, count, LOOK, me.max_timeout_s
+            _CLAIM, me.nonce, me.lease_s, *marks.columns(), job_types, count, look, me.max_timeout_s
         )
 
     async def look_ahead(self, marks: Marks, pairs: Sequence[Pair], job_types: str) -> list[tuple[Pair, int, int]]:

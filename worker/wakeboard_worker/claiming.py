@@ -113,16 +113,17 @@ class Claiming:
         at_once, self._round_at_once = self._round_at_once, False
         await self._duties(leasing.conn, at_once)
         claimed = 0
+        wanted = [self._wanted(walk.lane) for walk in self._walks]
         if self._heartbeat.trusted() and not await self._suspect_goes_first(leasing):
-            for walk in self._walks:
-                claimed += await self._claim(walk, leasing)
+            for walk, count in zip(self._walks, wanted, strict=True):
+                claimed += await self._claim(walk, count, leasing)
             claimed += await self._claim_limited(leasing)
         if claimed:
             self._nothing_ahead = False
             return True
         if desk.empty and not self.stopped and await self._claim_suspect(leasing):
             return True
-        if all(self._wanted(walk.lane) <= 0 for walk in self._walks):
+        if not any(count > 0 for count in wanted):
             await self._room(self._settings.poll_seconds)
             return True
         return await self._pause(leasing)
@@ -139,12 +140,11 @@ class Claiming:
         waiting = len(lane.waiting)
         return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
 
-    async def _claim(self, walk: Walk, leasing: Leasing) -> int:
-        wanted = self._wanted(walk.lane)
-        if wanted <= 0 or self.stopped:
+    async def _claim(self, walk: Walk, count: int, leasing: Leasing) -> int:
+        if count <= 0 or self.stopped:
             walk.found_nothing = False
             return 0
-        rows = await walk.claim(leasing, wanted)
+        rows = await walk.claim(leasing, count)
         self._take(rows)
         return len(rows)
 

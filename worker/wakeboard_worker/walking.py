@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from wakeboard.store.leasing import Marks, text_array
+from wakeboard.store.leasing import LOOK, Marks, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ class Walk:
         self._marks = Marks(queues)
         self._ended: set[Pair] = set()  # pairs that have been looked at to their end since the walk began
         self._from_start = True  # nothing has been claimed behind the marks yet
+        self._rich = False  # the last claim was full, and nothing was in its way: the next one may look further
         self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
         self._again_at = 0.0
         self.found_nothing = False  # the last claim walked from the start to the end, and nothing was due
@@ -41,20 +42,19 @@ class Walk:
         """The next claim begins at the start."""
         self._marks.rewind()
         self._ended.clear()
-        self._from_start = True
+        self._from_start, self._rich = True, False
 
     async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
         """Up to `count` due runs; none: there are none behind the marks."""
         began = time.monotonic()
         if began >= self._again_at and not self._from_start:
             self.rewind()
-        rows = await leasing.claim(self._marks, self.job_types, count)
+        rows = await leasing.claim(self._marks, self.job_types, count, None if self._rich else LOOK)
         while not rows and await self._look_further(leasing):
             rows = await leasing.claim(self._marks, self.job_types, count)
         full = len(rows) >= count
         self._note(began, rows, full=full)
-        if full:
-            await self._go_on_behind(rows, leasing)
+        self._rich = full and await self._go_on_behind(rows, leasing)
         self._marks.rotate()
         return rows
 
@@ -67,8 +67,8 @@ class Walk:
         if not full:
             self._again_at = min(self._again_at, now + WALKS_PART * self._last_s)
 
-    async def _go_on_behind(self, rows: Sequence[ClaimedRow], leasing: Leasing) -> None:
-        """Moves the marks after a full batch.
+    async def _go_on_behind(self, rows: Sequence[ClaimedRow], leasing: Leasing) -> bool:
+        """Moves the marks after a full batch; whether nothing was in its way.
 
         Pairs before the last one that gave rows gave all that was looked at. Where more lies behind (rows of strangers,
         runs in flight) the next look goes on there; otherwise a backlog of lower priority would hide it for ever.
@@ -83,6 +83,7 @@ class Walk:
             self._marks.move(pair, run_at, run_id)
         for pair, run_at, run_id in further:
             self._marks.move(pair, run_at, run_id)
+        return self._ended.issuperset(pairs[:reached])
 
     async def _look_further(self, leasing: Leasing) -> bool:
         further = await leasing.look_ahead(self._marks, self._marks.pairs, self.job_types)

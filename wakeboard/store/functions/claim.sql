@@ -1,7 +1,8 @@
 -- for: worker
 -- Leases up to `count` due, free runs without a limit to `worker`, in the order of the pairs (queues[i], priorities[i]) and
 -- then by run_at. Of each pair it looks at no more than `look` rows behind the mark (after_run_at[i], after_id[i]), so that
--- runs of unknown types and runs in flight cost a bounded time; `look_ahead` says where the next look begins.
+-- runs of unknown types and runs in flight cost a bounded time; `look_ahead` says where the next look begins. `look` null: at
+-- as many as it takes, which is cheaper by a sixth, for a place where the claim before found nothing in its way.
 -- Runs with a timeout over `max_timeout_s` stay. Never waits for a lock, never takes a lapsed lease.
 
 create or replace function wakeboard.claim(
@@ -19,12 +20,28 @@ begin
        set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
            started_at = statement_timestamp(),
            locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10))
-     where run.id = any (array(
+     where run.id = any (case when look is null then array(
+       select free.id
+         from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
+        cross join lateral (
+          select job_runs.id
+            from job_runs
+           where job_runs.queue = pair.queue and job_runs.priority = pair.priority
+             and limit_key is null and crash_count < 2 and dead_at is null
+             and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
+             and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
+             and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
+           order by run_at, id
+           limit count
+             for update skip locked) as free
+        where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+        limit count)
+     else array(
        select due.id
          from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
         cross join lateral (
           select free.id
-            from (select job_runs.ctid, job_runs.locked_by, job_runs.job_type
+            from (select job_runs.ctid, locked_by, job_type
                     from job_runs
                    where job_runs.queue = pair.queue and job_runs.priority = pair.priority
                      and limit_key is null and crash_count < 2 and dead_at is null
@@ -39,7 +56,7 @@ begin
            limit count
              for update of free skip locked) as due
         where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
-        limit count))
+        limit count) end)
     returning definition_id, id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer,
               scheduled_for, run_at, queue::text, priority::smallint, crash_count, uuid, schedule   -- read twice: kept narrow
   ), noted as (
