@@ -7,6 +7,7 @@ WakeboardError
 ├── DatabaseUnavailable no connection, for now
 ├── SchemaMismatch      the database's schema and this release do not fit
 ├── Refused             a move said no
+├── LeadershipLost      another operator leads by now
 ├── LeaseLost           the run belongs to somebody else by now: stop, write nothing
 └── KeyReused           an idempotency key came back with another payload
 Verdict                 what a handler may raise to decide about its run
@@ -46,6 +47,10 @@ class SchemaMismatch(WakeboardError):
 
 class Refused(WakeboardError):
     """The board refused a move: the run or schedule is not in a state that allows it."""
+
+
+class LeadershipLost(WakeboardError):
+    """The term of this operator is over: another one leads, or may at any moment. Stop acting, write nothing."""
 
 
 class LeaseLost(WakeboardError):

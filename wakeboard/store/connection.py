@@ -16,13 +16,13 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard import __version__
-from wakeboard.errors import DatabaseUnavailable, KeyReused, LeaseLost, SchemaMismatch, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, KeyReused, LeadershipLost, LeaseLost, SchemaMismatch, WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 4  # the newest migration that this release was written for
+SCHEMA_VERSION = 5  # the newest migration that this release was written for
 
 # The server notices a vanished client, and the client a vanished server, within half a minute.
 _KEEPALIVE: Mapping[str, Any] = {
@@ -104,6 +104,8 @@ def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table
             return LeaseLost(message)
         case "WB002":
             return KeyReused(message)
+        case "WB004":
+            return LeadershipLost(message)
         case "3F000" | "42883" | "42P01":
             return SchemaMismatch(
                 "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."

@@ -1,7 +1,7 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
--- live nor in history; idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses;
--- workers and job types not seen for a day; change rows that nobody has taken for an hour. With `dead_retention`, dead runs older
+-- live nor in history; idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses; action
+-- tokens older than 90 days; workers and job types not seen for a day; change rows that nobody has taken for an hour. With `dead_retention`, dead runs older
 -- than that are discarded. Answers with how many rows went: ask again while it is not 0. Once it was 0, it looks at nothing for
 -- an hour and answers null (`always`: it looks all the same).
 
@@ -55,6 +55,10 @@ begin
        and not exists (select from job_runs where limit_key = bound.key)
        and bound.key !~ '^schedule:'
      limit tidy.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from action_tokens where ctid = any (array(
+    select ctid from action_tokens where asked_at < statement_timestamp() - interval '90 days'
+     order by asked_at limit tidy.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from workers where last_seen < statement_timestamp() - interval '1 day';
   delete from worker_types where last_known_at < statement_timestamp() - interval '1 day';

@@ -1,0 +1,87 @@
+"""One operator leads a source; nothing of an old term is written after a new one has begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.players import Player
+
+pytestmark = pytest.mark.every_postgres
+
+LAPSE = "update leadership set held_until = now() - interval '1 ms'"
+
+
+def lead(player: Player, holder: str, lease_s: int = 15) -> tuple[int, bool, str]:
+    (row,) = player.sql("select * from lead('k8s:one', %s, '1.0', %s)", holder, lease_s)
+    return row.term, row.leads, row.leader
+
+
+def acts(player: Player, term: int) -> bool:
+    try:
+        player.sql("select act_as_leader('k8s:one', %s)", term)
+    except psycopg.DatabaseError as error:
+        if error.sqlstate != "WB004":
+            raise
+        return False
+    return True
+
+
+def test_the_first_one_leads_and_holds_on(person: Player, other: Player) -> None:
+    assert lead(person, "ann") == (1, True, "ann")
+    assert lead(other, "bob") == (1, False, "ann")
+    assert lead(person, "ann") == (1, True, "ann")
+
+
+def test_another_leads_a_source_of_its_own(person: Player) -> None:
+    lead(person, "ann")
+    (row,) = person.sql("select * from lead('k8s:two', 'bob', '1.0', 15)")
+    assert (row.term, row.leads) == (1, True)
+
+
+def test_a_lapsed_leadership_is_taken_with_the_next_term(person: Player, other: Player) -> None:
+    lead(person, "ann")
+    person.sql(LAPSE)
+    assert lead(other, "bob") == (2, True, "bob")
+    assert lead(person, "ann") == (2, False, "bob")
+
+
+def test_a_leader_that_slept_past_its_lease_comes_back_with_a_new_term(person: Player) -> None:
+    lead(person, "ann")
+    person.sql(LAPSE)
+    assert not acts(person, 1)
+    assert lead(person, "ann") == (2, True, "ann")
+    assert acts(person, 2)
+    assert not acts(person, 1)
+
+
+def test_who_resigns_hands_over_at_once(person: Player, other: Player) -> None:
+    lead(person, "ann")
+    assert person.value("select resign('k8s:one', 1)") is True
+    assert person.value("select resign('k8s:one', 1)") is False
+    assert not acts(person, 1)
+    assert lead(other, "bob") == (2, True, "bob")
+    assert person.value("select resign('k8s:one', 1)") is False
+    assert acts(other, 2)
+
+
+def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
+    person: Player, worker: Player, other: Player, meanwhile: ThreadPoolExecutor
+) -> None:
+    lead(worker, "ann", 1)
+    with worker.conn.transaction():
+        worker.sql("select act_as_leader('k8s:one', 1)")
+        worker.sql("select pause('all')")
+        taken = meanwhile.submit(lambda: (lead(other, "bob"), other.value("select count(*) from pauses")))
+        assert person.wait_until_blocked(other, taken.done)
+    assert taken.result(30)[1] == 1  # whoever leads then sees what was written before
+
+
+@pytest.mark.parametrize("statement", ["select pause('all')", "select * from lead('k8s:one', 'x', '', 1)"])
+def test_moves_of_others_need_no_term(person: Player, statement: str) -> None:
+    person.sql(statement)

@@ -1,0 +1,46 @@
+-- for: operator
+-- Does what an annotation asks for, once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead.
+-- Doing it and remembering the token are one transaction. `first_sight`: the schedule has just been met, so the token is
+-- remembered and not acted upon. Answers with what came of it, when, and whether this call did it.
+
+create or replace function wakeboard.act(definition bigint, action text, token text, first_sight boolean default false)
+returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  def job_definitions;
+  told text;
+  dead bigint[];
+begin
+  select * into def from job_definitions where id = definition and removed_at is null for update;
+  if not found then
+    return query select 'refused: there is no such schedule', statement_timestamp(), false;
+    return;
+  end if;
+  return query
+  select known.result, known.asked_at, false
+    from action_tokens as known
+   where known.source = def.source and known.namespace = def.namespace and known.name = def.name
+     and known.action = act.action and known.token = act.token;
+  if found then
+    return;
+  end if;
+  if first_sight then
+    told := 'not done: the annotation was there before the schedule was known';
+  elsif act.action = 'run-now' then
+    select case when answer = 'queued' then 'queued run ' || made.id else answer end into told from run_now(def.id) as made;
+  else
+    dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
+    if act.action = 'retry-dead' then
+      select 'queued ' || count(*) || ' dead runs again' into told from retry(dead) where answer = 'queued';
+    elsif act.action = 'discard-dead' then
+      select 'discarded ' || count(*) || ' dead runs' into told from discard(dead) where answer = 'discarded';
+    end if;
+  end if;
+  insert into action_tokens (source, namespace, name, action, token, acted, result)
+  values (def.source, def.namespace, def.name, act.action, act.token, not first_sight, coalesce(told, 'refused: unknown action'));
+  insert into definition_changes (definition_id) values (def.id);
+  return query select told, statement_timestamp(), true;
+end
+$$;

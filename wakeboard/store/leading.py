@@ -1,0 +1,70 @@
+"""Leadership of a source: one operator leads, and the board takes no write of a leader whose term is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+
+from wakeboard.store.board import Board
+from wakeboard.store.connection import translated
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+
+class Led(NamedTuple):
+    """Who leads a source now. `leads`: it is the one who asked. `held_s`: seconds until it lapses unless renewed."""
+
+    term: int
+    leads: bool
+    leader: str
+    leader_release: str
+    held_s: float
+
+
+class ActedUpon(NamedTuple):
+    """What came of an action, when, and whether this very call did it."""
+
+    result: str
+    new: bool
+
+
+class OperatorBoard(Board):
+    """The board as an operator sees it that need not lead."""
+
+    async def lead(self, source: str, holder: str, release: str, lease_s: int) -> Led:
+        """Takes a free leadership or holds on to one's own; see the move."""
+        query = "select term, leads, leader, leader_release, held_s from wakeboard.lead(%s, %s, %s, %s)"
+        return Led(*(await self._rows(query, source, holder, release, lease_s))[0])
+
+    async def resign(self, source: str, term: int) -> bool:
+        """Ends this leadership at once."""
+        return await self._value("select wakeboard.resign(%s, %s)", source, term)
+
+    async def installation(self) -> str:
+        """The id of this database."""
+        found: UUID = await self._value("select id from wakeboard.installation")
+        return str(found)
+
+    async def act(self, definition_id: int, action: str, token: str, *, first_sight: bool) -> ActedUpon:
+        """Does what an annotation asks for, once for each token."""
+        query = "select result, new from wakeboard.act(%s, %s, %s, %s)"
+        return ActedUpon(*(await self._rows(query, definition_id, action, token, first_sight))[0])
+
+
+class LedBoard(OperatorBoard):
+    """The board of a leader: each move is one transaction that begins with the term. Raises LeadershipLost."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
+        super().__init__(conn)
+        self._source, self._term = source, term
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        try:
+            async with self.conn.transaction():
+                await self.conn.execute("select wakeboard.act_as_leader(%s, %s)", (self._source, self._term))
+                cursor = await self.conn.execute(query.encode(), values or None)
+                return await cursor.fetchall()
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
