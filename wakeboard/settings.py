@@ -8,14 +8,18 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from typing import Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from wakeboard.errors import InvalidSettings
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 Names = Annotated[list[str], NoDecode]  # "a,b" in the environment
+_Kind = TypeVar("_Kind", bound="Settings")
 
 
 class Settings(BaseSettings):
@@ -149,8 +153,13 @@ def read_settings(**given: Any) -> Settings:
 
     Raises InvalidSettings with a sentence for each variable that cannot be honoured.
     """
+    return read_settings_as(Settings, given)
+
+
+def read_settings_as(kind: type[_Kind], given: Mapping[str, Any]) -> _Kind:
+    """The same for a process that has settings of its own beside these."""
     try:
-        return Settings(**{name: value for name, value in given.items() if value is not None})
+        return kind(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as exc:
         raise InvalidSettings("\n".join(_sentence(problem) for problem in exc.errors())) from exc
 

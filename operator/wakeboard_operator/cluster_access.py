@@ -1,0 +1,211 @@
+"""What the operator reads from the API server and writes there, over one login.
+
+Its errors are told apart by what to do about them: a list that failed removes nothing, a conflict is computed anew, and
+what has vanished is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from wakeboard.errors import WakeboardError
+from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+FIELD_MANAGER: Final = "wakeboard-operator"
+PAGE: Final = 500
+REQUEST_S: Final = 30.0
+TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+MERGE_PATCH: Final = "application/merge-patch+json"
+BUSY: Final = (429, 500, 502, 503, 504)
+
+
+class _Answered(Exception):
+    """The API server said no: HTTP's status, and its own sentence."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        try:
+            super().__init__(str(json.loads(body).get("message") or f"status {status}"))
+        except (ValueError, AttributeError):
+            super().__init__(f"status {status}")
+
+
+class ListFailed(WakeboardError):
+    """No complete list. `reason`: forbidden, missing (the resource is not installed), expired, or away."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        self.reason = reason
+        super().__init__(sentence)
+
+
+class WriteFailed(WakeboardError):
+    """A write was refused, for now or for good. `reason`: conflict, vanished, forbidden, invalid, or away."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        self.reason = reason
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Every JobSchedule that there was at one moment."""
+
+    resources: Sequence[Resource]
+    resource_version: str
+
+
+def in_cluster() -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
+
+
+@asynccontextmanager
+async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGenerator[Cluster]:
+    """The cluster that the service account, or else the kubeconfig, leads to. Raises WakeboardError in one sentence."""
+    about: Any = client.Configuration()
+    try:
+        if in_cluster():
+            config.load_incluster_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
+        else:
+            await config.load_kube_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
+    except (config.ConfigException, OSError) as error:
+        raise WakeboardError(f"there is no way to log in to a cluster: {error}") from error
+    async with client.ApiClient(about) as api:
+        yield Cluster(api, namespaces, source)
+
+
+class Cluster:
+    """One API server. `namespaces`: those that are looked at; none: all."""
+
+    def __init__(self, api: client.ApiClient, namespaces: Sequence[str] = (), source: str = "") -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._source = source
+
+    async def source(self) -> str:
+        """The name of this cluster among the sources of a database: its uid, which is that of kube-system."""
+        if not self._source:
+            found = await self._page("/api/v1/namespaces/kube-system", "")
+            self._source = f"k8s:{found['metadata']['uid']}"
+        return self._source
+
+    async def listed(self) -> Listing:
+        """All of them, page by page, at one version for each namespace that is looked at. Raises ListFailed."""
+        found: list[Resource] = []
+        version = ""
+        for path in self._paths():
+            following: str | None = ""
+            while following is not None:
+                page = await self._page(path, following)
+                found += [resource(item) for item in page["items"]]
+                version = page["metadata"]["resourceVersion"]
+                following = page["metadata"].get("continue") or None
+        return Listing(found, version)
+
+    async def read(self, key: Key) -> Resource | None:
+        """One of them as it is now; None: it does not exist. Raises ListFailed."""
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{key[0]}/{PLURAL}/{key[1]}"
+        try:
+            return resource(await self._page(path, ""))
+        except ListFailed as error:
+            if error.reason == "missing":
+                return None
+            raise
+
+    async def patch_status(self, of: Resource, status: Mapping[str, Any]) -> Resource:
+        """Merges `status` into the status of the very version that `of` is. Raises WriteFailed."""
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{of.namespace}/{PLURAL}/{of.name}/status"
+        body = {"metadata": {"resourceVersion": of.resource_version, "uid": of.uid}, "status": status}
+        return resource(await self._write("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, MERGE_PATCH))
+
+    async def post_event(self, about: Resource, reason: str, message: str, *, warning: bool, at: str) -> None:
+        """Tells people about it in `kubectl describe`. `at`: the moment, as RFC 3339. Raises WriteFailed."""
+        body = {
+            "metadata": {"generateName": f"{about.name[:50]}-", "namespace": about.namespace},
+            "involvedObject": {
+                "apiVersion": f"{GROUP}/{VERSION}",
+                "kind": KIND,
+                "namespace": about.namespace,
+                "name": about.name,
+                "uid": about.uid,
+                "resourceVersion": about.resource_version,
+            },
+            "reason": reason,
+            "message": message[:1024],
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": FIELD_MANAGER},
+            "reportingComponent": FIELD_MANAGER,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }
+        path = f"/api/v1/namespaces/{about.namespace}/events"
+        await self._write("POST", path, {}, body, "application/json")
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _paths(self) -> list[str]:
+        if not self._namespaces:
+            return [f"/apis/{GROUP}/{VERSION}/{PLURAL}"]
+        return [f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}" for namespace in self._namespaces]
+
+    async def _page(self, path: str, following: str) -> dict[str, Any]:
+        query = {"limit": str(PAGE)} | ({"continue": following} if following else {})
+        try:
+            return await self._get(path, query)
+        except _Answered as error:
+            reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(error.status, "away")
+            raise ListFailed(reason, f"the API server does not list {PLURAL}: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ListFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
+
+    async def _get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        return json.loads(await self._request("GET", path, query))
+
+    async def _write(
+        self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any], content: str
+    ) -> dict[str, Any]:
+        try:
+            return json.loads(await self._request(method, path, query, body, content))
+        except _Answered as error:
+            known = {401: "forbidden", 403: "forbidden", 404: "vanished", 409: "conflict"}
+            reason = "away" if error.status in BUSY else known.get(error.status, "invalid")
+            raise WriteFailed(reason, f"the API server does not take it: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise WriteFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+    ) -> bytes:
+        """Documents are read as they come: the client's own models take ten times as long for 10,000 of them."""
+        serialized: Any = await self._api.param_serialize(  # pyright: ignore[reportUnknownMemberType]
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params={"Accept": "application/json", "Content-Type": content},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        async with asyncio.timeout(REQUEST_S):
+            answer: Any = await self._api.call_api(*serialized)  # pyright: ignore[reportUnknownMemberType]
+            data: bytes = await answer.read()
+        if answer.status >= 400:  # noqa: PLR2004 - HTTP's own line between yes and no
+            raise _Answered(answer.status, data)
+        return data

@@ -1,0 +1,115 @@
+"""Leadership: one operator acts for a source at a time, on a lease in the database.
+
+The leader renews every third of the lease and stops acting when two thirds have passed since its last success was asked
+for, by a clock that goes on while the machine sleeps. A standby tries every second. What an old leader still writes is
+refused by its term (wakeboard.store.leading).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+import socket
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from wakeboard import __version__
+from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.store.connection import connect
+from wakeboard.store.leading import Led, OperatorBoard
+
+if TYPE_CHECKING:
+    import psycopg
+
+log = logging.getLogger("wakeboard.operator")
+
+STANDBY_TRIES_EVERY_S: Final = 1.0
+ANSWER_WITHIN_S: Final = 5.0
+
+
+def boot_time() -> float:
+    """Seconds since the machine started, those in which it slept or was frozen included."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+class Leadership:
+    """This process's claim to lead `source`. `led`: what the board said last; None: nothing yet, or it is away."""
+
+    def __init__(self, dsn: str, source: str, lease_s: int) -> None:
+        self._dsn, self._source, self._lease_s = dsn, source, lease_s
+        self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.led: Led | None = None
+        self.changed = asyncio.Event()
+        self.database_away: str | None = None
+        self._good_until = 0.0
+        self._conn: psycopg.AsyncConnection[object] | None = None
+        self._stopped = False
+
+    def leads(self) -> bool:
+        """Whether this process may act now."""
+        return self.led is not None and self.led.leads and boot_time() < self._good_until
+
+    @property
+    def term(self) -> int:
+        """The term in which it leads, or led last."""
+        return self.led.term if self.led else 0
+
+    def blocked_by(self) -> str | None:
+        """The other release that leads, while it does."""
+        led = self.led
+        if led is None or led.leads or led.leader_release == __version__:
+            return None
+        return led.leader_release
+
+    async def run(self) -> None:
+        """Leads when it can, until cancelled."""
+        while not self._stopped:
+            asked_at = boot_time()
+            before = self.leads(), self.term
+            try:
+                await self._ask(asked_at)
+            except (WakeboardError, TimeoutError) as error:
+                await self._went_wrong(error)
+            if (self.leads(), self.term) != before:
+                self.changed.set()
+            await asyncio.sleep(self._lease_s / 3 if self.leads() else STANDBY_TRIES_EVERY_S)
+
+    async def _ask(self, asked_at: float) -> None:
+        async with asyncio.timeout(ANSWER_WITHIN_S):
+            if self._conn is None or self._conn.closed:
+                self._conn = await connect(self._dsn, name=f"wakeboard leadership {self.holder}")
+            led = await OperatorBoard(self._conn).lead(self._source, self.holder, __version__, self._lease_s)
+        if led.leads:
+            self._good_until = asked_at + self._lease_s * 2 / 3
+        if self.led is None or (led.term, led.leads) != (self.led.term, self.led.leads):
+            who = "this operator" if led.leads else f"{led.leader} (release {led.leader_release})"
+            log.info("term %d of %s: %s leads", led.term, self._source, who)
+        self.led, self.database_away = led, None
+
+    async def _went_wrong(self, error: Exception) -> None:
+        sentence = str(error) or "the database did not answer in time"
+        if self.database_away is None:
+            log.warning("leadership cannot be asked for: %s", sentence)
+        self.database_away = sentence
+        if isinstance(error, DatabaseUnavailable | TimeoutError):
+            await self._close()
+
+    async def resign(self) -> None:
+        """Hands over at once: a standby leads within a second."""
+        self._stopped = True
+        if self.led is not None and self.led.leads and self._conn is not None and not self._conn.closed:
+            with suppress(WakeboardError, TimeoutError):
+                async with asyncio.timeout(ANSWER_WITHIN_S):
+                    await OperatorBoard(self._conn).resign(self._source, self.led.term)
+                log.info("term %d of %s: resigned", self.led.term, self._source)
+        self.led = None
+        await self._close()
+
+    async def _close(self) -> None:
+        if self._conn is not None:
+            with suppress(Exception):
+                await self._conn.close()
+            self._conn = None

@@ -1,0 +1,148 @@
+"""What Prometheus is told. Only the leader tells about schedules and runs; nothing is labelled by schedule."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter as Counts
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+if TYPE_CHECKING:
+    from wakeboard.duties.rounds import Round
+    from wakeboard.store.vitals import Vitals
+    from wakeboard_operator.leadership import Leadership
+    from wakeboard_operator.mirror import Mirror
+    from wakeboard_operator.stream import Supervisor
+
+
+class Metrics:
+    """Every metric of this process. Names and meanings are public: alerts stand on them."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        self.leader = Gauge("wakeboard_leader", "1 while this operator leads.", registry=registry)
+        self.term = Gauge("wakeboard_leadership_term", "The term in which it leads, or led last.", registry=registry)
+        self.database_up = Gauge("wakeboard_database_up", "1 while the database answers.", registry=registry)
+        self.api_up = Gauge("wakeboard_api_server_up", "1 while the API server lists JobSchedules.", registry=registry)
+        self.last_reconcile = Gauge(
+            "wakeboard_last_reconcile_timestamp_seconds", "When the last complete list was synced.", registry=registry
+        )
+        self.reconcile_s = Gauge("wakeboard_reconcile_seconds", "What the last complete sync took.", registry=registry)
+        self.sync_lag_s = Gauge(
+            "wakeboard_sync_lag_seconds", "From hearing of the last batch of changes to its commit.", registry=registry
+        )
+        self.stream_age_s = Gauge(
+            "wakeboard_stream_last_event_age_seconds", "Since the stream showed anything.", registry=registry
+        )
+        self.stream_restarts = Gauge(
+            "wakeboard_stream_restarts", "How often the stream was started again.", registry=registry
+        )
+        self.stream_deaf = Gauge("wakeboard_stream_deaf", "How often the stream was found deaf.", registry=registry)
+        self.status_writes = Counter("wakeboard_status_writes", "Statuses written.", registry=registry)
+        self.status_conflicts = Counter(
+            "wakeboard_status_conflicts", "Status writes that met a newer version.", registry=registry
+        )
+        self.duty_failures = Counter("wakeboard_duty_failures", "Duties that failed.", ["duty"], registry=registry)
+        self.lease_expiries = Counter(
+            "wakeboard_lease_expiries", "Leases taken back by this operator.", ["kind"], registry=registry
+        )
+        self.ticks = Counter("wakeboard_ticks_made", "Ticks that this operator made into runs.", registry=registry)
+        self.schedules = Gauge(
+            "wakeboard_schedules", "Schedules by condition.", ["condition", "status"], registry=registry
+        )
+        self.due = Gauge(
+            "wakeboard_due_runs", "Due runs that nobody has taken (bounded look).", ["queue"], registry=registry
+        )
+        self.oldest_due_s = Gauge(
+            "wakeboard_oldest_due_seconds", "Age of the oldest of them.", ["queue"], registry=registry
+        )
+        self.running = Gauge("wakeboard_running_runs", "Runs that are being executed.", registry=registry)
+        self.dead = Gauge("wakeboard_dead_runs", "Dead runs that wait for a person.", registry=registry)
+        self.late = Gauge("wakeboard_late_schedules", "Schedules whose tick is five minutes late.", registry=registry)
+        self.workers = Gauge("wakeboard_workers", "Workers seen in the last three minutes.", registry=registry)
+        self.worker_age_s = Gauge(
+            "wakeboard_last_worker_age_seconds", "Since any worker was seen: the dead-man switch.", registry=registry
+        )
+        self.held = Gauge("wakeboard_removals_held", "Removals that wait for a person's yes.", registry=registry)
+        self._of_leaders = (
+            *(self.schedules, self.due, self.oldest_due_s, self.running, self.dead, self.late, self.workers),
+            *(self.worker_age_s, self.held),
+        )
+        self._writes_seen = self._conflicts_seen = 0
+        self._leads = False
+
+    def text(self, leadership: Leadership, supervisor: Supervisor) -> bytes:
+        """The page that Prometheus reads."""
+        self.leader.set(leadership.leads())
+        self.term.set(leadership.term)
+        self.database_up.set(leadership.database_away is None)
+        self.stream_age_s.set(time.monotonic() - supervisor.changes.last_at)
+        self.stream_restarts.set(supervisor.restarts)
+        self.stream_deaf.set(supervisor.deaf)
+        if leadership.leads():
+            return generate_latest(self._registry)
+        hidden = {family for metric in self._of_leaders for family in _names(metric)}
+        return generate_latest(_Without(self._registry, hidden))  # pyright: ignore[reportArgumentType]
+
+    def round_made(self, done: Round) -> None:
+        """A round of duties is over."""
+        for name in done.failures:
+            self.duty_failures.labels(name).inc()
+        self.ticks.inc(done.ticks.runs)
+        for kind in ("crashed", "timed_out", "cancelled"):
+            self.lease_expiries.labels(kind).inc(getattr(done.taken_back, kind))
+
+    def wrote(self, writes: int, conflicts: int) -> None:
+        """How many statuses the writer of this term has written, and how often it came too late."""
+        self.status_writes.inc(max(0, writes - self._writes_seen))
+        self.status_conflicts.inc(max(0, conflicts - self._conflicts_seen))
+        self._writes_seen, self._conflicts_seen = writes, conflicts
+
+    def new_term(self) -> None:
+        """A writer begins to count at 0."""
+        self._writes_seen = self._conflicts_seen = 0
+
+    def look(self, vitals: Vitals) -> None:
+        """What the board says of itself."""
+        now = vitals.server.now
+        runs: Counts[str] = Counts()
+        oldest: dict[str, float] = {}
+        for due in vitals.due:
+            runs[due.queue] += due.runs
+            oldest[due.queue] = max(oldest.get(due.queue, 0.0), (now - due.oldest).total_seconds())
+        self.due.clear()
+        self.oldest_due_s.clear()
+        for queue, count in runs.items():
+            self.due.labels(queue).set(count)
+            self.oldest_due_s.labels(queue).set(oldest[queue])
+        self.running.set(vitals.runs.running)
+        self.dead.set(vitals.runs.dead)
+        self.late.set(vitals.definitions.late)
+        self.workers.set(vitals.duties.workers)
+        if vitals.duties.last_worker is not None:
+            self.worker_age_s.set((now - vitals.duties.last_worker).total_seconds())
+        self.held.set(len(vitals.removals))
+
+    def count_conditions(self, mirror: Mirror) -> None:
+        """How many schedules are Ready, Healthy, and so on."""
+        counts: Counts[tuple[str, str]] = Counts()
+        for known in mirror.all():
+            counts.update(known.conditions)
+        self.schedules.clear()
+        for (condition, status), count in counts.items():
+            self.schedules.labels(condition, status).set(count)
+
+
+class _Without:
+    """A registry without some of its families."""
+
+    def __init__(self, registry: CollectorRegistry, hidden: set[str]) -> None:
+        self._registry, self._hidden = registry, hidden
+
+    def collect(self) -> list[object]:
+        return [family for family in self._registry.collect() if family.name not in self._hidden]
+
+
+def _names(metric: Gauge) -> set[str]:
+    return {family.name for family in metric.collect()}

@@ -1,0 +1,152 @@
+"""Reconciling: the board's definitions brought up to the JobSchedules of the cluster.
+
+A complete list is the truth: at the start of a term, every minute, and soon after a deletion. Only such a list removes
+anything, and a large removal waits for a person (wakeboard.duties.removing). In between, batches of changes are the
+speed: a thousand edits become a few statements. A spec that cannot be honoured is left out and its last good one stays
+in force; a list that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.duties.declared import Declared
+from wakeboard.duties.syncing import sync
+from wakeboard.errors import InvalidSchedule
+from wakeboard.schedules import API_VERSION, load_job_schedule
+from wakeboard_operator.problems import FOREIGN, INVALID, Problem
+from wakeboard_operator.resources import KIND
+from wakeboard_operator.tenancy import outside
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime, timedelta
+
+    from wakeboard.duties.syncing import SyncReport
+    from wakeboard.store.leading import LedBoard
+    from wakeboard_operator.cluster_access import Listing
+    from wakeboard_operator.mirror import Mirror
+    from wakeboard_operator.operator_settings import OperatorSettings
+    from wakeboard_operator.resources import Key, Resource
+
+log = logging.getLogger("wakeboard.operator")
+
+ACTIONS: Final = ("run-now", "retry-dead", "discard-dead")
+
+
+class Reconciler:
+    """What one term knows about its source. `dirty`: those whose status must be computed anew, for the writer."""
+
+    def __init__(
+        self, settings: OperatorSettings, source: str, installation: str, mirror: Mirror, missed_after: timedelta
+    ) -> None:
+        self._settings, self._source, self._installation = settings, source, installation
+        self._missed_after = missed_after
+        self._acted: set[tuple[Key, str, str]] = set()  # tokens that this term has dealt with
+        self.mirror = mirror
+        self.dirty: set[Key] = set()
+        self.held: str | None = None  # a removal that waits for a yes
+        self.last_full_at: float | None = None  # time.monotonic()
+
+    async def full(self, board: LedBoard, listing: Listing, listed_at: datetime) -> SyncReport:
+        """Brings the board up to a complete list. `listed_at`: the database's time before the list was asked for."""
+        listed = {found.key for found in listing.resources}
+        for key in self.mirror:
+            if key not in listed:
+                self.mirror.forget(key)
+        declared = self._look_at(listing.resources)
+        spared = [known.resource.key for known in self.mirror.all() if known.problem is not None]
+        report = await sync(
+            board,
+            self._source,
+            declared.values(),
+            prune=True,
+            spared=spared,
+            listed_at=listed_at,
+            missed_after=self._missed_after,
+        )
+        await self._after(board, report, listing.resources)
+        self.held = report.held
+        if report.removed:
+            log.info("removed %d schedules that are declared no longer", len(report.removed))
+        self.last_full_at = time.monotonic()
+        return report
+
+    async def changes(self, board: LedBoard, batch: Mapping[Key, Resource | None]) -> bool:
+        """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
+        found = [each for each in batch.values() if each is not None]
+        declared = self._look_at(found)
+        if declared:
+            report = await sync(board, self._source, declared.values(), prune=False, missed_after=self._missed_after)
+            await self._after(board, report, found)
+        return len(found) < len(batch)
+
+    def _look_at(self, found: Iterable[Resource]) -> dict[Key, Declared]:
+        """What they declare; those that cannot be honoured are noted with their problem."""
+        declared: dict[Key, Declared] = {}
+        for each in found:
+            read, problem = self._read(each)
+            if self.mirror.see(each, problem):
+                self.dirty.add(each.key)
+            known = self.mirror.get(each.key)
+            if read is not None and known is not None and known.resource.resource_version == each.resource_version:
+                declared[each.key] = read
+        return declared
+
+    def _read(self, found: Resource) -> tuple[Declared | None, Problem | None]:
+        theirs = found.status.get("installation")
+        if theirs and theirs != self._installation and not self._settings.adopt:
+            return None, Problem(
+                FOREIGN,
+                f"Its status was written from another database (installation {theirs}; this one is"
+                f" {self._installation}). Start the operator with WAKEBOARD_ADOPT=true to take it over.",
+            )
+        document = {
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": found.name, "namespace": found.namespace},
+            "spec": found.spec,
+        }
+        try:
+            spec = load_job_schedule(document, "").spec
+        except InvalidSchedule as error:
+            return None, Problem(INVALID, " ".join(f"{each.removeprefix(': ')}." for each in error.problems))
+        problem = outside(self._settings.tenancy, found.namespace, spec.queue, spec.job_type)
+        if problem is not None:
+            return None, problem
+        return Declared(found.namespace, found.name, spec, found.uid, found.generation), None
+
+    async def _after(self, board: LedBoard, report: SyncReport, found: Iterable[Resource]) -> None:
+        for full_name, why in report.failed.items():
+            key = _key(full_name)
+            if (known := self.mirror.get(key)) is not None:
+                known.problem = Problem(INVALID, f"{why}.")
+        for known in await board.definitions_of(self._source):
+            if not known.removed:
+                self.mirror.link((known.namespace, known.name), known.id)
+        created = set(map(_key, report.created))
+        self.dirty |= created | set(map(_key, [*report.updated, *report.failed, *report.unsettled]))
+        await self._act(board, found, created)
+
+    async def _act(self, board: LedBoard, found: Iterable[Resource], created: set[Key]) -> None:
+        """Annotations that ask for something, each token once."""
+        for each in found:
+            known = self.mirror.get(each.key)
+            if known is None or known.definition_id is None or known.problem is not None:
+                continue
+            for action in ACTIONS:
+                token = each.annotations.get(action, "")[:253]
+                if not token or (each.key, action, token) in self._acted:
+                    continue
+                acted = await board.act(known.definition_id, action, token, first_sight=each.key in created)
+                self._acted.add((each.key, action, token))
+                if acted.new:
+                    log.info("%s %s of %s: %s", action, token, each.full_name, acted.result)
+                    self.dirty.add(each.key)
+
+
+def _key(full_name: str) -> Key:
+    namespace, _, name = full_name.partition("/")
+    return namespace, name

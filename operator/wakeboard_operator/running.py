@@ -1,0 +1,293 @@
+"""The operator as a whole: what runs all the time, and what only the leader does.
+
+All the time: leadership, the stream of changes, the page for probes and Prometheus. In a term: a complete list, then
+changes as they come, duties every second, statuses. When leadership ends, the term's tasks end with it, and a new term
+begins from a complete list. The database being away ends nothing: what failed is tried again. The process ends only
+when it is asked to, or where starting again would help (a setting that cannot be honoured, no way to log in).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.duties.rounds import Rounds
+from wakeboard.duties.tidying import Retention
+from wakeboard.errors import LeadershipLost, SchemaMismatch, WakeboardError
+from wakeboard.store.connection import connect, require_schema
+from wakeboard.store.leading import LedBoard, OperatorBoard
+from wakeboard.store.vitals import read_vitals
+from wakeboard_operator.cluster_access import Cluster, ListFailed, logged_in
+from wakeboard_operator.health import Health
+from wakeboard_operator.leadership import Leadership
+from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.mirror import Mirror
+from wakeboard_operator.reconciling import Reconciler
+from wakeboard_operator.status_writing import StatusWriter
+from wakeboard_operator.stream import Changes, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    import psycopg
+
+    from wakeboard_operator.operator_settings import OperatorSettings
+
+log = logging.getLogger("wakeboard.operator")
+
+COALESCE_S: Final = 0.1  # changes that come together are synced together
+SOON_S: Final = 1.0  # a list after a deletion, and at the earliest so long after the last one
+ROUND_EVERY_S: Final = 1.0
+STATUS_EVERY_S: Final = 0.5
+LOOK_EVERY_S: Final = 15.0
+PAUSE_S: Final = 1.0  # after something went wrong
+LEADERLESS_POLL_S: Final = 0.2
+
+
+async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
+    """Runs an operator until `stop` is set. Raises WakeboardError where starting again would help."""
+    async with AsyncExitStack() as stack:
+        cluster = await stack.enter_async_context(logged_in(settings.namespaces, settings.source))
+        source = await _patiently(cluster.source, stop)
+        if source is None:
+            return
+        leadership = Leadership(settings.dsn.get_secret_value(), source, settings.leadership_seconds)
+        supervisor = Supervisor(settings.namespaces, Changes(asyncio.get_running_loop()))
+        metrics = Metrics()
+        health = Health(leadership, supervisor, metrics, settings.reconcile_seconds)
+        runner = await health.serve(settings.operator_port)
+        stack.push_async_callback(runner.cleanup)
+        log.info("operator of %s, answering on port %d", source, health.port)
+        stack.push_async_callback(leadership.resign)
+        whole = _Operator(settings, cluster, source, leadership, supervisor, metrics, health)
+        tasks = [
+            asyncio.create_task(work, name=name)
+            for name, work in (
+                ("leadership", leadership.run()),
+                ("stream", supervisor.run()),
+                ("terms", whole.terms()),
+                ("beat", _beat(health)),
+            )
+        ]
+        tasks.append(asyncio.create_task(_stopped(stop), name="stop"))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for task in done:
+            task.result()  # raises what ended it
+
+
+async def _patiently(ask: Callable[[], Awaitable[str]], stop: asyncio.Event) -> str | None:
+    """The answer of an API server that may be away or not allow it yet; None: we are to stop."""
+    while not stop.is_set():
+        try:
+            return await ask()
+        except ListFailed as error:
+            log.warning("the cluster's uid cannot be read (WAKEBOARD_SOURCE would name it): %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(2 * PAUSE_S):
+                    await stop.wait()
+    return None
+
+
+async def _stopped(stop: asyncio.Event) -> None:
+    await stop.wait()
+
+
+async def _beat(health: Health) -> None:
+    while True:
+        health.beat()
+        await asyncio.sleep(1.0)
+
+
+class _Operator:
+    """Terms, one after another."""
+
+    def __init__(
+        self,
+        settings: OperatorSettings,
+        cluster: Cluster,
+        source: str,
+        leadership: Leadership,
+        supervisor: Supervisor,
+        metrics: Metrics,
+        health: Health,
+    ) -> None:
+        self._settings, self._cluster, self._source = settings, cluster, source
+        self._leadership, self._supervisor, self._metrics, self._health = leadership, supervisor, metrics, health
+
+    async def terms(self) -> None:
+        """Acts whenever this process leads."""
+        while True:
+            await self._until(self._leadership.leads)
+            term = self._leadership.term
+            log.info("term %d begins", term)
+            tasks: list[asyncio.Task[None]] = []
+            try:
+                tasks = await self._begin(term)
+                await self._until(partial(self._is_over, term))
+            except (WakeboardError, TimeoutError) as error:
+                log.warning("term %d cannot begin: %s", term, error)
+                if isinstance(error, SchemaMismatch):
+                    self._health.api_trouble = str(error)
+                await asyncio.sleep(PAUSE_S)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                self._health.reconciler = None
+            log.info("term %d is over", term)
+
+    def _is_over(self, term: int) -> bool:
+        return not self._leadership.leads() or self._leadership.term != term
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        while not true():
+            self._leadership.changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LEADERLESS_POLL_S):
+                    await self._leadership.changed.wait()
+
+    async def _begin(self, term: int) -> list[asyncio.Task[None]]:
+        settings = self._settings
+        async with self._line("start") as conn:
+            await require_schema(conn)
+            installation = await OperatorBoard(conn).installation()
+        missed_after = timedelta(seconds=settings.missed_after_seconds)
+        mirror = Mirror()
+        reconciler = Reconciler(settings, self._source, installation, mirror, missed_after)
+        writer = StatusWriter(
+            self._cluster,
+            reconciler,
+            installation,
+            self._leadership.leads,
+            per_second=settings.status_writes_per_second,
+            moving_s=settings.status_moving_seconds,
+        )
+        self._metrics.new_term()
+        self._health.reconciler, self._health.api_trouble = reconciler, None
+
+        def led(conn: psycopg.AsyncConnection[Any]) -> LedBoard:
+            return LedBoard(conn, self._source, term)
+
+        works: dict[str, Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]]] = {
+            "reconcile": lambda conn: self._reconcile(led(conn), reconciler),
+            "duties": lambda conn: self._duties(led(conn)),
+            "statuses": lambda conn: self._statuses(led(conn), reconciler, writer),
+            "look": lambda conn: self._look(conn, mirror),
+        }
+        return [asyncio.create_task(self._keep_at(name, work), name=name) for name, work in works.items()]
+
+    @asynccontextmanager
+    async def _line(self, purpose: str) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+        dsn = self._settings.dsn.get_secret_value()
+        conn = await connect(
+            dsn, prepared_statements=self._settings.prepared_statements, name=f"wakeboard operator {purpose}"
+        )
+        async with conn:
+            yield conn
+
+    async def _keep_at(self, name: str, work: Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]]) -> None:
+        """Does `work` over a connection of its own, and begins anew whenever that breaks."""
+        told = ""
+        while True:
+            try:
+                async with self._line(name) as conn:
+                    await work(conn)
+            except LeadershipLost as error:
+                log.info("%s: %s", name, error)
+            except WakeboardError as error:
+                if str(error) != told:
+                    log.warning("%s: %s", name, error)
+                told = str(error)
+            except Exception:
+                log.exception("%s broke, and is begun anew", name)
+            await asyncio.sleep(PAUSE_S)
+
+    # -- what a leader does --------------------------------------------------------------------------------------------
+
+    async def _reconcile(self, board: LedBoard, reconciler: Reconciler) -> None:
+        changes = self._supervisor.changes
+        list_at = 0.0  # time.monotonic()
+        while True:
+            if time.monotonic() >= list_at:
+                changes.take()  # the list shows them all
+                done = await self._full(board, reconciler)
+                list_at = time.monotonic() + (self._settings.reconcile_seconds if done else 2 * PAUSE_S)
+            heard_at = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, list_at - time.monotonic())):
+                    await changes.wait()
+                    heard_at = time.monotonic()
+                    await asyncio.sleep(COALESCE_S)
+            batch = changes.take()
+            if batch and await reconciler.changes(board, batch):
+                list_at = min(list_at, max(time.monotonic(), (reconciler.last_full_at or 0.0) + SOON_S))
+            if batch and heard_at is not None:
+                self._metrics.sync_lag_s.set(time.monotonic() - heard_at)
+
+    async def _full(self, board: LedBoard, reconciler: Reconciler) -> bool:
+        began = time.monotonic()
+        listed_at = await board.now()
+        try:
+            listing = await self._cluster.listed()
+        except ListFailed as error:
+            if self._health.api_trouble is None:
+                log.warning("%s", error)
+            self._health.api_trouble = str(error)
+            self._metrics.api_up.set(0)
+            self._supervisor.not_served()
+            return False
+        self._supervisor.expect(listing.resources)
+        report = await reconciler.full(board, listing, listed_at)
+        if report.held:
+            log.warning("%s", report.held)
+        self._health.api_trouble = None
+        self._metrics.api_up.set(1)
+        self._metrics.last_reconcile.set_to_current_time()
+        self._metrics.reconcile_s.set(time.monotonic() - began)
+        return True
+
+    async def _duties(self, board: LedBoard) -> None:
+        settings = self._settings
+        dead = settings.dead_retention_days
+        retention = Retention(
+            timedelta(days=settings.history_retention_days),
+            timedelta(days=settings.key_retention_days),
+            None if dead is None else timedelta(days=dead),
+        )
+        rounds = Rounds(missed_after=timedelta(seconds=settings.missed_after_seconds), retention=retention)
+        while True:
+            done = await rounds.make(board, time.monotonic())
+            self._metrics.round_made(done)
+            for name, error in done.failures.items():
+                log.warning("%s: %s", name, error)
+                if isinstance(error, WakeboardError):
+                    raise error
+            await asyncio.sleep(ROUND_EVERY_S)
+
+    async def _statuses(self, board: LedBoard, reconciler: Reconciler, writer: StatusWriter) -> None:
+        while True:
+            reconciler.dirty |= reconciler.mirror.keys_of(await board.take_changes())
+            waiting = set(reconciler.dirty)
+            try:
+                await writer.write(board.conn)
+            except BaseException:
+                reconciler.dirty |= waiting
+                raise
+            self._metrics.wrote(writer.writes, writer.conflicts)
+            await asyncio.sleep(STATUS_EVERY_S)
+
+    async def _look(self, conn: psycopg.AsyncConnection[Any], mirror: Mirror) -> None:
+        while True:
+            self._metrics.look(await read_vitals(conn))
+            self._metrics.count_conditions(mirror)
+            await asyncio.sleep(LOOK_EVERY_S)

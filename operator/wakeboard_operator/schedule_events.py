@@ -1,0 +1,55 @@
+"""What is worth an event in `kubectl describe`: transitions, each told once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from wakeboard_operator.status_document import Condition, JobScheduleStatus
+
+
+class Told(NamedTuple):
+    """One event. `warning`: somebody should look."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -> list[Told]:
+    """The events that tell how `before` became `after`; a resource without a status before tells only what is wrong."""
+    old = {each.type: each for each in (before.conditions or [])} if before else {}
+    told: list[Told] = []
+    for now in after.conditions or []:
+        was = old.get(now.type)
+        if was is None or was.status != now.status:
+            told += _of_condition(now, first=was is None)
+    dead_before = (before.dead or 0) if before else 0
+    if (after.dead or 0) > dead_before and after.last_failure is not None:
+        failure = after.last_failure
+        why = f"{failure.reason}: {failure.message}"
+        told.append(Told("RunDead", f"Run {failure.run_id} was given up: {why}", warning=True))
+    if after.last_action is not None and (before is None or before.last_action != after.last_action):
+        action = after.last_action
+        told.append(Told("ActionDone", f"{action.action} {action.token}: {action.result}"))
+    return told
+
+
+def _of_condition(now: Condition, *, first: bool) -> list[Told]:  # noqa: PLR0911 - a table
+    match now.type, now.status:
+        case "Ready", "True":
+            return [Told(now.reason, now.message)]
+        case "Stalled", "True":
+            return [Told(now.reason, now.message, warning=True)]
+        case "Stalled", "False" if not first:
+            return [Told(now.reason, now.message)]
+        case "Suspended", "True":
+            return [Told(now.reason, now.message)]
+        case "Suspended", "False" if not first:
+            return [Told("Resumed", now.message)]
+        case "Healthy", "False" if now.reason == "NoWorker":
+            return [Told(now.reason, now.message, warning=True)]
+        case "Healthy", "True" if not first:
+            return [Told("Recovered", now.message)]
+        case _:
+            return []

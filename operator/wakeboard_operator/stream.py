@@ -1,0 +1,244 @@
+"""The stream of changes: kopf watches in a thread and a loop of its own, and only says what it saw.
+
+kopf is the speed, not the truth: our own lists are (see reconciling.py). It writes nothing into the cluster: no
+finalizer, no annotation, no event. It has a thread of its own because as a coroutine beside others it cancels their
+tasks and takes over SIGTERM. Whatever it does (403, 404 and 410 included), the supervisor starts it again; one that has
+not shown a version which a list has shown is deaf, and is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import kopf
+
+from wakeboard_operator.cluster_access import in_cluster
+from wakeboard_operator.resources import GROUP, PLURAL, VERSION, Key, Resource, resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+log = logging.getLogger("wakeboard.operator")
+
+DEAF_AFTER_S: Final = 10.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
+STEADY_S: Final = 60.0  # a stream that has lived so long was well
+STOP_WITHIN_S: Final = 5.0
+SERVER_TIMEOUT_S: Final = 300  # each watch ends after that, and another begins
+
+
+class Changes:
+    """What has changed and has not been looked at: the latest of each resource. The stream puts, the loop takes."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._lock = threading.Lock()
+        self._waiting: dict[Key, Resource | None] = {}
+        self._any = asyncio.Event()
+        self._seen: dict[Key, str] = {}  # the version that the stream showed last
+        self.last_at = time.monotonic()
+
+    def put(self, key: Key, found: Resource | None) -> None:
+        """From the stream's thread. None: it was deleted."""
+        with self._lock:
+            self._waiting[key] = found
+            if found is None:
+                self._seen.pop(key, None)
+            else:
+                self._seen[key] = found.resource_version
+            self.last_at = time.monotonic()
+        self._loop.call_soon_threadsafe(self._any.set)
+
+    async def wait(self) -> None:
+        """Returns when there is something to take."""
+        await self._any.wait()
+
+    def take(self) -> dict[Key, Resource | None]:
+        """Everything that waits; nothing waits afterwards."""
+        with self._lock:
+            taken, self._waiting = self._waiting, {}
+            self._any.clear()
+        return taken
+
+    def unheard(self, listed: Iterable[Resource]) -> set[Key]:
+        """Those that the stream has shown in another version than a list did, or not at all."""
+        with self._lock:
+            return {found.key for found in listed if self._seen.get(found.key) != found.resource_version}
+
+    def heard(self, key: Key, version: str) -> bool:
+        """Whether the stream has shown this version, or one that came after it."""
+        with self._lock:
+            seen = self._seen.get(key, "0")
+        return _number(seen) >= _number(version)
+
+
+def _number(version: str) -> int:
+    """Since Kubernetes 1.35 versions of one resource may be compared as numbers; before, they were numbers, too."""
+    return int(version) if version.isdecimal() else 0
+
+
+class Stream:
+    """kopf, watching until it is stopped. A stream is used once."""
+
+    def __init__(self, namespaces: Sequence[str], changes: Changes, on_end: Callable[[], None]) -> None:
+        self._namespaces = namespaces
+        self._changes = changes
+        self._on_end = on_end
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
+
+    def start(self) -> None:
+        """Begins to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks the thread to end; it is not waited for."""
+        self._ready.wait(STOP_WITHIN_S)
+        if self._loop is not None and self._stop is not None and not self._loop.is_closed():
+            try:
+                self._loop.call_soon_threadsafe(self._stop.set)
+            except RuntimeError:  # it has just been closed
+                return
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._watch())
+        except Exception:
+            log.exception("the stream of changes broke")
+        finally:
+            self._ready.set()
+            self._on_end()
+
+    async def _watch(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._ready.set()
+        await kopf.operator(
+            registry=self._registry(),
+            settings=_settings(),
+            standalone=True,
+            clusterwide=not self._namespaces,
+            namespaces=self._namespaces,
+            stop_flag=self._stop,
+        )
+
+    def _registry(self) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+
+        @kopf.on.login(registry=registry)  # pyright: ignore[reportArgumentType]
+        def log_in(**given: Any) -> kopf.ConnectionInfo | None:
+            return kopf.login_with_service_account(**given) if in_cluster() else kopf.login_with_kubeconfig(**given)
+
+        @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
+        async def see(event: Mapping[str, Any], **_: Any) -> None:
+            raw = event["object"]
+            found = resource(raw)
+            self._changes.put(found.key, None if event["type"] == "DELETED" else found)
+
+        _ = log_in, see
+        return registry
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.posting.loggers = False
+    settings.scanning.disabled = True  # it would watch CRDs and namespaces, which needs rights that we do not want
+    settings.process.ultimate_exiting_timeout = None
+    settings.watching.server_timeout = SERVER_TIMEOUT_S
+    settings.watching.client_timeout = SERVER_TIMEOUT_S + 30
+    settings.watching.connect_timeout = 10
+    settings.watching.chunk_size = 500
+    settings.networking.request_timeout = 30
+    settings.networking.error_backoffs = (0.5, 1, 2)
+    settings.queueing.idle_timeout = 0.5
+    settings.queueing.exit_timeout = 0.5
+    settings.queueing.error_delays = ()
+    return settings
+
+
+class Supervisor:
+    """Keeps a stream running. `restarts` and `deaf` count what went wrong since the start."""
+
+    def __init__(self, namespaces: Sequence[str], changes: Changes) -> None:
+        self._namespaces = namespaces
+        self.changes = changes
+        self._stream: Stream | None = None
+        self._served = asyncio.Event()  # a list has worked: the resource is installed, and may be read
+        self._expected: dict[Key, tuple[str, float]] = {}
+        self.restarts = 0
+        self.deaf = 0
+        self.running = False
+
+    def expect(self, listed: Iterable[Resource]) -> None:
+        """A list has shown these: the stream must show them, or later versions, within ten seconds."""
+        self._served.set()
+        by = time.monotonic() + DEAF_AFTER_S
+        unheard = self.changes.unheard(listed)
+        self._expected = {
+            found.key: self._expected.get(found.key, (found.resource_version, by))
+            for found in listed
+            if found.key in unheard
+        }
+
+    def not_served(self) -> None:
+        """A list has failed: a stream that ends now begins again after the next one that works."""
+        self._served.clear()
+
+    async def run(self) -> None:
+        """Watches until cancelled, from the first list on that works."""
+        pause_s = FIRST_PAUSE_S
+        try:
+            while True:
+                await self._served.wait()
+                began = time.monotonic()
+                await self._live_once()
+                if time.monotonic() - began > STEADY_S:
+                    pause_s = FIRST_PAUSE_S
+                self.restarts += 1
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+        finally:
+            self._end_stream()
+
+    async def _live_once(self) -> None:
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+
+        def on_end() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(ended.set)
+
+        self._stream = Stream(self._namespaces, self.changes, on_end)
+        self._stream.start()
+        self.running = True
+        while not ended.is_set() and not self._is_deaf():
+            try:
+                async with asyncio.timeout(1.0):
+                    await ended.wait()
+            except TimeoutError:
+                continue
+        self.running = False
+        self._end_stream()
+
+    def _is_deaf(self) -> bool:
+        now = time.monotonic()
+        self._expected = {
+            key: (version, by) for key, (version, by) in self._expected.items() if not self.changes.heard(key, version)
+        }
+        late = [key for key, (_, by) in self._expected.items() if now > by]
+        if late:
+            self.deaf += 1
+            self._expected.clear()
+            log.warning("the stream has not shown %d resources that a list has shown: it is replaced", len(late))
+        return bool(late)
+
+    def _end_stream(self) -> None:
+        if self._stream is not None:
+            self._stream.stop()
+            self._stream = None

@@ -1,0 +1,249 @@
+"""The operator as a process, on a real API server and a real database, with no rights but those of deploy/rbac.yaml."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cluster.conftest import install_crds
+from tests.cluster.job_schedules import job_schedule
+from tests.cluster.operators import Operator, Scene, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.cluster import Cluster
+    from tests.cluster.control_plane import ControlPlane
+
+RBAC = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"
+
+
+def grant(namespace: str) -> dict[str, object]:
+    """The operator's rights in one namespace, for the service account `operator` of that namespace."""
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "wakeboard-operator"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "wakeboard-operator"},
+        "subjects": [{"kind": "ServiceAccount", "name": "operator", "namespace": namespace}],
+    }
+
+
+@pytest.fixture
+def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> Scene:
+    """A namespace of the shared cluster, in which a service account has the operator's rights."""
+    role = [each for each in RBAC.read_text().split("---\n") if "name: wakeboard-operator\nrules" in each]
+    control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=role[0])
+    control_plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "operator"}})
+    bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
+    control_plane.call("POST", bindings, grant(namespace))
+    return Scene(control_plane, namespace, database)
+
+
+@pytest.fixture
+def operator(scene: Scene, tmp_path: Path) -> Iterator[Operator]:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "status_moving_seconds": 1}
+    with Operator(scene.dsn, login, tmp_path, **settings) as running:
+        running.wait_until_leading()
+        yield running
+
+
+def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(scene: Scene, operator: Operator) -> None:
+    scene.create(job_schedule(schedule="0 8 * * MON", timeZone="Europe/Lisbon"))
+    wait_for(lambda: scene.row("report", "schedule, time_zone") == ("0 8 * * MON", "Europe/Lisbon"))
+    wait_for(lambda: scene.condition("report", "Ready")[:2] == ("True", "Synced"), why=lambda: operator.log)
+    status = scene.status("report")
+    assert status["observedGeneration"] == status["acceptedGeneration"] == 1
+    assert status["nextRunTime"].endswith(":00:00Z")
+    assert (status["running"], status["queued"], status["dead"]) == (0, 0, 0)
+    assert scene.condition("report", "Stalled")[0] == scene.condition("report", "Suspended")[0] == "False"
+    wait_for(lambda: "Synced" in scene.events("report"))
+
+    scene.edit("report", schedule="0 9 * * MON")
+    wait_for(lambda: scene.row("report", "schedule, generation") == ("0 9 * * MON", 2))
+    wait_for(lambda: scene.status("report")["acceptedGeneration"] == 2)
+
+    scene.edit("report", suspend=True)
+    wait_for(lambda: scene.condition("report", "Suspended")[:2] == ("True", "Suspended"))
+    assert "nextRunTime" not in scene.status("report")
+    scene.edit("report", suspend=False)
+    wait_for(lambda: scene.condition("report", "Suspended")[0] == "False")
+
+    scene.delete("report")
+    wait_for(lambda: scene.row("report", "id") is None, why=lambda: operator.log)
+
+
+def test_a_spec_that_cannot_be_honoured_is_stalled_and_the_last_good_one_stays(
+    scene: Scene, operator: Operator
+) -> None:
+    scene.create(job_schedule(schedule="0 8 * * *"))
+    wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    scene.edit("report", schedule="0 0 31 2 *")
+    wait_for(lambda: scene.condition("report", "Stalled")[0] == "True", why=lambda: operator.log)
+    ready, reason, message = scene.condition("report", "Ready")
+    assert (ready, reason) == ("False", "InvalidSpec")
+    assert "0 0 31 2 *" in message
+    assert "Generation 1 stays in force." in message
+    assert scene.row("report", "schedule, generation") == ("0 8 * * *", 1)
+    status = scene.status("report")
+    assert (status["observedGeneration"], status["acceptedGeneration"]) == (2, 1)
+    scene.edit("report", schedule="0 8 1 2 *")
+    wait_for(lambda: scene.condition("report", "Stalled")[0] == "False")
+    assert scene.row("report", "generation") == (3,)
+
+
+def test_dead_runs_are_counted_and_an_annotation_retries_them(scene: Scene, operator: Operator) -> None:
+    scene.create(job_schedule())
+    wait_for(lambda: scene.row("report", "id"))
+    scene.annotate("report", run_now="1")
+    (run,) = wait_for(lambda: scene.sql("select id from job_runs"), why=lambda: operator.log)
+    wait_for(lambda: scene.status("report").get("queued") == 1)
+    assert scene.status("report")["lastAction"]["result"] == f"queued run {run[0]}"
+
+    scene.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
+    scene.sql(
+        "select fail(7, array[%s::bigint], '{1}', '{discarded}', '{Gone}', '{no such customer}', '{}', '{null}')",
+        run[0],
+    )
+    wait_for(lambda: scene.status("report").get("dead") == 1, why=lambda: operator.log)
+    assert scene.condition("report", "Healthy")[:2] == ("False", "DeadRuns")
+    assert scene.condition("report", "Ready")[0] == "True"
+    assert scene.status("report")["lastFailure"]["message"] == "no such customer"
+    wait_for(lambda: "RunDead" in scene.events("report"))
+
+    scene.annotate("report", retry_dead="after-the-fix")
+    wait_for(lambda: scene.sql("select status from job_runs") == [("queued",)], why=lambda: operator.log)
+    wait_for(lambda: scene.status("report").get("dead") == 0)
+    assert scene.status("report")["lastAction"]["action"] == "retry-dead"
+    scene.annotate("report", retry_dead=None)
+    scene.annotate("report", run_now="1")
+    scene.annotate("report", run_now="2")
+    wait_for(lambda: scene.status("report")["lastAction"]["token"] == "2")
+    assert scene.sql("select count(*) from job_runs") == [(2,)]
+
+
+def test_an_annotation_that_was_there_first_runs_nothing(scene: Scene, operator: Operator) -> None:
+    document = job_schedule()
+    document["metadata"]["annotations"] = {"wakeboard.dev/run-now": "from-the-backup"}
+    scene.create(document)
+    wait_for(lambda: scene.sql("select acted from action_tokens") == [(False,)], why=lambda: operator.log)
+    assert scene.sql("select count(*) from job_runs") == [(0,)]
+
+
+def test_what_was_deleted_while_nobody_looked_is_removed(scene: Scene, tmp_path: Path) -> None:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    scene.create(job_schedule("stays"))
+    scene.create(job_schedule("goes"))
+    with Operator(scene.dsn, login, tmp_path, **settings) as first:
+        wait_for(lambda: scene.row("goes", "id"), why=lambda: first.log)
+        first.send(signal.SIGTERM)
+        assert first.ended() == 0
+    scene.delete("goes")
+    with Operator(scene.dsn, login, tmp_path, **settings) as second:
+        wait_for(lambda: scene.row("goes", "id") is None, why=lambda: second.log)
+        assert scene.row("stays", "id")
+
+
+def test_a_foreign_edit_of_the_status_is_repaired(scene: Scene, operator: Operator) -> None:
+    scene.create(job_schedule())
+    wait_for(lambda: scene.status("report").get("dead") == 0, why=lambda: operator.log)
+    forged = {"status": {"dead": 7, "conditions": None}}
+    scene.cluster.call(
+        "PATCH",
+        f"/apis/wakeboard.dev/v1alpha1/namespaces/{scene.namespace}/jobschedules/report/status",
+        forged,
+        "application/merge-patch+json",
+    )
+    wait_for(lambda: scene.status("report").get("dead") == 0, why=lambda: operator.log)
+    assert scene.condition("report", "Ready")[0] == "True"
+
+
+def test_a_second_operator_takes_over_within_two_seconds_of_a_goodbye(scene: Scene, tmp_path: Path) -> None:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    with (
+        Operator(scene.dsn, login, tmp_path, **settings) as first,
+    ):
+        first.wait_until_leading()
+        with Operator(scene.dsn, login, tmp_path, **settings) as second:
+            second.wait_until_ready()
+            assert '"leads": false' in second.ask("/readyz")[1]
+            first.send(signal.SIGTERM)
+            assert first.ended() == 0
+            second.wait_until_leading()
+            scene.create(job_schedule())
+            wait_for(lambda: scene.row("report", "id"), why=lambda: second.log)
+            assert scene.sql("select term from leadership") == [(2,)]
+
+
+def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(scene: Scene, tmp_path: Path) -> None:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leadership_seconds": 3}
+    with Operator(scene.dsn, login, tmp_path, **settings) as first:
+        first.wait_until_leading()
+        with Operator(scene.dsn, login, tmp_path, **settings) as second:
+            first.send(signal.SIGSTOP)
+            second.wait_until_leading()
+            scene.create(job_schedule())
+            wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: second.log)
+            first.send(signal.SIGCONT)
+            wait_for(lambda: "term 1 is over" in first.log, why=lambda: first.log)
+            wait_for(lambda: '"leads": false' in first.ask("/readyz")[1])
+            assert scene.sql("select term from leadership") == [(2,)]
+
+
+def test_wrong_credentials_are_one_sentence_and_it_keeps_trying(scene: Scene, tmp_path: Path) -> None:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    with Operator("postgresql://nobody:secret@127.0.0.1:1/none", login, tmp_path, **settings) as lost:
+        wait_for(lambda: "cannot connect to database none" in lost.log, why=lambda: lost.log)
+        wait_for(lambda: lost.ask("/readyz")[0] == 503)
+        assert lost.ask("/healthz")[0] == 200
+        assert lost.running
+        assert "secret" not in lost.log
+
+
+def test_in_a_cluster_of_its_own_with_the_rights_of_the_manifest(
+    own_control_plane: ControlPlane, database: str, tmp_path: Path
+) -> None:
+    own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": "wakeboard"}})
+    own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": "billing"}})
+    own_control_plane.kubectl("apply", "-f", str(RBAC))
+    login = own_control_plane.kubeconfig_of_service_account("wakeboard", "wakeboard-operator")
+    scene = Scene(own_control_plane, "billing", database)
+    with Operator(database, login, tmp_path, reconcile_seconds=2, status_moving_seconds=1) as operator:
+        wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
+        install_crds(own_control_plane)
+        operator.wait_until_leading()
+        scene.create(job_schedule(schedule="@daily"))
+        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        uid = own_control_plane.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
+        assert scene.row("report", "source") == (f"k8s:{uid}",)
+
+        own_control_plane.restart_api_server()
+        wait_for(own_control_plane.ready)
+        scene.edit("report", schedule="@weekly")
+        wait_for(lambda: scene.row("report", "schedule") == ("@weekly",), why=lambda: operator.log)
+
+        own_control_plane.kubectl("delete", "clusterrolebinding", "wakeboard-operator")
+        wait_for(lambda: operator.ask("/readyz")[0] == 503, why=lambda: operator.log)
+        scene.edit("report", schedule="@monthly")
+        own_control_plane.kubectl("apply", "-f", str(RBAC))
+        wait_for(lambda: scene.row("report", "schedule") == ("@monthly",), why=lambda: operator.log)
+        operator.wait_until_ready()
+
+        before = len([each for each in own_control_plane.audited() if _is_status_write(each)])
+        own_control_plane.kubectl("delete", "namespace", "billing", "--timeout=30s")  # nothing holds it
+        wait_for(lambda: scene.row("report", "id") is None, why=lambda: operator.log)
+        assert before < 30
+        operator.send(signal.SIGTERM)
+        assert operator.ended() == 0
+
+
+def _is_status_write(event: dict[str, Any]) -> bool:
+    return event["verb"] == "patch" and event.get("objectRef", {}).get("subresource") == "status"
