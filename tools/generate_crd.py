@@ -74,7 +74,7 @@ def definition() -> Schema:
                 "listKind": "JobScheduleList",
                 "plural": "jobschedules",
                 "singular": "jobschedule",
-                "shortNames": ["jsched"],
+                "shortNames": ["jsched", "jobsched"],
                 "categories": ["wakeboard"],
             },
             "versions": [

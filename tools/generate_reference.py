@@ -35,7 +35,7 @@ spec:
   startingDeadlineSeconds: 3600
 ```
 
-`metadata.name` has at most 63 characters. Short name: `jsched`; `kubectl get wakeboard` lists every resource of ours.
+`metadata.name` has at most 63 characters. Short names: `jsched`, `jobsched`; `kubectl get wakeboard` lists every resource of ours.
 """
 
 ADMISSION = """\

@@ -6,7 +6,7 @@ import time
 from collections import Counter as Counts
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 if TYPE_CHECKING:
     from wakeboard.duties.rounds import Round
@@ -20,6 +20,7 @@ class Metrics:
     """Every metric of this process. Names and meanings are public: alerts stand on them."""
 
     def __init__(self) -> None:
+        disable_created_metrics()
         registry = self._registry = CollectorRegistry()
         self.leader = Gauge("wakeboard_leader", "1 while this operator leads.", registry=registry)
         self.term = Gauge("wakeboard_leadership_term", "The term in which it leads, or led last.", registry=registry)

@@ -36,7 +36,9 @@ class OperatorSettings(Settings):
     reconcile_seconds: float = Field(
         60.0, ge=1, le=3600, description="The operator lists every JobSchedule at least so often."
     )
-    status_writes_per_second: float = Field(50.0, gt=0, le=1000, description="Status writes to the API server at most.")
+    status_writes_per_second: float = Field(
+        50.0, gt=0, le=1000, description="Writes of moving values (times, counts) at most. Transitions go at once."
+    )
     status_moving_seconds: float = Field(
         60.0, ge=0, le=3600, description="Values that move (times, counts of runs) are written at most so often."
     )

@@ -76,12 +76,24 @@ class Reconciler:
 
     async def changes(self, board: LedBoard, batch: Mapping[Key, Resource | None]) -> bool:
         """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
-        found = [each for each in batch.values() if each is not None]
+        found = [each for each in batch.values() if each is not None and not self._only_its_status(each)]
         declared = self._look_at(found)
         if declared:
             report = await sync(board, self._source, declared.values(), prune=False, missed_after=self._missed_after)
             await self._after(board, report, found)
-        return len(found) < len(batch)
+        return None in batch.values()
+
+    def _only_its_status(self, found: Resource) -> bool:
+        """Whether nothing has changed but the status, most often by this operator's own write; that is noted here."""
+        known = self.mirror.get(found.key)
+        if known is None or known.problem is not None:
+            return False
+        old = known.resource
+        if (old.uid, old.generation, old.annotations) != (found.uid, found.generation, found.annotations):
+            return False
+        if self.mirror.see(found, None):
+            self.dirty.add(found.key)
+        return True
 
     def _look_at(self, found: Iterable[Resource]) -> dict[Key, Declared]:
         """What they declare; those that cannot be honoured are noted with their problem."""

@@ -246,8 +246,8 @@ class _Operator:
             self._metrics.api_up.set(0)
             self._supervisor.not_served()
             return False
-        self._supervisor.expect(listing.resources)
         report = await reconciler.full(board, listing, listed_at)
+        self._supervisor.expect(listing.resources)  # the first time it begins the stream: after what it would slow down
         if report.held:
             log.warning("%s", report.held)
         self._health.api_trouble = None

@@ -23,7 +23,7 @@ def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -
     for now in after.conditions or []:
         was = old.get(now.type)
         if was is None or was.status != now.status:
-            told += _of_condition(now, first=was is None)
+            told += _of_condition(now, was.status if was else None)
     dead_before = (before.dead or 0) if before else 0
     if (after.dead or 0) > dead_before and after.last_failure is not None:
         failure = after.last_failure
@@ -35,21 +35,21 @@ def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -
     return told
 
 
-def _of_condition(now: Condition, *, first: bool) -> list[Told]:  # noqa: PLR0911 - a table
+def _of_condition(now: Condition, was: str | None) -> list[Told]:  # noqa: PLR0911 - a table
     match now.type, now.status:
         case "Ready", "True":
             return [Told(now.reason, now.message)]
         case "Stalled", "True":
             return [Told(now.reason, now.message, warning=True)]
-        case "Stalled", "False" if not first:
+        case "Stalled", "False" if was == "True":
             return [Told(now.reason, now.message)]
         case "Suspended", "True":
             return [Told(now.reason, now.message)]
-        case "Suspended", "False" if not first:
+        case "Suspended", "False" if was == "True":
             return [Told("Resumed", now.message)]
         case "Healthy", "False" if now.reason == "NoWorker":
             return [Told(now.reason, now.message, warning=True)]
-        case "Healthy", "True" if not first:
+        case "Healthy", "True" if was == "False":
             return [Told("Recovered", now.message)]
         case _:
             return []

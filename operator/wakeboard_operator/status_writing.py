@@ -1,8 +1,8 @@
-"""Writing statuses: only those that say something new, what people wait for first, and never more than the budget.
+"""Writing statuses: only those that say something new, and what people wait for first.
 
 Transitions go out at once. Values that only move (times, counts) ride along with them, or wait until the last write is
-a minute old; of those the most stale go first. Nothing is written for a version of the resource that is not the newest,
-and nothing after this operator has stopped leading.
+a minute old; of those the most stale go first, no more of them than the budget allows. Nothing is written for a version
+of the resource that is not the newest, and nothing after this operator has stopped leading.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import heapq
 import logging
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.store.schedule_facts import facts_of
 from wakeboard_operator.cluster_access import ListFailed, WriteFailed
@@ -38,6 +38,9 @@ AT_ONCE: Final = 1000  # statuses that are computed together
 SIDE_BY_SIDE: Final = 10  # writes that are under way
 AFTER_A_REFUSAL_S: Final = 5.0
 BURST_S: Final = 1.0  # of budget that may be saved up
+
+
+_Wanted: TypeAlias = "tuple[Known, JobScheduleStatus]"
 
 
 class _Budget:
@@ -70,6 +73,9 @@ class StatusWriter:
     ) -> None:
         self._cluster, self._reconciler, self._installation, self._leads = cluster, reconciler, installation, leads
         self._budget = _Budget(per_second)
+        self._round = max(
+            1, int(per_second)
+        )  # moving statuses that are written before transitions are looked for again
         self._moving_s = moving_s
         self._later: list[tuple[float, Key]] = []  # when to look again
         self._waits: set[Key] = set()
@@ -78,8 +84,8 @@ class StatusWriter:
     async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
         """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
         keys = self._due()
-        urgent: list[tuple[Known, ScheduleFacts | None, JobScheduleStatus]] = []
-        moving: list[tuple[float, Key, tuple[Known, ScheduleFacts | None, JobScheduleStatus]]] = []
+        urgent: list[_Wanted] = []
+        moving: list[tuple[float, Key, _Wanted]] = []
         now = datetime.now(UTC)
         for start in range(0, len(keys), AT_ONCE):
             for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
@@ -87,19 +93,20 @@ class StatusWriter:
                 after = status_of(known.resource, known.problem, facts, before, self._installation, now)
                 match difference(before, after):
                     case "transition":
-                        urgent.append((known, facts, after))
+                        urgent.append((known, after))
                     case "moving":
-                        moving.append((known.written_at, known.resource.key, (known, facts, after)))
+                        moving.append((known.written_at, known.resource.key, (known, after)))
                     case _:
                         pass
-        wrote = await self._write_all(urgent)
+        wrote = await self._write_all(urgent, None)
         ripe = time.monotonic() - self._moving_s
         for written_at, key, _ in moving:
             if written_at > ripe:
                 self._look_later(key, written_at + self._moving_s)
-        return wrote + await self._write_all(
-            [each for at, _, each in sorted(moving, key=lambda m: m[:2]) if at <= ripe]
-        )
+        stale_first = [each for at, _, each in sorted(moving, key=lambda found: found[:2]) if at <= ripe]
+        now_and_later = stale_first[: self._round], stale_first[self._round :]
+        self._reconciler.dirty.update(known.resource.key for known, _ in now_and_later[1])
+        return wrote + await self._write_all(now_and_later[0], self._budget)
 
     def _due(self) -> list[Key]:
         now = time.monotonic()
@@ -125,15 +132,16 @@ class StatusWriter:
         facts = {each.id: each for each in found if not each.removed}
         return [(each, facts.get(each.definition_id or 0)) for each in mine]
 
-    async def _write_all(self, wanted: list[tuple[Known, ScheduleFacts | None, JobScheduleStatus]]) -> int:
+    async def _write_all(self, wanted: list[_Wanted], budget: _Budget | None) -> int:
         side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
 
         async def one(known: Known, after: JobScheduleStatus) -> bool:
             async with side_by_side:
-                await self._budget.spend()
+                if budget is not None:
+                    await budget.spend()
                 return await self._write(known, after)
 
-        return sum(await asyncio.gather(*(one(known, after) for known, _, after in wanted)))
+        return sum(await asyncio.gather(*(one(known, after) for known, after in wanted)))
 
     async def _write(self, known: Known, after: JobScheduleStatus) -> bool:
         resource, before = known.resource, known.status()

@@ -186,7 +186,7 @@ def test_kubectl_get_shows_how_each_schedule_is_doing(
     assert shown == Path(__file__).with_name(file).read_text().splitlines()
 
 
-@pytest.mark.parametrize("word", ["jobschedules", "jobschedule", "jsched", "wakeboard"])
+@pytest.mark.parametrize("word", ["jobschedules", "jobschedule", "jsched", "jobsched", "wakeboard"])
 def test_schedules_are_found_by_each_of_their_names(control_plane: Cluster, namespace: str, word: str):
     create(control_plane, namespace, job_schedule())
     found = control_plane.kubectl("get", word, "--namespace", namespace, "-o", "name")

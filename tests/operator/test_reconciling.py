@@ -1,0 +1,189 @@
+"""Resources as values, a real board: what reconciling makes of them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.operator.examples import resource
+from wakeboard.errors import LeadershipLost
+from wakeboard.store.connection import connect
+from wakeboard.store.leading import LedBoard, OperatorBoard
+from wakeboard_operator.cluster_access import Listing
+from wakeboard_operator.mirror import Mirror
+from wakeboard_operator.operator_settings import OperatorSettings
+from wakeboard_operator.reconciling import Reconciler
+from wakeboard_operator.tenancy import Tenant
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from wakeboard.duties.syncing import SyncReport
+    from wakeboard_operator.resources import Resource
+
+pytestmark = pytest.mark.anyio
+
+SOURCE = "k8s:one"
+
+
+class Stage:
+    """A leader of one source at its board."""
+
+    def __init__(self, board: LedBoard, reconciler: Reconciler) -> None:
+        self.board, self.reconciler = board, reconciler
+
+    async def list(self, *resources: Resource) -> SyncReport:
+        """A complete list shows these, and no others."""
+        listed_at: datetime = await self.board.now()
+        return await self.reconciler.full(self.board, Listing(resources, "1"), listed_at)
+
+    async def change(self, *resources: Resource) -> bool:
+        return await self.reconciler.changes(self.board, {each.key: each for each in resources})
+
+    async def rows(self, columns: str = "name, generation", source: str = SOURCE) -> list[tuple[Any, ...]]:
+        query = (
+            f"select {columns} from wakeboard.job_definitions where source = %s and removed_at is null order by name"
+        )
+        return await (await self.board.conn.execute(query.encode(), [source])).fetchall()
+
+    def problem(self, name: str) -> str | None:
+        known = self.reconciler.mirror.get(("billing", name))
+        assert known is not None
+        return known.problem.reason if known.problem else None
+
+
+async def stage_at(conn: psycopg.AsyncConnection[Any], source: str = SOURCE, **settings: Any) -> Stage:
+    led = await OperatorBoard(conn).lead(source, "me", "1.0", 60)
+    board = LedBoard(conn, source, led.term)
+    installation = await board.installation()
+    chosen = OperatorSettings(**settings)
+    return Stage(board, Reconciler(chosen, source, installation, Mirror(), timedelta(minutes=5)))
+
+
+@pytest.fixture
+async def conn(database: str) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+    async with await connect(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def stage(conn: psycopg.AsyncConnection[Any]) -> Stage:
+    return await stage_at(conn)
+
+
+def named(name: str, version: int = 1, **given: Any) -> Resource:
+    return resource(name=name, uid=f"uid of {name}", resource_version=str(version), **given)
+
+
+async def test_a_list_creates_edits_and_removes(stage: Stage) -> None:
+    await stage.list(named("a"), named("b"))
+    assert await stage.rows() == [("a", 3), ("b", 3)]
+    report = await stage.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "@daily"}))
+    assert await stage.rows("name, generation, schedule") == [("a", 4, "@daily")]
+    assert report.removed == ["billing/b"]
+    assert stage.reconciler.mirror.get(("billing", "b")) is None
+
+
+async def test_a_batch_of_changes_removes_nothing_and_a_deletion_asks_for_a_list(stage: Stage) -> None:
+    await stage.list(named("a"), named("b"))
+    assert await stage.change(named("a", 2)) is False
+    assert await stage.reconciler.changes(stage.board, {("billing", "b"): None}) is True
+    assert await stage.rows() == [("a", 3), ("b", 3)]
+
+
+async def test_an_older_version_that_comes_late_changes_nothing(stage: Stage) -> None:
+    await stage.list(named("a", 7, generation=4, spec={"jobType": "new"}))
+    await stage.change(named("a", 5, generation=3, spec={"jobType": "old"}))
+    assert await stage.rows("job_type, generation") == [("new", 4)]
+
+
+async def test_a_bad_spec_leaves_the_last_good_one_in_force(stage: Stage) -> None:
+    await stage.list(named("a"))
+    await stage.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "0 0 31 2 *"}))
+    assert await stage.rows("generation, schedule") == [(3, "0 8 * * *")]
+    assert stage.problem("a") == "InvalidSpec"
+    await stage.list(named("a", 3, generation=5))
+    assert stage.problem("a") is None
+    assert await stage.rows("generation") == [(5,)]
+
+
+async def test_a_spec_outside_the_policy_is_not_allowed(conn: psycopg.AsyncConnection[Any]) -> None:
+    stage = await stage_at(conn, tenancy=[Tenant(namespaces=["billing"], queues=["billing"])])
+    await stage.list(named("a"), named("b", spec={"jobType": "ping", "queue": "billing"}))
+    assert await stage.rows("name") == [("b",)]
+    assert stage.problem("a") == "NotAllowed"
+
+
+async def test_what_another_database_runs_is_left_alone_until_adopted(conn: psycopg.AsyncConnection[Any]) -> None:
+    theirs = named("a", status={"installation": "another", "observedGeneration": 3})
+    stage = await stage_at(conn)
+    await stage.list(theirs)
+    assert await stage.rows() == []
+    assert stage.problem("a") == "OtherInstallation"
+    adopting = await stage_at(conn, adopt=True)
+    await adopting.list(theirs)
+    assert await adopting.rows() == [("a", 3)]
+
+
+async def test_two_clusters_on_one_database_touch_nothing_of_each_other(conn: psycopg.AsyncConnection[Any]) -> None:
+    one, two = await stage_at(conn), await stage_at(conn, "k8s:two")
+    await one.list(named("a"))
+    await two.list(named("a"), named("b"))
+    await one.list()
+    assert await one.rows() == []
+    assert await one.rows(source="k8s:two") == [("a", 3), ("b", 3)]
+
+
+async def test_a_removal_of_very_many_is_held_until_somebody_says_yes(stage: Stage) -> None:
+    await stage.list(*(named(f"s{i}") for i in range(30)))
+    report = await stage.list(named("s0"))
+    assert report.removed == []
+    assert "wakeboard confirm removal k8s:one" in (stage.reconciler.held or "")
+    assert len(await stage.rows()) == 30
+    await stage.board.confirm_removal(SOURCE)
+    report = await stage.list(named("s0"))
+    assert len(report.removed) == 29
+    assert stage.reconciler.held is None
+
+
+async def test_a_thousand_edits_are_a_few_statements(stage: Stage) -> None:
+    await stage.list(*(named(f"s{i}") for i in range(1000)))
+    counted: list[str] = []
+    execute = stage.board.conn.execute
+
+    async def counting(query: Any, *values: Any, **named: Any) -> Any:
+        counted.append(str(query))
+        return await execute(query, *values, **named)
+
+    stage.board.conn.execute = counting  # pyright: ignore[reportAttributeAccessIssue]
+    await stage.change(*(named(f"s{i}", 2, generation=4, spec={"jobType": "other"}) for i in range(1000)))
+    assert len(counted) < 30
+    assert {generation for _, generation in await stage.rows()} == {4}
+
+
+async def test_a_token_is_acted_upon_once_and_not_at_first_sight(stage: Stage) -> None:
+    await stage.list(named("a", annotations={"run-now": "old"}))
+    assert await _runs(stage) == 0
+    await stage.change(named("a", 2, annotations={"run-now": "new"}))
+    await stage.change(named("a", 3, annotations={"run-now": "new"}))
+    again = await stage_at(stage.board.conn)  # another term has no memory of its own
+    await again.list(named("a", 3, annotations={"run-now": "new"}))
+    await again.change(named("a", 4, annotations={"run-now": "new"}))
+    assert await _runs(stage) == 1
+
+
+async def test_a_leader_whose_term_is_over_writes_nothing(stage: Stage, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute("update wakeboard.leadership set held_until = now() - interval '1 s'")
+        other.execute("select wakeboard.lead(%s, 'other', '1.0', 60)", [SOURCE])
+    with pytest.raises(LeadershipLost):
+        await stage.list(named("a"))
+    assert await stage.rows() == []
+
+
+async def _runs(stage: Stage) -> int:
+    row = await (await stage.board.conn.execute("select count(*) from wakeboard.job_runs")).fetchone()
+    return row[0] if row else 0

@@ -1,0 +1,160 @@
+"""What the status says in each situation, and what of it is worth a write at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.operator.examples import NOW, THEN, WENT_WELL, WENT_WRONG, facts, resource
+from wakeboard_operator.problems import INVALID, Problem
+from wakeboard_operator.schedule_events import events_between
+from wakeboard_operator.status_function import difference, status_of
+
+if TYPE_CHECKING:
+    from wakeboard.store.schedule_facts import ScheduleFacts
+    from wakeboard_operator.status_document import JobScheduleStatus
+
+WRONG = Problem(INVALID, "schedule is nonsense.")
+LONG_AGO = NOW - timedelta(minutes=11)
+
+
+def status(
+    known: ScheduleFacts | None, problem: Problem | None = None, before: JobScheduleStatus | None = None, **named: Any
+) -> JobScheduleStatus:
+    return status_of(resource(**named), problem, known, before, "here", NOW)
+
+
+def said(made: JobScheduleStatus, kind: str) -> tuple[str, str]:
+    (found,) = [each for each in made.conditions or [] if each.type == kind]
+    return found.status, found.reason
+
+
+SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
+    "not synced": (status(None), {"Ready": ("False", "Syncing"), "Stalled": ("False", "Honoured")}),
+    "never honoured": (status(None, WRONG), {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")}),
+    "an edit that cannot be honoured": (
+        status(facts(generation=2), WRONG),
+        {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")},
+    ),
+    "an edit on its way": (
+        status(facts(generation=2)),
+        {"Ready": ("False", "Syncing"), "Stalled": ("False", "Honoured")},
+    ),
+    "made anew": (status(facts(), uid="u2"), {"Ready": ("False", "Syncing")}),
+    "new": (
+        status(facts()),
+        {"Ready": ("True", "Synced"), "Healthy": ("Unknown", "NoRuns"), "Suspended": ("False", "Active")},
+    ),
+    "went well": (status(facts(**WENT_WELL)), {"Ready": ("True", "Synced"), "Healthy": ("True", "LastRunSucceeded")}),
+    "is tried again": (
+        status(facts(**WENT_WELL, **WENT_WRONG, failed=1)),
+        {"Ready": ("True", "Synced"), "Healthy": ("False", "Retrying")},
+    ),
+    "dead": (
+        status(facts(dead=2, oldest_dead_at=THEN)),
+        {"Ready": ("True", "Synced"), "Healthy": ("False", "DeadRuns")},
+    ),
+    "discarded": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="dead")),
+        {"Healthy": ("False", "LastRunDiscarded")},
+    ),
+    "skipped": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped")),
+        {"Healthy": ("True", "LastRunEnded")},
+    ),
+    "suspended": (status(facts(suspended=True)), {"Ready": ("True", "Synced"), "Suspended": ("True", "Suspended")}),
+    "paused": (
+        status(facts(paused="queue:default", pause_reason="moving")),
+        {"Ready": ("True", "Synced"), "Suspended": ("True", "PausedInDatabase")},
+    ),
+    "uncomputable": (
+        status(facts(tick_error="no such zone")),
+        {"Ready": ("False", "TicksUnknown"), "Stalled": ("True", "TicksUnknown")},
+    ),
+    "nobody knows the type": (status(facts(queued=1, oldest_due_at=LONG_AGO)), {"Healthy": ("False", "NoWorker")}),
+    "due just now": (
+        status(facts(queued=1, oldest_due_at=THEN, type_known_at=NOW)),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_conditions_say_what_is_the_matter(situation: str) -> None:
+    made, wanted = SITUATIONS[situation]
+    assert {kind: said(made, kind) for kind in wanted} == wanted
+    assert [each.type for each in made.conditions or []] == ["Ready", "Healthy", "Suspended", "Stalled"]
+    assert made.observed_generation == 3
+
+
+def test_the_last_good_spec_stays_in_force() -> None:
+    made = status(facts(generation=2), WRONG)
+    assert (made.observed_generation, made.accepted_generation) == (3, 2)
+    assert "Generation 2 stays in force." in (made.conditions or [])[0].message
+
+
+def test_a_condition_keeps_its_time_while_its_status_is_the_same() -> None:
+    first = status_of(resource(), None, facts(), None, "here", THEN)
+    second = status(facts(**WENT_WELL), before=first)
+    times = {each.type: each.last_transition_time for each in second.conditions or []}
+    assert times["Ready"] == THEN.replace(microsecond=0)
+    assert times["Healthy"] == NOW.replace(microsecond=0)
+
+
+def test_times_are_whole_seconds_and_absent_where_nothing_will_run() -> None:
+    assert status(facts()).next_run_time == NOW.replace(microsecond=0)
+    for still in ({"suspended": True}, {"paused": "all"}, {"tick_error": "broken"}):
+        assert status(facts(**still)).next_run_time is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (facts(), facts(), "none"),
+        (facts(), facts(running=1), "moving"),
+        (facts(), facts(queued=5, next_run_at=NOW + timedelta(hours=1)), "moving"),
+        (facts(**WENT_WELL), facts(**{**WENT_WELL, "last_run_id": 9, "last_finished_at": NOW}), "moving"),
+        (facts(), facts(**WENT_WELL), "transition"),
+        (facts(), facts(dead=1), "transition"),
+        (facts(dead=1), facts(dead=2), "transition"),
+        (facts(), facts(suspended=True), "transition"),
+        (facts(), facts(**WENT_WRONG), "transition"),
+        (
+            facts(),
+            facts(last_action="run-now", last_action_token="1", last_action_at=NOW, last_action_result="queued run 1"),
+            "transition",
+        ),
+    ],
+)
+def test_transitions_go_out_at_once_and_moving_values_do_not(
+    before: ScheduleFacts, after: ScheduleFacts, wanted: str
+) -> None:
+    first = status(before)
+    assert difference(first, status(after, before=first)) == wanted
+
+
+def test_a_status_that_nobody_wrote_is_a_transition() -> None:
+    assert difference(None, status(facts())) == "transition"
+
+
+def test_each_transition_is_told_once() -> None:
+    new = status(facts())
+    assert [each.reason for each in events_between(None, new)] == ["Synced"]
+    assert events_between(new, new) == []
+    ran = status(facts(**WENT_WELL), before=new)
+    assert events_between(new, ran) == []
+    dead = status(facts(**WENT_WELL, **WENT_WRONG, dead=1), before=ran)
+    (told,) = events_between(ran, dead)
+    assert (told.reason, told.warning) == ("RunDead", True)
+    assert "HttpError: 503 Service Unavailable" in told.message
+    well = status(facts(**WENT_WELL), before=dead)
+    assert [each.reason for each in events_between(dead, well)] == ["Recovered"]
+    stalled = status(facts(generation=2, **WENT_WELL), WRONG, before=well)
+    assert [(each.reason, each.warning) for each in events_between(well, stalled)] == [("InvalidSpec", True)]
+
+
+def test_whatever_an_error_says_the_document_stays_small() -> None:
+    huge = {**WENT_WRONG, "last_failure_type": "E" * 5000, "last_failure_message": "m" * 5_000_000, "failed": 1}
+    assert len(status(facts(**huge)).model_dump_json()) < 20_000
