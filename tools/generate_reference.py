@@ -35,7 +35,8 @@ spec:
   startingDeadlineSeconds: 3600
 ```
 
-`metadata.name` has at most 63 characters. Short names: `jsched`, `jobsched`; `kubectl get wakeboard` lists every resource of ours.
+`metadata.name` has at most 63 characters. Short names: `jsched`, `jobsched`; `kubectl get wakeboard` lists what
+is ours.
 """
 
 ADMISSION = """\

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
     "crds/jobschedules.wakeboard.dev.yaml": ["tools.generate_crd"],
+    "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],
     "docs/settings.md": ["tools.generate_docs", "settings"],

@@ -56,17 +56,19 @@ class Reconciler:
         for key in self.mirror:
             if key not in listed:
                 self.mirror.forget(key)
-        declared = self._look_at(listing.resources)
-        spared = [known.resource.key for known in self.mirror.all() if known.problem is not None]
-        report = await sync(
-            board,
-            self._source,
-            declared.values(),
-            prune=True,
-            spared=spared,
-            listed_at=listed_at,
-            missed_after=self._missed_after,
-        )
+        declared, news = self._look_at(listing.resources)
+        try:
+            report = await sync(
+                board,
+                self._source,
+                declared.values(),
+                prune=True,
+                spared=listed - declared.keys(),  # whatever was listed is declared, if in words that cannot be read
+                listed_at=listed_at,
+                missed_after=self._missed_after,
+            )
+        finally:
+            self.dirty |= news  # only now: what is about to be written to the board is not told as missing there
         await self._after(board, report, listing.resources)
         self.held = report.held
         if report.removed:
@@ -77,10 +79,15 @@ class Reconciler:
     async def changes(self, board: LedBoard, batch: Mapping[Key, Resource | None]) -> bool:
         """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
         found = [each for each in batch.values() if each is not None and not self._only_its_status(each)]
-        declared = self._look_at(found)
-        if declared:
-            report = await sync(board, self._source, declared.values(), prune=False, missed_after=self._missed_after)
-            await self._after(board, report, found)
+        declared, news = self._look_at(found)
+        try:
+            if declared:
+                report = await sync(
+                    board, self._source, declared.values(), prune=False, missed_after=self._missed_after
+                )
+                await self._after(board, report, found)
+        finally:
+            self.dirty |= news
         return None in batch.values()
 
     def _only_its_status(self, found: Resource) -> bool:
@@ -95,17 +102,18 @@ class Reconciler:
             self.dirty.add(found.key)
         return True
 
-    def _look_at(self, found: Iterable[Resource]) -> dict[Key, Declared]:
-        """What they declare; those that cannot be honoured are noted with their problem."""
+    def _look_at(self, found: Iterable[Resource]) -> tuple[dict[Key, Declared], set[Key]]:
+        """What they declare, and those with news. What cannot be honoured, or is older than known, declares nothing."""
         declared: dict[Key, Declared] = {}
+        news: set[Key] = set()
         for each in found:
             read, problem = self._read(each)
             if self.mirror.see(each, problem):
-                self.dirty.add(each.key)
+                news.add(each.key)
             known = self.mirror.get(each.key)
             if read is not None and known is not None and known.resource.resource_version == each.resource_version:
                 declared[each.key] = read
-        return declared
+        return declared, news
 
     def _read(self, found: Resource) -> tuple[Declared | None, Problem | None]:
         theirs = found.status.get("installation")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.operator.examples import resource
+from tests.operator.examples import NOW, resource
 from wakeboard.errors import LeadershipLost
 from wakeboard.store.connection import connect
 from wakeboard.store.leading import LedBoard, OperatorBoard
@@ -98,6 +98,22 @@ async def test_an_older_version_that_comes_late_changes_nothing(stage: Stage) ->
     await stage.list(named("a", 7, generation=4, spec={"jobType": "new"}))
     await stage.change(named("a", 5, generation=3, spec={"jobType": "old"}))
     assert await stage.rows("job_type, generation") == [("new", 4)]
+
+
+async def test_a_list_that_is_older_than_what_is_known_removes_nothing(stage: Stage) -> None:
+    """While a list of thousands is under way, statuses are written: what it shows then is known in a newer version."""
+    await stage.list(named("a", 5), named("b", 5))
+    report = await stage.list(named("a", 4), named("b", 4))
+    assert report.removed == []
+    assert await stage.rows("name") == [("a",), ("b",)]
+
+
+async def test_what_could_not_be_written_to_the_board_is_told_in_its_status(stage: Stage, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as other:
+        other.execute("update wakeboard.leadership set held_until = 'epoch'")
+    with pytest.raises(LeadershipLost):
+        await stage.reconciler.full(stage.board, Listing([named("a")], "1"), NOW)
+    assert stage.reconciler.dirty == {("billing", "a")}
 
 
 async def test_a_bad_spec_leaves_the_last_good_one_in_force(stage: Stage) -> None:

@@ -1,0 +1,3 @@
+-- Runs by schedule again.
+obj.spec.suspend = false
+return obj

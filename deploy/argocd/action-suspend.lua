@@ -1,0 +1,3 @@
+-- No more runs by schedule, until it is resumed or Git says otherwise.
+obj.spec.suspend = true
+return obj
