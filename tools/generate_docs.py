@@ -17,8 +17,9 @@ MADE = "<!-- Made by tools/generate_docs.py from the source; `make fix` makes it
 
 
 def settings_page() -> str:
-    """docs/settings.md: every setting, in the groups and the order of wakeboard/settings.py."""
+    """docs/settings.md: every setting, in the groups and the order of the source; the operator's own at the end."""
     from wakeboard.settings import Settings
+    from wakeboard_operator.operator_settings import OperatorSettings
 
     lines = [
         MADE,
@@ -28,9 +29,10 @@ def settings_page() -> str:
         "Read once at start from the environment. Lists are written `a,b`; an empty variable is the same as none,",
         "where the default is empty. A wrong value is refused in one sentence.",
     ]
-    for title, names in _groups(inspect.getsource(Settings)):
+    groups = [*_groups(inspect.getsource(Settings)), *_groups(inspect.getsource(OperatorSettings))]
+    for title, names in groups:
         lines += ["", f"## {title[0].upper()}{title[1:]}", "", "| variable | default | meaning |", "|---|---|---|"]
-        lines += [_setting_row(name, Settings.model_fields[name]) for name in names]
+        lines += [_setting_row(name, OperatorSettings.model_fields[name]) for name in names]
     return "\n".join(lines) + "\n"
 
 

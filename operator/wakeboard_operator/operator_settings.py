@@ -15,6 +15,7 @@ from wakeboard_operator.tenancy import Tenant  # noqa: TC001 - pydantic looks at
 class OperatorSettings(Settings):
     """Everything that can be set for an operator, with its unit and its default."""
 
+    # the operator
     source: str = Field(
         "",
         max_length=253,

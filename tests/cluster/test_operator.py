@@ -6,11 +6,14 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
-from tests.cluster.conftest import install_crds
+from tests.cluster.conftest import CRDS, install_crds
 from tests.cluster.job_schedules import job_schedule
 from tests.cluster.operators import Operator, Scene, wait_for
+from wakeboard.local.postgres import EmbeddedPostgres
+from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,6 +44,14 @@ def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> 
     bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
     control_plane.call("POST", bindings, grant(namespace))
     return Scene(control_plane, namespace, database)
+
+
+@pytest.fixture
+def own_postgres(postgres_folder: Path) -> Iterator[EmbeddedPostgres]:
+    """A server that the test may stop and start; it does not run yet."""
+    server = EmbeddedPostgres(postgres_folder / "server")
+    yield server
+    server.stop()
 
 
 @pytest.fixture
@@ -243,6 +254,45 @@ def test_in_a_cluster_of_its_own_with_the_rights_of_the_manifest(
         assert before < 30
         operator.send(signal.SIGTERM)
         assert operator.ended() == 0
+
+
+def test_a_resource_definition_that_is_deleted_and_made_again_removes_nothing_at_once(
+    own_control_plane: ControlPlane, database: str, tmp_path: Path
+) -> None:
+    install_crds(own_control_plane)
+    scene = Scene(own_control_plane, "default", database)
+    for number in range(12):
+        scene.create(job_schedule(f"s{number}"))
+    with Operator(database, own_control_plane.admin, tmp_path, reconcile_seconds=1) as operator:
+        wait_for(lambda: scene.sql("select count(*) from job_definitions") == [(12,)], why=lambda: operator.log)
+        own_control_plane.kubectl("delete", "-f", str(CRDS))
+        wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
+        assert operator.ask("/readyz")[0] == 503
+        install_crds(own_control_plane)
+        wait_for(lambda: "nothing was removed" in operator.log, why=lambda: operator.log)
+        assert scene.sql("select count(*) from job_definitions where removed_at is null") == [(12,)]
+        scene.create(job_schedule("s3", schedule="@daily"))
+        wait_for(lambda: scene.row("s3", "schedule") == ("@daily",), why=lambda: operator.log)
+        wait_for(lambda: scene.condition("s3", "Ready")[0] == "True", why=lambda: operator.log)
+
+
+def test_a_restart_of_postgres_is_survived(own_postgres: EmbeddedPostgres, scene: Scene, tmp_path: Path) -> None:
+    dsn = own_postgres.start()
+    anyio.run(migrate, dsn)
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    here = Scene(scene.cluster, scene.namespace, dsn)
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leadership_seconds": 3}
+    with Operator(dsn, login, tmp_path, **settings) as operator:
+        operator.wait_until_leading()
+        here.create(job_schedule())
+        wait_for(lambda: here.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        own_postgres.stop()
+        wait_for(lambda: operator.ask("/readyz")[0] == 503, why=lambda: operator.log)
+        assert operator.ask("/healthz")[0] == 200
+        here.edit("report", schedule="@daily")
+        assert own_postgres.start() == dsn
+        wait_for(lambda: here.row("report", "schedule") == ("@daily",), why=lambda: operator.log)
+        operator.wait_until_ready()
 
 
 def _is_status_write(event: dict[str, Any]) -> bool:
