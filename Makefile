@@ -33,7 +33,7 @@ fix: .venv/dev.ready ## format, mend what can be mended, make generated files an
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready ## measure, and print a table (BENCH_ARGS='--help')
+bench: .venv/dev.ready cluster ## measure, and print a table (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)

@@ -17,6 +17,7 @@ from bench.drains import measure_drains
 from bench.enqueues import measure_enqueues
 from bench.lateness import measure_lateness
 from bench.machine import description, load_average
+from bench.operating import measure_operator
 from bench.plan import QUICK, Plan
 from bench.ticking import measure_ticking
 from bench.wakes import measure_wakes
@@ -34,6 +35,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
     "wake": measure_wakes,
     "lateness": measure_lateness,
     "ticks": measure_ticking,
+    "operator": measure_operator,
 }
 PAGE: Final = PROJECT / "docs" / "benchmarks.md"
 HEADING: Final = """\

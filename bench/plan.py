@@ -16,6 +16,8 @@ class Plan:
     singles: int = 1_000  # runs enqueued one by one
     feed_s: float = 10.0  # of 50 runs a second
     definitions: int = 100_000  # due in the same minute
+    resources: int = 10_000  # JobSchedules in a cluster
+    lags: int = 100  # edits and transitions, one after another
 
 
 QUICK = Plan(
@@ -26,4 +28,6 @@ QUICK = Plan(
     singles=300,
     feed_s=4.0,
     definitions=20_000,
+    resources=500,
+    lags=10,
 )

@@ -75,6 +75,17 @@ class Operator:
     def send(self, number: int) -> None:
         self._process.send_signal(number)
 
+    def memory_mb(self) -> float:
+        """Resident memory."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return int(found[1]) / 1024 if found else 0.0
+
+    def cpu_s(self) -> float:
+        """CPU seconds that it has used so far."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def ended(self) -> int:
         """Its exit code, when it has ended."""
         return self._process.wait(PATIENCE_S)

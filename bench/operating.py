@@ -1,0 +1,123 @@
+"""What an operator does with ten thousand JobSchedules on a real API server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import ssl
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+from bench.tables import Table, number, percentile
+from tests.cluster.conftest import install_crds
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.job_schedules import job_schedule, path
+from tests.cluster.operators import Operator, Scene, wait_for
+
+if TYPE_CHECKING:
+    from bench.arena import Arena
+    from bench.plan import Plan
+
+SIDE_BY_SIDE: Final = 40
+STILL_S: Final = 60.0
+WITHIN_S: Final = 600.0
+NAMESPACE: Final = "default"
+
+
+def measure_operator(arena: Arena, plan: Plan) -> Table:
+    """Once: a start takes a minute, and the next one would find the statuses written."""
+    rows: list[tuple[str, str]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder,
+        ControlPlane(Path(folder) / "cluster", audit=True) as cluster,
+        arena.database(of_a_definition=False) as database,
+    ):
+        install_crds(cluster)
+        asyncio.run(_create(cluster, plan.resources))
+        scene = Scene(cluster, NAMESPACE, database.dsn)
+        began = time.monotonic()
+        with Operator(database.dsn, cluster.admin, Path(folder)) as first:
+            _until(lambda: database.ask("select count(*) from wakeboard.job_definitions") == plan.resources)
+            rows.append(("cold start to all rows, s", number(time.monotonic() - began)))
+            _until(lambda: _writes(first) >= plan.resources)
+            rows.append(("cold start to all statuses, s", number(time.monotonic() - began)))
+            rows.append(("memory (RSS), MB", number(first.memory_mb())))
+            written, used = _writes(first), first.cpu_s()
+            time.sleep(STILL_S)  # what is measured is a minute of nothing
+            rows.append(("a minute in which nothing ticks: status writes", str(_writes(first) - written)))
+            rows.append(("the same minute: CPU s", number(first.cpu_s() - used)))
+            rows += _lags("from an edit to its row", [_edit_lag(scene, i) for i in range(plan.lags)])
+            rows += _lags("from a transition to its status", [_status_lag(scene, i) for i in range(plan.lags)])
+            with Operator(database.dsn, cluster.admin, Path(folder)) as second:
+                second.wait_until_ready()
+                rows.append(("handover after SIGTERM, s", number(_handover_s(first, second, signal.SIGTERM))))
+                with Operator(database.dsn, cluster.admin, Path(folder)) as third:
+                    third.wait_until_ready()
+                    rows.append(("handover after SIGKILL, s", number(_handover_s(second, third, signal.SIGKILL))))
+    return Table(
+        title="Operator",
+        note=f"{plan.resources:,} daily JobSchedules on a kube-apiserver and an etcd on this machine. Lags are those of"
+        f" {plan.lags} edits and pauses, one after another. A handover ends when the other one leads.",
+        head=("figure", "value"),
+        rows=rows,
+    )
+
+
+async def _create(cluster: ControlPlane, resources: int) -> None:
+    pki = cluster.folder / "pki"
+    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+    connector = aiohttp.TCPConnector(ssl=context, limit=SIDE_BY_SIDE)
+    async with aiohttp.ClientSession(cluster.url, connector=connector) as session:
+
+        async def create(number: int) -> None:
+            document = job_schedule(f"s{number}", schedule="0 8 * * *", payload={"number": number})
+            async with session.post(path(NAMESPACE), json=document) as answer:
+                answer.raise_for_status()
+
+        for start in range(0, resources, SIDE_BY_SIDE):
+            await asyncio.gather(*map(create, range(start, min(resources, start + SIDE_BY_SIDE))))
+
+
+def _until(what: Any) -> None:
+    wait_for(what, within_s=WITHIN_S)
+
+
+def _writes(operator: Operator) -> int:
+    for line in operator.ask("/metrics")[1].splitlines():
+        if line.startswith("wakeboard_status_writes_total "):
+            return int(float(line.split()[1]))
+    return 0
+
+
+def _lags(what: str, seconds: list[float]) -> list[tuple[str, str]]:
+    ordered = sorted(seconds)
+    return [(f"{what}, p50 s", number(percentile(ordered, 0.5))), (f"{what}, p99 s", number(percentile(ordered, 0.99)))]
+
+
+def _edit_lag(scene: Scene, sample: int) -> float:
+    began = time.monotonic()
+    generation = scene.edit(f"s{sample}", priority=4)["metadata"]["generation"]
+    _until(lambda: scene.row(f"s{sample}", "generation") == (generation,))
+    return time.monotonic() - began
+
+
+def _status_lag(scene: Scene, sample: int) -> float:
+    (found,) = scene.row(f"s{sample}", "id") or (None,)
+    began = time.monotonic()
+    scene.sql("select pause('schedule:' || %s)", found)
+    _until(lambda: scene.condition(f"s{sample}", "Suspended")[0] == "True")
+    return time.monotonic() - began
+
+
+def _handover_s(leader: Operator, standby: Operator, how: int) -> float:
+    began = time.monotonic()
+    leader.send(how)
+    _until(lambda: '"leads": true' in standby.ask("/readyz")[1])
+    took = time.monotonic() - began
+    standby.wait_until_ready()
+    return took
