@@ -11,6 +11,7 @@ import json
 import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -130,18 +131,30 @@ class Cluster:
         body = {"metadata": {"resourceVersion": of.resource_version, "uid": of.uid}, "status": status}
         return resource(await self._write("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, MERGE_PATCH))
 
-    async def post_event(self, about: Resource, reason: str, message: str, *, warning: bool, at: str) -> None:
-        """Tells people about it in `kubectl describe`. `at`: the moment, as RFC 3339. Raises WriteFailed."""
+    async def post_event(self, about: Resource, reason: str, message: str, *, warning: bool) -> None:
+        """Tells people about it in `kubectl describe`. Raises WriteFailed."""
+        involved = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
+        }
+        await self._post_event(involved, reason, message, warning=warning)
+
+    async def post_pod_event(self, namespace: str, pod: str, reason: str, message: str) -> None:
+        """Warns about the whole in the events of the operator's own pod. Raises WriteFailed."""
+        involved = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod}
+        await self._post_event(involved, reason, message, warning=True)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _post_event(self, involved: Mapping[str, str], reason: str, message: str, *, warning: bool) -> None:
+        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = {
-            "metadata": {"generateName": f"{about.name[:50]}-", "namespace": about.namespace},
-            "involvedObject": {
-                "apiVersion": f"{GROUP}/{VERSION}",
-                "kind": KIND,
-                "namespace": about.namespace,
-                "name": about.name,
-                "uid": about.uid,
-                "resourceVersion": about.resource_version,
-            },
+            "metadata": {"generateName": f"{involved['name'][:50]}-", "namespace": involved["namespace"]},
+            "involvedObject": involved,
             "reason": reason,
             "message": message[:1024],
             "type": "Warning" if warning else "Normal",
@@ -151,10 +164,8 @@ class Cluster:
             "lastTimestamp": at,
             "count": 1,
         }
-        path = f"/api/v1/namespaces/{about.namespace}/events"
+        path = f"/api/v1/namespaces/{involved['namespace']}/events"
         await self._write("POST", path, {}, body, "application/json")
-
-    # -- inside --------------------------------------------------------------------------------------------------------
 
     def _paths(self) -> list[str]:
         if not self._namespaces:

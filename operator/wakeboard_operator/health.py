@@ -28,7 +28,7 @@ class Health:
         self._reconcile_seconds = reconcile_seconds
         self._began = self._beat_at = time.monotonic()
         self.reconciler: Reconciler | None = None
-        self.api_trouble: str | None = None
+        self.trouble: str | None = None
         self.port = 0
 
     def beat(self) -> None:
@@ -60,8 +60,8 @@ class Health:
         if not leadership.leads():
             return []
         found: list[str] = []
-        if self.api_trouble is not None:
-            found.append(self.api_trouble)
+        if self.trouble is not None:
+            found.append(self.trouble)
         last = self.reconciler.last_full_at if self.reconciler else None
         allowed_s = RECONCILED_WITHIN * self._reconcile_seconds
         if last is None:

@@ -75,7 +75,8 @@ class Leadership:
                 await self._went_wrong(error)
             if (self.leads(), self.term) != before:
                 self.changed.set()
-            await asyncio.sleep(self._lease_s / 3 if self.leads() else STANDBY_TRIES_EVERY_S)
+            well = self.leads() and self.database_away is None
+            await asyncio.sleep(self._lease_s / 3 if well else STANDBY_TRIES_EVERY_S)
 
     async def _ask(self, asked_at: float) -> None:
         async with asyncio.timeout(ANSWER_WITHIN_S):

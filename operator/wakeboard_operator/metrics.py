@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from wakeboard.duties.rounds import Round
     from wakeboard.store.vitals import Vitals
     from wakeboard_operator.leadership import Leadership
@@ -49,6 +51,9 @@ class Metrics:
             "wakeboard_lease_expiries", "Leases taken back by this operator.", ["kind"], registry=registry
         )
         self.ticks = Counter("wakeboard_ticks_made", "Ticks that this operator made into runs.", registry=registry)
+        self.finished = Counter(
+            "wakeboard_runs_finished", "Runs that ended while this operator led.", ["outcome"], registry=registry
+        )
         self.schedules = Gauge(
             "wakeboard_schedules", "Schedules by condition.", ["condition", "status"], registry=registry
         )
@@ -103,6 +108,11 @@ class Metrics:
     def new_term(self) -> None:
         """A writer begins to count at 0."""
         self._writes_seen = self._conflicts_seen = 0
+
+    def ended(self, runs: Mapping[str, int]) -> None:
+        """So many runs have ended since the last look, by how they ended."""
+        for outcome, count in runs.items():
+            self.finished.labels(outcome).inc(count)
 
     def look(self, vitals: Vitals) -> None:
         """What the board says of itself."""

@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pydantic import BaseModel
 
 from wakeboard.duties.declared import Declared
 from wakeboard.duties.syncing import sync
 from wakeboard.errors import InvalidSchedule
-from wakeboard.schedules import API_VERSION, load_job_schedule
+from wakeboard.schedules import API_VERSION, JobScheduleSpec, load_job_schedule
 from wakeboard_operator.problems import FOREIGN, INVALID, Problem
 from wakeboard_operator.resources import KIND
 from wakeboard_operator.tenancy import outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
     from datetime import datetime, timedelta
 
     from wakeboard.duties.syncing import SyncReport
@@ -127,7 +130,7 @@ class Reconciler:
             "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {"name": found.name, "namespace": found.namespace},
-            "spec": found.spec,
+            "spec": _known_fields(found.spec, JobScheduleSpec),
         }
         try:
             spec = load_job_schedule(document, "").spec
@@ -165,6 +168,20 @@ class Reconciler:
                 if acted.new:
                     log.info("%s %s of %s: %s", action, token, each.full_name, acted.result)
                     self.dirty.add(each.key)
+
+
+def _known_fields(written: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """What this release knows of it. The API server keeps only what its resource definition has: the rest is newer."""
+    known: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        word = field.alias or name
+        if word not in written:
+            continue
+        value, kind = written[word], field.annotation
+        if isinstance(value, Mapping) and isinstance(kind, type) and issubclass(kind, BaseModel):
+            value = _known_fields(cast("Mapping[str, Any]", value), kind)
+        known[word] = value
+    return known
 
 
 def _key(full_name: str) -> Key:

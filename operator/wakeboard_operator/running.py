@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
@@ -18,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.duties.rounds import Rounds
 from wakeboard.duties.tidying import Retention
-from wakeboard.errors import LeadershipLost, SchemaMismatch, WakeboardError
+from wakeboard.errors import LeadershipLost, WakeboardError
 from wakeboard.store.connection import connect, require_schema
 from wakeboard.store.leading import LedBoard, OperatorBoard
+from wakeboard.store.operator_vitals import finished_since
 from wakeboard.store.vitals import read_vitals
-from wakeboard_operator.cluster_access import Cluster, ListFailed, logged_in
+from wakeboard_operator.cluster_access import Cluster, ListFailed, WriteFailed, logged_in
 from wakeboard_operator.health import Health
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import Metrics
@@ -33,6 +35,7 @@ from wakeboard_operator.stream import Changes, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+    from datetime import datetime
 
     import psycopg
 
@@ -60,7 +63,12 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         supervisor = Supervisor(settings.namespaces, Changes(asyncio.get_running_loop()))
         metrics = Metrics()
         health = Health(leadership, supervisor, metrics, settings.reconcile_seconds)
-        runner = await health.serve(settings.operator_port)
+        try:
+            runner = await health.serve(settings.operator_port)
+        except OSError as error:
+            raise WakeboardError(
+                f"port {settings.operator_port} cannot be had (WAKEBOARD_OPERATOR_PORT): {error}"
+            ) from error
         stack.push_async_callback(runner.cleanup)
         log.info("operator of %s, answering on port %d", source, health.port)
         stack.push_async_callback(leadership.resign)
@@ -126,25 +134,27 @@ class _Operator:
 
     async def terms(self) -> None:
         """Acts whenever this process leads."""
+        told = ""
         while True:
             await self._until(self._leadership.leads)
             term = self._leadership.term
-            log.info("term %d begins", term)
             tasks: list[asyncio.Task[None]] = []
             try:
                 tasks = await self._begin(term)
+                log.info("term %d begins", term)
                 await self._until(partial(self._is_over, term))
             except (WakeboardError, TimeoutError) as error:
-                log.warning("term %d cannot begin: %s", term, error)
-                if isinstance(error, SchemaMismatch):
-                    self._health.api_trouble = str(error)
+                if str(error) != told:
+                    log.warning("term %d cannot begin: %s", term, error)
+                told = self._health.trouble = str(error)
                 await asyncio.sleep(PAUSE_S)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 self._health.reconciler = None
-            log.info("term %d is over", term)
+                if tasks:
+                    log.info("term %d is over", term)
 
     def _is_over(self, term: int) -> bool:
         return not self._leadership.leads() or self._leadership.term != term
@@ -173,7 +183,7 @@ class _Operator:
             moving_s=settings.status_moving_seconds,
         )
         self._metrics.new_term()
-        self._health.reconciler, self._health.api_trouble = reconciler, None
+        self._health.reconciler, self._health.trouble = reconciler, None
 
         def led(conn: psycopg.AsyncConnection[Any]) -> LedBoard:
             return LedBoard(conn, self._source, term)
@@ -240,9 +250,9 @@ class _Operator:
         try:
             listing = await self._cluster.listed()
         except ListFailed as error:
-            if self._health.api_trouble is None:
+            if self._health.trouble is None:
                 log.warning("%s", error)
-            self._health.api_trouble = str(error)
+            self._health.trouble = str(error)
             self._metrics.api_up.set(0)
             self._supervisor.not_served()
             return False
@@ -250,7 +260,7 @@ class _Operator:
         self._supervisor.expect(listing.resources)  # the first time it begins the stream: after what it would slow down
         if report.held:
             log.warning("%s", report.held)
-        self._health.api_trouble = None
+        self._health.trouble = None
         self._metrics.api_up.set(1)
         self._metrics.last_reconcile.set_to_current_time()
         self._metrics.reconcile_s.set(time.monotonic() - began)
@@ -287,7 +297,26 @@ class _Operator:
             await asyncio.sleep(STATUS_EVERY_S)
 
     async def _look(self, conn: psycopg.AsyncConnection[Any], mirror: Mirror) -> None:
+        """For the metrics; and the dead-man switch, which is told once each time."""
+        until: datetime | None = None
+        missed = False
         while True:
-            self._metrics.look(await read_vitals(conn))
+            vitals = await read_vitals(conn)
+            finished = await finished_since(conn, until)
+            until = finished.until
+            self._metrics.look(vitals)
+            self._metrics.ended(finished.runs)
             self._metrics.count_conditions(mirror)
+            nobody = bool(len(mirror)) and vitals.duties.workers == 0
+            if nobody and not missed:
+                await self._tell_that_nobody_works()
+            missed = nobody
             await asyncio.sleep(LOOK_EVERY_S)
+
+    async def _tell_that_nobody_works(self) -> None:
+        message = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
+        log.warning("%s", message)
+        pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
+        if pod and namespace:
+            with suppress(WriteFailed):
+                await self._cluster.post_pod_event(namespace, pod, "NoWorker", message)

@@ -161,9 +161,7 @@ class StatusWriter:
         self._reconciler.mirror.see(written, known.problem)
         for told in events_between(before, after):
             try:
-                await self._cluster.post_event(
-                    written, told.reason, told.message, warning=told.warning, at=_rfc3339(datetime.now(UTC))
-                )
+                await self._cluster.post_event(written, told.reason, told.message, warning=told.warning)
             except WriteFailed as error:
                 log.debug("an event of %s was not taken: %s", resource.full_name, error)
         return True
@@ -185,7 +183,3 @@ class StatusWriter:
             return
         log.warning("the status of %s was not taken: %s", known.resource.full_name, error)
         self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)
-
-
-def _rfc3339(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

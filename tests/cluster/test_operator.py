@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+import yaml
 
 from tests.cluster.conftest import CRDS, install_crds
 from tests.cluster.job_schedules import job_schedule
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from tests.cluster.cluster import Cluster
     from tests.cluster.control_plane import ControlPlane
+    from tests.postgres_servers import PostgresServer
 
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"
 
@@ -241,6 +243,18 @@ def test_in_a_cluster_of_its_own_with_the_rights_of_the_manifest(
         scene.edit("report", schedule="@weekly")
         wait_for(lambda: scene.row("report", "schedule") == ("@weekly",), why=lambda: operator.log)
 
+        # A deletion that no watch can show any more: the versions before it are gone with the API server's memory.
+        scene.create(job_schedule("unseen"))
+        wait_for(lambda: scene.row("unseen", "id"), why=lambda: operator.log)
+        operator.send(signal.SIGSTOP)
+        for number in range(3):
+            own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": f"unrelated-{number}"}})
+        own_control_plane.restart_api_server()
+        wait_for(own_control_plane.ready)
+        scene.delete("unseen")
+        operator.send(signal.SIGCONT)
+        wait_for(lambda: scene.row("unseen", "id") is None, why=lambda: operator.log)
+
         own_control_plane.kubectl("delete", "clusterrolebinding", "wakeboard-operator")
         wait_for(lambda: operator.ask("/readyz")[0] == 503, why=lambda: operator.log)
         scene.edit("report", schedule="@monthly")
@@ -274,6 +288,66 @@ def test_a_resource_definition_that_is_deleted_and_made_again_removes_nothing_at
         scene.create(job_schedule("s3", schedule="@daily"))
         wait_for(lambda: scene.row("s3", "schedule") == ("@daily",), why=lambda: operator.log)
         wait_for(lambda: scene.condition("s3", "Ready")[0] == "True", why=lambda: operator.log)
+
+
+def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_runs(
+    scene: Scene, operator: Operator, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    scene.create(job_schedule())
+    wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    with postgres.migrated_database() as elsewhere:
+        there = Scene(scene.cluster, scene.namespace, elsewhere)
+            there.sql("update installation set id = gen_random_uuid()")  # both are clones of one template
+        with Operator(elsewhere, login, tmp_path, **settings) as second:
+            second.wait_until_leading()
+            assert there.row("report", "id") is None
+            version = scene.get("report")["metadata"]["resourceVersion"]
+            scene.create(job_schedule("other"))
+            wait_for(lambda: scene.condition("other", "Ready")[0] == "True", why=lambda: operator.log)
+            assert scene.get("report")["metadata"]["resourceVersion"] == version
+            operator.send(signal.SIGTERM)
+            assert operator.ended() == 0
+            with Operator(elsewhere, login, tmp_path, adopt="true", **settings) as adopting:
+                wait_for(lambda: there.row("report", "id"), why=lambda: adopting.log)
+                (here,) = there.sql("select id::text from installation")[0]
+                wait_for(lambda: scene.status("report")["installation"] == here, why=lambda: adopting.log)
+
+
+def test_two_sources_on_one_database_touch_nothing_of_each_other(
+    scene: Scene, operator: Operator, tmp_path: Path
+) -> None:
+    scene.create(job_schedule())
+    wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": "elsewhere", "source": "k8s:elsewhere"}
+    with Operator(scene.dsn, login, tmp_path, **settings) as stranger:
+        wait_for(lambda: "does not list jobschedules" in stranger.log, why=lambda: stranger.log)  # it may not
+        assert '"leads": true' in stranger.ask("/readyz")[1]
+        assert '"leads": true' in operator.ask("/readyz")[1]
+    assert scene.row("report", "id")
+
+
+def test_an_older_resource_definition_is_lived_with(
+    own_control_plane: ControlPlane, database: str, tmp_path: Path
+) -> None:
+    (document,) = yaml.safe_load_all(next(CRDS.glob("*.yaml")).read_text())
+    schema = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    for field in ("installation", "lastAction"):
+        del schema["status"]["properties"][field]
+    del schema["spec"]["properties"]["priority"]
+    own_control_plane.apply(document)
+    own_control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
+    scene = Scene(own_control_plane, "default", database)
+    scene.create(job_schedule())
+    with Operator(database, own_control_plane.admin, tmp_path, reconcile_seconds=1) as operator:
+        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        version = scene.get("report")["metadata"]["resourceVersion"]
+        scene.create(job_schedule("second"))
+        wait_for(lambda: scene.condition("second", "Ready")[0] == "True", why=lambda: operator.log)
+        assert scene.get("report")["metadata"]["resourceVersion"] == version  # what is dropped is not written again
+        assert scene.row("report", "priority") == (3,)
 
 
 def test_a_restart_of_postgres_is_survived(own_postgres: EmbeddedPostgres, scene: Scene, tmp_path: Path) -> None:

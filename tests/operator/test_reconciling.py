@@ -126,6 +126,18 @@ async def test_a_bad_spec_leaves_the_last_good_one_in_force(stage: Stage) -> Non
     assert await stage.rows("generation") == [(5,)]
 
 
+async def test_fields_of_a_newer_definition_are_read_past(stage: Stage) -> None:
+    newer = {
+        "jobType": "ping",
+        "newer": {"deep": 1},
+        "backoff": {"baseSeconds": 5, "newer": True},
+        "payload": {"newer": 2},
+    }
+    await stage.list(named("a", spec=newer))
+    assert stage.problem("a") is None
+    assert await stage.rows("backoff_base_s, payload") == [(5, {"newer": 2})]
+
+
 async def test_a_spec_outside_the_policy_is_not_allowed(conn: psycopg.AsyncConnection[Any]) -> None:
     stage = await stage_at(conn, tenancy=[Tenant(namespaces=["billing"], queues=["billing"])])
     await stage.list(named("a"), named("b", spec={"jobType": "ping", "queue": "billing"}))

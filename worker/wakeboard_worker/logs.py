@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from wakeboard.settings import Settings
 
 log = logging.getLogger("wakeboard.worker")
-runs_log = logging.getLogger(
-    "wakeboard.run"
-)  # one line for each run that begins or ends: debug, warning when it failed
+# One line for each run that begins or ends: debug, a warning when it failed.
+runs_log = logging.getLogger("wakeboard.run")
 
 # Libraries that talk at these levels only about themselves.
 QUIET = ("aiohttp", "asyncio", "psycopg")

@@ -25,3 +25,6 @@ create table action_tokens (
   constraint token_has_1_to_253_characters check (char_length(token) between 1 and 253)
 );
 create index action_tokens_asked on action_tokens (asked_at);
+
+-- How many runs ended since an operator last looked: history grows in the order of finished_at, so a sketch of it is enough.
+create index job_run_history_finished on job_run_history using brin (finished_at) with (pages_per_range = 32, autosummarize = on);

@@ -1,0 +1,91 @@
+"""What Prometheus is told, and by whom."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from wakeboard import __version__
+from wakeboard.store.connection import connect
+from wakeboard.store.leading import Led
+from wakeboard.store.operator_vitals import finished_since
+from wakeboard.store.vitals import read_vitals
+from wakeboard_operator.leadership import Leadership
+from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.stream import Changes, Supervisor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def leadership(database: str) -> AsyncGenerator[Leadership]:
+    made = Leadership(database, "k8s:one", 15)
+    leading = asyncio.create_task(made.run())
+    while not made.leads():
+        await made.changed.wait()
+    yield made
+    leading.cancel()
+    await made.resign()
+
+
+def told(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
+    """Every sample by name and labels."""
+    supervisor = Supervisor([], Changes(asyncio.get_running_loop()))
+    page = metrics.text(leadership, supervisor).decode()
+    return {
+        sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+    }
+
+
+async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
+    leadership: Leadership, database: str
+) -> None:
+    metrics = Metrics()
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("select wakeboard.enqueue('ping', run_at => now() - interval '1 minute')")
+    async with await connect(database) as conn:
+        metrics.look(await read_vitals(conn))
+    found = told(metrics, leadership)
+    assert found["wakeboard_leader"] == 1
+    assert found["wakeboard_due_runs default"] == 1
+    assert found["wakeboard_oldest_due_seconds default"] >= 60
+    assert found["wakeboard_dead_runs"] == 0
+    standby = told(metrics, Leadership(database, "k8s:one", 15))
+    assert standby["wakeboard_leader"] == 0
+    assert not any(name.startswith(("wakeboard_due_runs", "wakeboard_dead_runs")) for name in standby)
+
+
+async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Leadership, database: str) -> None:
+    metrics = Metrics()
+    async with await connect(database) as conn:
+        since = (await finished_since(conn, None)).until
+        await conn.execute("select wakeboard.enqueue('ping') from generate_series(1, 3)")
+        await conn.execute("select wakeboard.cancel(array(select id from wakeboard.job_runs))")
+        counted = 0
+        while counted < 3:
+            finished = await finished_since(conn, since)
+            metrics.ended(finished.runs)
+            counted += sum(finished.runs.values())
+            since = finished.until
+            await conn.execute("select pg_sleep(0.1)")
+        assert sum((await finished_since(conn, since)).runs.values()) == 0
+    assert told(metrics, leadership)["wakeboard_runs_finished_total cancelled"] == 3
+
+
+async def test_a_standby_of_another_release_says_what_blocks_it() -> None:
+    standby = Leadership("", "k8s:one", 15)
+    assert standby.blocked_by() is None
+    standby.led = Led(1, False, "other", __version__, 9.0)
+    assert standby.blocked_by() is None
+    standby.led = Led(1, False, "other", "9.9.9", 9.0)
+    assert standby.blocked_by() == "9.9.9"
+    assert not standby.leads()
