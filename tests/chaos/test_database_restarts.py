@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.processes import WITNESS, Watcher, Worker
+from tests.chaos.processes import WITNESS, Watcher, Worker, wait_until
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -39,6 +39,24 @@ def test_a_restart_of_postgres_under_load_loses_nothing_and_repeats_no_effect(
             assert watcher.ask("select count(*) from wakeboard.job_runs") == 0
             assert watcher.rows("select count(*), count(distinct run_id) from ledger") == [(RUNS, RUNS)]
             assert watcher.ask("select count(distinct id) from wakeboard.job_run_history") == RUNS
+    finally:
+        server.stop()
+
+
+def test_a_worker_that_stays_waits_for_a_database_that_is_away_at_its_start(
+    postgres_folder: Path, tmp_path: Path
+) -> None:
+    server = EmbeddedPostgres(postgres_folder / "server")
+    dsn = server.start()
+    asyncio.run(migrate(dsn))
+    server.stop()
+    try:
+        with Worker(dsn, tmp_path, "--forever") as worker:
+            wait_until(lambda: "cannot connect" in worker.log, "it says that there is no database")
+            assert server.start() == dsn
+            with Watcher(dsn) as watcher:
+                watcher.enqueue("ping")
+                watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
     finally:
         server.stop()
 

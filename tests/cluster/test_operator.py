@@ -303,6 +303,8 @@ def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_run
         with Operator(elsewhere, login, tmp_path, **settings) as second:
             second.wait_until_leading()  # it has looked at everything
             assert there.row("report", "id") is None
+            second.send(signal.SIGTERM)
+            assert second.ended() == 0
         operator.send(signal.SIGTERM)
         assert operator.ended() == 0
         with Operator(elsewhere, login, tmp_path, adopt="true", **settings) as adopting:
