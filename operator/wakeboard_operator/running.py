@@ -48,6 +48,7 @@ SOON_S: Final = 1.0  # a list after a deletion, and at the earliest so long afte
 ROUND_EVERY_S: Final = 1.0
 STATUS_EVERY_S: Final = 0.5
 LOOK_EVERY_S: Final = 15.0
+NOBODY_FOR_S: Final = 180.0  # as the vitals count workers
 PAUSE_S: Final = 1.0  # after something went wrong
 LEADERLESS_POLL_S: Final = 0.2
 
@@ -298,8 +299,8 @@ class _Operator:
 
     async def _look(self, conn: psycopg.AsyncConnection[Any], mirror: Mirror) -> None:
         """For the metrics; and the dead-man switch, which is told once each time."""
+        began, missed = time.monotonic(), False
         until: datetime | None = None
-        missed = False
         while True:
             vitals = await read_vitals(conn)
             finished = await finished_since(conn, until)
@@ -307,7 +308,10 @@ class _Operator:
             self._metrics.look(vitals)
             self._metrics.ended(finished.runs)
             self._metrics.count_conditions(mirror)
-            nobody = bool(len(mirror)) and vitals.duties.workers == 0
+            long_enough = (
+                time.monotonic() - began > NOBODY_FOR_S
+            )  # the first wake of a new installation is still to come
+            nobody = long_enough and bool(len(mirror)) and vitals.duties.workers == 0
             if nobody and not missed:
                 await self._tell_that_nobody_works()
             missed = nobody
