@@ -1,7 +1,7 @@
 -- Argo CD's health of a JobSchedule. Only what somebody must change in Git is Degraded: a run that failed is no failed deployment.
 local health = {status = "Progressing", message = "Waiting for the operator to look at it."}
 local status = obj.status
-if status == nil or status.observedGeneration == nil or status.observedGeneration < obj.metadata.generation then
+if status == nil or status.observedGeneration == nil or status.observedGeneration ~= obj.metadata.generation then
   return health
 end
 local found = {}

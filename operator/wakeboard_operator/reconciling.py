@@ -45,7 +45,7 @@ class Reconciler:
     def __init__(
         self, settings: OperatorSettings, source: str, installation: str, mirror: Mirror, missed_after: timedelta
     ) -> None:
-        self._settings, self._source, self._installation = settings, source, installation
+        self._settings, self._source, self.installation = settings, source, installation
         self._missed_after = missed_after
         self._acted: set[tuple[Key, str, str]] = set()  # tokens that this term has dealt with
         self.mirror = mirror
@@ -81,7 +81,7 @@ class Reconciler:
 
     async def changes(self, board: LedBoard, batch: Mapping[Key, Resource | None]) -> bool:
         """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
-        found = [each for each in batch.values() if each is not None and not self._only_its_status(each)]
+        found = [each for each in batch.values() if each is not None and not self.saw_only_its_status(each)]
         declared, news = self._look_at(found)
         try:
             if declared:
@@ -93,13 +93,15 @@ class Reconciler:
             self.dirty |= news
         return None in batch.values()
 
-    def _only_its_status(self, found: Resource) -> bool:
+    def saw_only_its_status(self, found: Resource) -> bool:
         """Whether nothing has changed but the status, most often by this operator's own write; that is noted here."""
         known = self.mirror.get(found.key)
         if known is None or known.problem is not None:
             return False
         old = known.resource
         if (old.uid, old.generation, old.annotations) != (found.uid, found.generation, found.annotations):
+            return False
+        if self._is_foreign(found):  # another database has taken it over: writing on would be a quarrel without end
             return False
         if self.mirror.see(found, None):
             self.dirty.add(found.key)
@@ -119,12 +121,11 @@ class Reconciler:
         return declared, news
 
     def _read(self, found: Resource) -> tuple[Declared | None, Problem | None]:
-        theirs = found.status.get("installation")
-        if theirs and theirs != self._installation and not self._settings.adopt:
+        if self._is_foreign(found):
             return None, Problem(
                 FOREIGN,
-                f"Its status was written from another database (installation {theirs}; this one is"
-                f" {self._installation}). Start the operator with WAKEBOARD_ADOPT=true to take it over.",
+                f"Its status was written from another database (installation {found.status['installation']}; this one"
+                f" is {self.installation}). Start the operator with WAKEBOARD_ADOPT=true to take it over.",
             )
         document = {
             "apiVersion": API_VERSION,
@@ -140,6 +141,11 @@ class Reconciler:
         if problem is not None:
             return None, problem
         return Declared(found.namespace, found.name, spec, found.uid, found.generation), None
+
+    def _is_foreign(self, found: Resource) -> bool:
+        """Whether another database has its say over it, and we are not told to take it over."""
+        theirs = found.status.get("installation")
+        return bool(theirs) and theirs != self.installation and not self._settings.adopt
 
     async def _after(self, board: LedBoard, report: SyncReport, found: Iterable[Resource]) -> None:
         for full_name, why in report.failed.items():

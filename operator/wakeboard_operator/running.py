@@ -178,7 +178,6 @@ class _Operator:
         writer = StatusWriter(
             self._cluster,
             reconciler,
-            installation,
             self._leadership.leads,
             per_second=settings.status_writes_per_second,
             moving_s=settings.status_moving_seconds,

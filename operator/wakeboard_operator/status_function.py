@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.status_document import Action, Result
 
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
+LOOK_AGAIN_AFTER: Final = timedelta(minutes=1)
 MESSAGE, REASON, RESULT = 2000, 200, 1024  # characters
 
 Word = Literal["True", "False", "Unknown"]
@@ -79,6 +80,18 @@ def difference(before: JobScheduleStatus | None, after: JobScheduleStatus) -> Li
     if before is None or _still(before) != _still(after):
         return "transition"
     return "moving"
+
+
+def changes_by_itself_at(facts: ScheduleFacts, now: datetime) -> datetime | None:
+    """When the status may be another though nothing happens to the schedule or its runs; None: never.
+
+    Only one condition knows the time: a run waits, and no worker has known its job type for ten minutes. From then on
+    it is looked at every minute, as a worker may learn the type and still have to leave the run (a limit, a pause).
+    """
+    if not facts.queued or facts.oldest_due_at is None:
+        return None
+    told_at = max(facts.oldest_due_at, facts.type_known_at or facts.oldest_due_at) + UNKNOWN_TYPE_AFTER
+    return told_at + timedelta(seconds=1) if told_at >= now else now + LOOK_AGAIN_AFTER
 
 
 def _still(status: JobScheduleStatus) -> tuple[object, ...]:

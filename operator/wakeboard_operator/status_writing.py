@@ -8,17 +8,16 @@ of the resource that is not the newest, and nothing after this operator has stop
 from __future__ import annotations
 
 import asyncio
-import heapq
 import logging
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from wakeboard.store.schedule_facts import facts_of
 from wakeboard_operator.cluster_access import ListFailed, WriteFailed
 from wakeboard_operator.problems import FOREIGN
 from wakeboard_operator.schedule_events import events_between
-from wakeboard_operator.status_function import difference, status_of
+from wakeboard_operator.status_function import changes_by_itself_at, difference, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.cluster_access import Cluster
     from wakeboard_operator.mirror import Known
     from wakeboard_operator.reconciling import Reconciler
-    from wakeboard_operator.resources import Key
+    from wakeboard_operator.resources import Key, Resource
     from wakeboard_operator.status_document import JobScheduleStatus
 
 log = logging.getLogger("wakeboard.operator")
@@ -40,7 +39,13 @@ AFTER_A_REFUSAL_S: Final = 5.0
 BURST_S: Final = 1.0  # of budget that may be saved up
 
 
-_Wanted: TypeAlias = "tuple[Known, JobScheduleStatus]"
+class _Wanted(NamedTuple):
+    """A status, and the version of the resource that it was computed for."""
+
+    known: Known
+    resource: Resource
+    before: JobScheduleStatus | None
+    after: JobScheduleStatus
 
 
 class _Budget:
@@ -65,62 +70,65 @@ class StatusWriter:
         self,
         cluster: Cluster,
         reconciler: Reconciler,
-        installation: str,
         leads: Callable[[], bool],
         *,
         per_second: float,
         moving_s: float,
     ) -> None:
-        self._cluster, self._reconciler, self._installation, self._leads = cluster, reconciler, installation, leads
+        self._cluster, self._reconciler, self._leads = cluster, reconciler, leads
         self._budget = _Budget(per_second)
         self._round = max(
             1, int(per_second)
         )  # moving statuses that are written before transitions are looked for again
         self._moving_s = moving_s
-        self._later: list[tuple[float, Key]] = []  # when to look again
-        self._waits: set[Key] = set()
+        self._later: dict[Key, float] = {}  # when to look again (time.monotonic())
         self.writes = self.conflicts = 0
 
     async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
         """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
         keys = self._due()
         urgent: list[_Wanted] = []
-        moving: list[tuple[float, Key, _Wanted]] = []
+        moving: list[_Wanted] = []
         now = datetime.now(UTC)
         for start in range(0, len(keys), AT_ONCE):
             for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
                 before = known.status()
-                after = status_of(known.resource, known.problem, facts, before, self._installation, now)
+                after = status_of(known.resource, known.problem, facts, before, self._reconciler.installation, now)
+                wanted = _Wanted(known, known.resource, before, after)
                 match difference(before, after):
                     case "transition":
-                        urgent.append((known, after))
+                        urgent.append(wanted)
                     case "moving":
-                        moving.append((known.written_at, known.resource.key, (known, after)))
+                        moving.append(wanted)
                     case _:
                         pass
-        wrote = await self._write_all(urgent, None)
-        ripe = time.monotonic() - self._moving_s
-        for written_at, key, _ in moving:
-            if written_at > ripe:
-                self._look_later(key, written_at + self._moving_s)
-        stale_first = [each for at, _, each in sorted(moving, key=lambda found: found[:2]) if at <= ripe]
-        now_and_later = stale_first[: self._round], stale_first[self._round :]
-        self._reconciler.dirty.update(known.resource.key for known, _ in now_and_later[1])
-        return wrote + await self._write_all(now_and_later[0], self._budget)
+                if facts is not None and (at := changes_by_itself_at(facts, now)):
+                    self._look_later(known.resource.key, time.monotonic() + (at - now).total_seconds())
+        return await self._write_all(urgent, None) + await self._write_all(self._ripe(moving), self._budget)
+
+    def _ripe(self, moving: list[_Wanted]) -> list[_Wanted]:
+        """Those whose last write is old enough, the most stale first, as many as one round takes; the others wait."""
+        ripe_at = time.monotonic() - self._moving_s
+        ripe: list[_Wanted] = []
+        for each in moving:
+            if each.known.written_at <= ripe_at:
+                ripe.append(each)
+            else:
+                self._look_later(each.resource.key, each.known.written_at + self._moving_s)
+        ripe.sort(key=lambda each: (each.known.written_at, each.resource.key))
+        self._reconciler.dirty.update(each.resource.key for each in ripe[self._round :])
+        return ripe[: self._round]
 
     def _due(self) -> list[Key]:
         now = time.monotonic()
-        while self._later and self._later[0][0] <= now:
-            _, key = heapq.heappop(self._later)
-            self._waits.discard(key)
+        for key in [key for key, at in self._later.items() if at <= now]:
+            del self._later[key]
             self._reconciler.dirty.add(key)
         keys, self._reconciler.dirty = self._reconciler.dirty, set()
         return sorted(keys)
 
     def _look_later(self, key: Key, at: float) -> None:
-        if key not in self._waits:
-            self._waits.add(key)
-            heapq.heappush(self._later, (at, key))
+        self._later[key] = min(at, self._later.get(key, at))
 
     async def _facts(
         self, conn: psycopg.AsyncConnection[Any], keys: list[Key]
@@ -135,16 +143,17 @@ class StatusWriter:
     async def _write_all(self, wanted: list[_Wanted], budget: _Budget | None) -> int:
         side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
 
-        async def one(known: Known, after: JobScheduleStatus) -> bool:
+        async def one(status: _Wanted) -> bool:
             async with side_by_side:
                 if budget is not None:
                     await budget.spend()
-                return await self._write(known, after)
+                return await self._write(*status)
 
-        return sum(await asyncio.gather(*(one(known, after) for known, after in wanted)))
+        return sum(await asyncio.gather(*(one(each) for each in wanted)))
 
-    async def _write(self, known: Known, after: JobScheduleStatus) -> bool:
-        resource, before = known.resource, known.status()
+    async def _write(
+        self, known: Known, resource: Resource, before: JobScheduleStatus | None, after: JobScheduleStatus
+    ) -> bool:
         if not self._leads():
             return False
         document = after.model_dump(mode="json", by_alias=True)
@@ -177,9 +186,8 @@ class StatusWriter:
             except ListFailed:
                 self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)
                 return
-            if fresh is not None:
-                self._reconciler.mirror.see(fresh, known.problem)
-                self._reconciler.dirty.add(key)
+            if fresh is not None and not self._reconciler.saw_only_its_status(fresh):
+                self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)  # the stream tells of an edit, or the list
             return
         log.warning("the status of %s was not taken: %s", known.resource.full_name, error)
         self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import aiohttp
 import kopf
 
 from wakeboard_operator.cluster_access import in_cluster
@@ -40,15 +41,18 @@ class Changes:
         self._waiting: dict[Key, Resource | None] = {}
         self._any = asyncio.Event()
         self._seen: dict[Key, str] = {}  # the version that the stream showed last
+        self._gone: dict[Key, str] = {}  # the version of its deletion, while a list may still name it
         self.last_at = time.monotonic()
 
-    def put(self, key: Key, found: Resource | None) -> None:
-        """From the stream's thread. None: it was deleted."""
+    def put(self, key: Key, found: Resource | None, gone_at: str = "0") -> None:
+        """From the stream's thread. None: it was deleted, which made the version `gone_at`."""
         with self._lock:
             self._waiting[key] = found
             if found is None:
                 self._seen.pop(key, None)
+                self._gone[key] = gone_at
             else:
+                self._gone.pop(key, None)
                 self._seen[key] = found.resource_version
             self.last_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._any.set)
@@ -66,13 +70,15 @@ class Changes:
 
     def unheard(self, listed: Iterable[Resource]) -> set[Key]:
         """Those that the stream has shown in another version than a list did, or not at all."""
+        versions = {found.key: found.resource_version for found in listed}
         with self._lock:
-            return {found.key for found in listed if self._seen.get(found.key) != found.resource_version}
+            self._gone = {key: version for key, version in self._gone.items() if key in versions}
+            return {key for key, version in versions.items() if self._seen.get(key) != version}
 
     def heard(self, key: Key, version: str) -> bool:
         """Whether the stream has shown this version, or one that came after it."""
         with self._lock:
-            seen = self._seen.get(key, "0")
+            seen = self._seen.get(key) or self._gone.get(key, "0")
         return _number(seen) >= _number(version)
 
 
@@ -109,8 +115,11 @@ class Stream:
     def _run(self) -> None:
         try:
             asyncio.run(self._watch())
-        except Exception:
-            log.exception("the stream of changes broke")
+        except Exception as error:
+            if isinstance(error.__cause__ or error, aiohttp.ClientError):  # the API server's answer, which kopf retells
+                log.warning("the stream of changes ended: %s", error.args[0] if error.args else type(error).__name__)
+            else:
+                log.exception("the stream of changes broke")
         finally:
             self._ready.set()
             self._on_end()
@@ -138,7 +147,10 @@ class Stream:
         async def see(event: Mapping[str, Any], **_: Any) -> None:
             raw = event["object"]
             found = resource(raw)
-            self._changes.put(found.key, None if event["type"] == "DELETED" else found)
+            if event["type"] == "DELETED":
+                self._changes.put(found.key, None, found.resource_version)
+            else:
+                self._changes.put(found.key, found)
 
         _ = log_in, see
         return registry

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from tests.cluster.job_schedules import job_schedule, path
 from tests.operator.test_reconciling import Stage, stage_at
 from wakeboard.store.connection import connect
+from wakeboard_operator import status_writing
 from wakeboard_operator.cluster_access import Cluster
+from wakeboard_operator.resources import GROUP, PLURAL, resource
 from wakeboard_operator.status_writing import StatusWriter
 
 if TYPE_CHECKING:
@@ -27,19 +30,30 @@ class Desk:
 
     def __init__(self, stage: Stage, cluster: Cluster, control_plane: TestCluster, namespace: str) -> None:
         self.stage, self.cluster, self._plane, self._path = stage, cluster, control_plane, path(namespace, "report")
+        self.key = (namespace, "report")
         self.leads = True
         self.writer = self.another_writer(moving_s=0.0)
 
-    def another_writer(self, **settings: Any) -> StatusWriter:
+    def another_writer(self, cluster: Cluster | None = None, **settings: Any) -> StatusWriter:
         reconciler = self.stage.reconciler
         chosen = {"per_second": 1000.0, "moving_s": 0.0, **settings}
-        return StatusWriter(self.cluster, reconciler, "here", lambda: self.leads, **chosen)
+        return StatusWriter(cluster or self.cluster, reconciler, lambda: self.leads, **chosen)
 
     async def list(self) -> None:
         await self.stage.list(*(await self.cluster.listed()).resources)
 
     async def write(self) -> int:
         return await self.writer.write(self.stage.board.conn)
+
+    async def stream(self) -> None:
+        """The stream shows the resource as it is now."""
+        await self.stage.change(*(await self.cluster.listed()).resources)
+
+    async def write_when_it_is_time(self) -> None:
+        """Nothing happens but that time passes."""
+        async with asyncio.timeout(20):
+            while await self.write() == 0:  # noqa: ASYNC110 - the event is the clock's
+                await asyncio.sleep(0.1)
 
     async def change(self, statement: str) -> None:
         """Something happens on the board."""
@@ -49,10 +63,36 @@ class Desk:
 
     def edit(self, document: dict[str, Any]) -> None:
         """Somebody else changes the resource."""
-        self._plane.call("PATCH", self._path, document, "application/merge-patch+json")
+        self._plane.call("PATCH", self._path, document, MERGE_PATCH)
+
+    def edit_status(self, document: dict[str, Any]) -> None:
+        """Somebody else writes into its status."""
+        self._plane.call("PATCH", f"{self._path}/status", {"status": document}, MERGE_PATCH)
+
+    def reason(self, condition: str) -> str:
+        """The reason of a condition, as people see it."""
+        return next(each["reason"] for each in self.seen()["status"]["conditions"] if each["type"] == condition)
 
     def seen(self) -> dict[str, Any]:
         return self._plane.call("GET", self._path)
+
+
+def may_write(namespace: str, user: str) -> list[dict[str, Any]]:
+    """The rights that a user needs to write statuses."""
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "writer", "namespace": namespace},
+        "rules": [{"apiGroups": [GROUP], "resources": [f"{PLURAL}/status"], "verbs": ["patch"]}],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "writer", "namespace": namespace},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "writer"},
+        "subjects": [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    return [role, binding]
 
 
 @pytest.fixture
@@ -64,9 +104,10 @@ async def desk(control_plane: TestCluster, api: ApiClient, namespace: str, datab
         yield made
 
 
+MERGE_PATCH = "application/merge-patch+json"
 ENQUEUE = """
-insert into wakeboard.job_runs (job_type, definition_id, schedule)
-select 'ping', id, 'x' from wakeboard.job_definitions
+insert into wakeboard.job_runs (job_type, definition_id, schedule, run_at)
+select 'ping', id, 'x', {run_at} from wakeboard.job_definitions
 """
 NOTE = "insert into wakeboard.definition_changes (definition_id) select id from wakeboard.job_definitions"
 
@@ -89,6 +130,81 @@ async def test_a_conflict_is_computed_anew_for_the_newer_version(desk: Desk) -> 
     assert desk.seen()["metadata"]["labels"] == {"by": "somebody"}
 
 
+async def test_an_edit_that_a_conflict_met_first_is_still_synced_when_the_stream_tells_of_it(desk: Desk) -> None:
+    desk.edit({"spec": {"priority": 5}})
+    assert await desk.write() == 0
+    assert desk.writer.conflicts == 1
+    await desk.stream()
+    assert await desk.stage.rows("generation, priority") == [(2, 5)]
+    assert await desk.write() == 1
+    assert desk.seen()["status"]["observedGeneration"] == 2
+
+
+async def test_an_action_that_a_conflict_met_first_is_still_done_when_the_stream_tells_of_it(desk: Desk) -> None:
+    desk.edit({"metadata": {"annotations": {"wakeboard.dev/run-now": "one"}}})
+    assert await desk.write() == 0
+    await desk.stream()
+    assert await desk.write() == 1
+    assert desk.seen()["status"]["lastAction"]["token"] == "one"
+
+
+async def test_an_edit_that_is_taken_in_between_computing_and_writing_is_a_conflict(desk: Desk) -> None:
+    def edited_at_the_last_moment() -> bool:
+        desk.edit({"spec": {"priority": 5}})
+        desk.stage.reconciler.mirror.see(resource(desk.seen()), None)
+        return True
+
+    desk.writer = StatusWriter(
+        desk.cluster, desk.stage.reconciler, edited_at_the_last_moment, per_second=1000.0, moving_s=0.0
+    )
+    assert await desk.write() == 0
+    assert desk.writer.conflicts == 1
+
+
+async def test_a_status_that_another_database_writes_is_left_to_it(desk: Desk) -> None:
+    """It was told to adopt the schedule: two that repair each other's status would never come to an end."""
+    await desk.write()
+    desk.edit_status({"installation": "another", "queued": 7})
+    await desk.stream()
+    assert await desk.write() == 0
+    assert desk.seen()["status"]["queued"] == 7
+
+
+async def test_what_somebody_else_writes_into_a_status_is_repaired(desk: Desk) -> None:
+    await desk.write()
+    desk.edit_status({"queued": 7, "dead": 7})
+    await desk.stream()
+    assert await desk.write() == 1
+    assert (desk.seen()["status"]["queued"], desk.seen()["status"]["dead"]) == (0, 0)
+
+
+async def test_that_nobody_knows_the_job_type_is_told_as_time_passes(desk: Desk) -> None:
+    await desk.change(ENQUEUE.format(run_at="now() - interval '9 minutes 59 seconds'"))
+    await desk.change(NOTE)
+    await desk.write()
+    assert desk.reason("Healthy") == "NoRuns"
+    await desk.write_when_it_is_time()
+    assert desk.reason("Healthy") == "NoWorker"
+    assert await desk.write() == 0
+
+
+async def test_a_transition_that_was_refused_is_tried_again_though_its_moving_values_wait(
+    desk: Desk, control_plane: TestCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_writing, "AFTER_A_REFUSAL_S", 0.2)
+    await desk.write()
+    async with control_plane.client(control_plane.kubeconfig_of_user("late")) as api:
+        desk.writer = desk.another_writer(Cluster(api, [desk.key[0]], "k8s:one"), moving_s=3600.0)
+        await desk.change(ENQUEUE.format(run_at="now()"))
+        await desk.change(NOTE)
+        assert await desk.write() == 0
+        await desk.change("select wakeboard.pause('all')")
+        assert await desk.write() == 0
+        control_plane.apply(*may_write(desk.key[0], "late"))
+        await desk.write_when_it_is_time()
+    assert desk.reason("Suspended") == "PausedInDatabase"
+
+
 async def test_who_leads_no_more_writes_nothing(desk: Desk) -> None:
     desk.leads = False
     assert await desk.write() == 0
@@ -100,7 +216,7 @@ async def test_who_leads_no_more_writes_nothing(desk: Desk) -> None:
 async def test_moving_values_wait_and_ride_along_with_a_transition(desk: Desk) -> None:
     await desk.write()
     desk.writer = desk.another_writer(moving_s=3600.0)
-    await desk.change(ENQUEUE)
+    await desk.change(ENQUEUE.format(run_at="now()"))
     await desk.change(NOTE)
     assert await desk.write() == 0
     assert desk.seen()["status"]["queued"] == 0
@@ -112,7 +228,7 @@ async def test_moving_values_wait_and_ride_along_with_a_transition(desk: Desk) -
 
 async def test_moving_values_that_have_waited_are_written(desk: Desk) -> None:
     await desk.write()
-    await desk.change(ENQUEUE)
+    await desk.change(ENQUEUE.format(run_at="now()"))
     await desk.change(NOTE)
     assert await desk.write() == 1
     assert desk.seen()["status"]["queued"] == 1

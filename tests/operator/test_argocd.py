@@ -82,7 +82,9 @@ def test_a_run_that_failed_is_no_failed_deployment(situation: str, wanted: str) 
     assert run_lua(HEALTH, document(situation))["status"] == wanted
 
 
-@pytest.mark.parametrize("status", [None, {"observedGeneration": -1}, {"observedGeneration": 2}])
+@pytest.mark.parametrize(
+    "status", [None, {"observedGeneration": -1}, {"observedGeneration": 2}, {"observedGeneration": 4}]
+)
 def test_what_the_operator_has_not_looked_at_is_in_progress(status: dict[str, Any] | None) -> None:
     fresh = {"metadata": {"generation": 3}, "spec": {"jobType": "ping"}, **({"status": status} if status else {})}
     assert run_lua(HEALTH, fresh)["status"] == "Progressing"

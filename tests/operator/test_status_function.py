@@ -10,14 +10,17 @@ import pytest
 from tests.operator.examples import NOW, THEN, WENT_WELL, WENT_WRONG, facts, resource
 from wakeboard_operator.problems import INVALID, Problem
 from wakeboard_operator.schedule_events import events_between
-from wakeboard_operator.status_function import difference, status_of
+from wakeboard_operator.status_function import changes_by_itself_at, difference, status_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from wakeboard.store.schedule_facts import ScheduleFacts
     from wakeboard_operator.status_document import JobScheduleStatus
 
 WRONG = Problem(INVALID, "schedule is nonsense.")
 LONG_AGO = NOW - timedelta(minutes=11)
+MINUTE = timedelta(minutes=1)
 
 
 def status(
@@ -158,3 +161,27 @@ def test_each_transition_is_told_once() -> None:
 def test_whatever_an_error_says_the_document_stays_small() -> None:
     huge = {**WENT_WRONG, "last_failure_type": "E" * 5000, "last_failure_message": "m" * 5_000_000, "failed": 1}
     assert len(status(facts(**huge)).model_dump_json()) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("due_at", "known_at", "earliest"),
+    [
+        (NOW - MINUTE, None, NOW + 9 * MINUTE),
+        (NOW - MINUTE, NOW, NOW + 10 * MINUTE),
+        (NOW + 60 * MINUTE, NOW, NOW + 70 * MINUTE),
+        (LONG_AGO, None, NOW + MINUTE),
+    ],
+)
+def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
+    due_at: datetime, known_at: datetime | None, earliest: datetime
+) -> None:
+    waiting = facts(queued=1, oldest_due_at=due_at, type_known_at=known_at)
+    at = changes_by_itself_at(waiting, NOW)
+    assert at is not None
+    assert earliest <= at <= earliest + timedelta(seconds=1)
+    if at > NOW + MINUTE:
+        assert said(status_of(resource(), None, waiting, None, "here", at), "Healthy") == ("False", "NoWorker")
+
+
+def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
+    assert changes_by_itself_at(facts(**WENT_WELL), NOW) is None

@@ -46,3 +46,13 @@ async def test_what_a_list_shows_and_the_stream_does_not_is_unheard() -> None:
     assert changes.heard(seen.key, "7")
     assert not changes.heard(seen.key, "8")
     assert not changes.heard(unseen.key, "9")
+
+
+async def test_what_was_deleted_after_it_was_listed_has_been_heard() -> None:
+    changes = Changes(asyncio.get_running_loop())
+    listed = resource(resource_version="7")
+    changes.put(listed.key, listed)
+    changes.put(listed.key, None, gone_at="8")
+    assert changes.unheard([listed]) == {listed.key}
+    assert changes.heard(listed.key, "7")
+    assert not changes.heard(listed.key, "9"), "made anew since"
