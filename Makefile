@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench lock setup clean servers cluster
+.PHONY: help demo test check fix bench lock setup clean servers cluster judges
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -40,8 +40,10 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) pyproject.toml --extra local --extra operator --group dev --output-file locks/dev.txt
 	$(COMPILE) pyproject.toml --extra local --constraint locks/dev.txt --output-file locks/local.txt
 	$(COMPILE) pyproject.toml --constraint locks/dev.txt --output-file locks/worker.txt
+	$(COMPILE) pyproject.toml --extra operator --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
 	$(COMPILE) --group go --output-file locks/go.txt
+	$(COMPILE) --group checkov --output-file locks/checkov.txt
 
 setup: .venv/dev.ready ## make .venv with all that the other chores need
 
@@ -54,6 +56,9 @@ servers: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
 
 cluster: .venv/dev.ready # what tests/cluster runs: a Kubernetes, built once and kept in the user's cache
 	$(BIN)/python -m tests.cluster.binaries
+
+judges: .venv/dev.ready # what looks at the chart: helm, kube-score, checkov and others, kept in the user's cache
+	$(BIN)/python -m tools.judges
 
 .venv/demo.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/local.txt
 	$(PYTHON) tools/bootstrap.py demo

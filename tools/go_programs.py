@@ -1,0 +1,122 @@
+"""Programs that are built from pinned Go modules, once, into the user's cache; tests and checks run them.
+
+The key of a build is a hash of everything that decides what is built, so that checkouts share it and no stale file is
+taken. Go's own cache is left where it is: after a small edit a build takes seconds. Without a Go that is new enough, a
+toolchain is installed by `locks/go.txt`, apart from everything else.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections import deque
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from tools.bootstrap import install, say
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+ROOT = Path(__file__).resolve().parents[1]
+GO_LOCK = ROOT / "locks" / "go.txt"
+NEWS_EVERY = 20.0  # seconds between two lines about a build
+LINES_KEPT = 40  # of what a failed build said
+
+
+def cache() -> Path:
+    """Where this user's builds are kept."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wakeboard"
+
+
+def key(module: Path, linker_flags: str) -> str:
+    """What names a build of the module in the folder `module` in the cache."""
+    digest = hashlib.sha256(f"{linker_flags} {sys.platform} {platform.machine()}".encode())
+    for file in (*sorted(module.glob("*.go")), module / "go.mod", module / "go.sum"):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def pinned(module: Path, pattern: str) -> str:
+    """What the pattern's group finds in the module's go.mod."""
+    found = re.search(pattern, (module / "go.mod").read_text())
+    assert found, f"go.mod has no {pattern}"
+    return found[1]
+
+
+def build(what: str, module: Path, packages: str, linker_flags: str, target: Path) -> None:
+    """Builds `packages` ("." or "tool", those that go.mod names) into `target`; ends with Go's words if it cannot.
+
+    A target that is a folder gets a program for each package, by its own name. `what` is told to the person who waits.
+    """
+    go = _find_go(pinned(module, r"\ngo (\S+)"))
+    say(f"Building {what}. The first time takes minutes; it is kept for the next.")
+    command = [go, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", linker_flags, "-o", str(target), packages]
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    building = subprocess.Popen(command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True)
+    assert building.stderr is not None
+    last_words = _tell_progress(what, building.stderr)
+    if building.wait():
+        sys.exit("\n".join([*last_words, f"Go could not build {what}; what it says stands above."]))
+
+
+@contextmanager
+def one_at_a_time(lock: Path, what: str) -> Generator[None]:
+    """While one process builds `what`, a second one that wants the same waits, and says so."""
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"Another process builds {what}; waiting for it.")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _tell_progress(what: str, lines: IO[str]) -> deque[str]:
+    """Says now and then how far a build is, as Go names each package that it compiles; returns Go's last lines."""
+    began = told = time.monotonic()
+    last_words: deque[str] = deque(maxlen=LINES_KEPT)
+    for number, line in enumerate(lines, 1):
+        last_words.append(line.rstrip())
+        if time.monotonic() - told > NEWS_EVERY:
+            told = time.monotonic()
+            package = last_words[-1].split()[-1]
+            say(f"  {what}, {told - began:4.0f} s: {number} modules and packages done, now {package}")
+    return last_words
+
+
+def _find_go(at_least: str) -> str:
+    """This machine's Go if it is new enough, else one that is installed for this purpose alone."""
+    machines = shutil.which("go")
+    if machines and _version_of(machines) >= _numbers(at_least):
+        return machines
+    folder = cache() / f"go-{hashlib.sha256(GO_LOCK.read_bytes()).hexdigest()[:16]}"
+    go = folder / "go" / "bin" / "go"
+    with one_at_a_time(cache() / "go-lock", "the Go toolchain"):
+        if not go.exists():
+            say("This machine has no Go that is new enough: installing the one that locks/go.txt names.")
+            unfinished = folder.with_name(f"{folder.name}-unfinished")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            install("--target", str(unfinished), "--require-hashes", "-r", str(GO_LOCK))
+            unfinished.rename(folder)
+    return str(go)
+
+
+def _version_of(go: str) -> tuple[int, ...]:
+    command = [go, "env", "GOVERSION"]
+    environment = {**os.environ, "GOTOOLCHAIN": "local"}
+    answer = subprocess.run(command, env=environment, cwd="/", capture_output=True, text=True, check=False)
+    return _numbers(answer.stdout)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:3])
