@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
 
     from wakeboard.duties.rounds import Round
     from wakeboard.store.vitals import Vitals
@@ -38,10 +39,10 @@ class Metrics:
         self.stream_age_s = Gauge(
             "wakeboard_stream_last_event_age_seconds", "Since the stream showed anything.", registry=registry
         )
-        self.stream_restarts = Gauge(
+        self.stream_restarts = Counter(
             "wakeboard_stream_restarts", "How often the stream was started again.", registry=registry
         )
-        self.stream_deaf = Gauge("wakeboard_stream_deaf", "How often the stream was found deaf.", registry=registry)
+        self.stream_deaf = Counter("wakeboard_stream_deaf", "How often the stream was found deaf.", registry=registry)
         self.status_writes = Counter("wakeboard_status_writes", "Statuses written.", registry=registry)
         self.status_conflicts = Counter(
             "wakeboard_status_conflicts", "Status writes that met a newer version.", registry=registry
@@ -61,22 +62,28 @@ class Metrics:
             "wakeboard_due_runs", "Due runs that nobody has taken (bounded look).", ["queue"], registry=registry
         )
         self.oldest_due_s = Gauge(
-            "wakeboard_oldest_due_seconds", "Age of the oldest of them.", ["queue"], registry=registry
+            "wakeboard_oldest_due_seconds",
+            "Age of the oldest of them, 0 where they are paused.",
+            ["queue"],
+            registry=registry,
         )
         self.running = Gauge("wakeboard_running_runs", "Runs that are being executed.", registry=registry)
         self.dead = Gauge("wakeboard_dead_runs", "Dead runs that wait for a person.", registry=registry)
         self.late = Gauge("wakeboard_late_schedules", "Schedules whose tick is five minutes late.", registry=registry)
         self.workers = Gauge("wakeboard_workers", "Workers seen in the last three minutes.", registry=registry)
         self.worker_age_s = Gauge(
-            "wakeboard_last_worker_age_seconds", "Since any worker was seen: the dead-man switch.", registry=registry
+            "wakeboard_last_worker_age_seconds",
+            "Since any worker was seen, or since this operator began to look: the dead-man switch.",
+            registry=registry,
         )
         self.held = Gauge("wakeboard_removals_held", "Removals that wait for a person's yes.", registry=registry)
         self._of_leaders = (
             *(self.schedules, self.due, self.oldest_due_s, self.running, self.dead, self.late, self.workers),
             *(self.worker_age_s, self.held),
+            *(self.api_up, self.last_reconcile, self.reconcile_s, self.sync_lag_s),
         )
-        self._writes_seen = self._conflicts_seen = 0
-        self._leads = False
+        self._writes_seen = self._conflicts_seen = self._restarts_seen = self._deaf_seen = 0
+        self._looked_first: datetime | None = None
 
     def text(self, leadership: Leadership, supervisor: Supervisor) -> bytes:
         """The page that Prometheus reads."""
@@ -84,8 +91,9 @@ class Metrics:
         self.term.set(leadership.term)
         self.database_up.set(leadership.database_away is None)
         self.stream_age_s.set(time.monotonic() - supervisor.changes.last_at)
-        self.stream_restarts.set(supervisor.restarts)
-        self.stream_deaf.set(supervisor.deaf)
+        self.stream_restarts.inc(supervisor.restarts - self._restarts_seen)
+        self.stream_deaf.inc(supervisor.deaf - self._deaf_seen)
+        self._restarts_seen, self._deaf_seen = supervisor.restarts, supervisor.deaf
         if leadership.leads():
             return generate_latest(self._registry)
         hidden = {family for metric in self._of_leaders for family in _names(metric)}
@@ -121,7 +129,8 @@ class Metrics:
         oldest: dict[str, float] = {}
         for due in vitals.due:
             runs[due.queue] += due.runs
-            oldest[due.queue] = max(oldest.get(due.queue, 0.0), (now - due.oldest).total_seconds())
+            age_s = 0.0 if due.paused else (now - due.oldest).total_seconds()
+            oldest[due.queue] = max(oldest.get(due.queue, 0.0), age_s)
         self.due.clear()
         self.oldest_due_s.clear()
         for queue, count in runs.items():
@@ -131,9 +140,9 @@ class Metrics:
         self.dead.set(vitals.runs.dead)
         self.late.set(vitals.definitions.late)
         self.workers.set(vitals.duties.workers)
-        if vitals.duties.last_worker is not None:
-            self.worker_age_s.set((now - vitals.duties.last_worker).total_seconds())
-        self.held.set(len(vitals.removals))
+        self._looked_first = self._looked_first or now
+        self.worker_age_s.set((now - (vitals.duties.last_worker or self._looked_first)).total_seconds())
+        self.held.set(sum(removal.confirmed_at is None for removal in vitals.removals))
 
     def count_conditions(self, mirror: Mirror) -> None:
         """How many schedules are Ready, Healthy, and so on."""

@@ -61,7 +61,50 @@ async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
     assert found["wakeboard_dead_runs"] == 0
     standby = told(metrics, Leadership(database, "k8s:one", 15))
     assert standby["wakeboard_leader"] == 0
-    assert not any(name.startswith(("wakeboard_due_runs", "wakeboard_dead_runs")) for name in standby)
+    of_leaders = ("wakeboard_due_runs", "wakeboard_dead_runs", "wakeboard_api_server_up", "wakeboard_last_reconcile")
+    assert not any(name.startswith(of_leaders) for name in standby)
+
+
+async def test_a_queue_that_somebody_paused_is_not_called_late(leadership: Leadership, database: str) -> None:
+    metrics = Metrics()
+    async with await connect(database) as conn:
+        for queue in ("busy", "paused"):
+            await conn.execute(
+                "select wakeboard.enqueue('ping', queue => %s, run_at => now() - '1 hour'::interval)", (queue,)
+            )
+        await conn.execute("select wakeboard.pause('queue:paused')")
+        metrics.look(await read_vitals(conn))
+    found = told(metrics, leadership)
+    assert found["wakeboard_due_runs paused"] == 1
+    assert found["wakeboard_oldest_due_seconds busy"] >= 3600
+    assert found["wakeboard_oldest_due_seconds paused"] == 0
+
+
+async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_first_look(
+    leadership: Leadership, database: str
+) -> None:
+    metrics = Metrics()
+    async with await connect(database) as conn:
+        metrics.look(await read_vitals(conn))
+        assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] == 0
+        await conn.execute("select pg_sleep(0.1)")
+        metrics.look(await read_vitals(conn))
+        assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 0.1
+        await conn.execute(
+            "select wakeboard.register(99, 'one', 'default', 'host', '1', array['default'], 1, 60, array['ping'])"
+        )
+        await conn.execute("update wakeboard.workers set last_seen = now() - interval '5 minutes'")
+        await conn.execute("update wakeboard.worker_types set last_known_at = now() - interval '5 minutes'")
+        metrics.look(await read_vitals(conn))
+    assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
+
+
+async def test_what_the_stream_went_through_only_grows(leadership: Leadership) -> None:
+    metrics, supervisor = Metrics(), Supervisor([], Changes(asyncio.get_running_loop()))
+    for deaf in (1, 1, 3):
+        supervisor.deaf = deaf
+        page = metrics.text(leadership, supervisor).decode()
+        assert f"wakeboard_stream_deaf_total {deaf}.0" in page
 
 
 async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Leadership, database: str) -> None:
