@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
+    "charts/wakeboard/templates/crd.yaml": ["tools.generate_chart_crd"],
     "crds/jobschedules.wakeboard.dev.yaml": ["tools.generate_crd"],
     "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
     "docs/cli.md": ["tools.generate_docs", "cli"],

@@ -1,0 +1,130 @@
+{{/*
+Names. A release's name may have 53 characters, a CronJob's 52: what would be too long is cut and ends with a hash of the
+whole, so that two names never become one.
+*/}}
+
+{{/* The text, or its beginning and a hash, so that it has at most so many characters: (list text most) */}}
+{{- define "wakeboard.short" -}}
+{{- $text := index . 0 }}{{- $most := index . 1 | int }}
+{{- if gt (len $text) $most -}}
+{{ trunc (sub $most 9 | int) $text | trimSuffix "-" }}-{{ sha256sum $text | trunc 8 }}
+{{- else -}}
+{{ $text }}
+{{- end }}
+{{- end }}
+
+{{/* The beginning of every object's name, of at most 30 characters. */}}
+{{- define "wakeboard.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if .Values.fullnameOverride -}}
+{{ include "wakeboard.short" (list .Values.fullnameOverride 30) }}
+{{- else if contains $name .Release.Name -}}
+{{ include "wakeboard.short" (list .Release.Name 30) }}
+{{- else -}}
+{{ include "wakeboard.short" (list (printf "%s-%s" .Release.Name $name) 30) }}
+{{- end }}
+{{- end }}
+
+{{/* The name of one part: (list $ "operator") */}}
+{{- define "wakeboard.name" -}}
+{{ include "wakeboard.fullname" (index . 0) }}-{{ index . 1 }}
+{{- end }}
+
+{{/* The name of something that belongs to no namespace: releases of the same name in other namespaces have others. */}}
+{{- define "wakeboard.clusterName" -}}
+{{ include "wakeboard.name" . }}:{{ (index . 0).Release.Namespace }}
+{{- end }}
+
+{{/* The name of a pool's CronJob: (list $ "mail"). Its Jobs add 11 characters. */}}
+{{- define "wakeboard.wakeName" -}}
+{{ include "wakeboard.short" (list (include "wakeboard.name" (list (index . 0) (printf "wake-%s" (index . 1)))) 52) }}
+{{- end }}
+
+{{/* The name of a pool's Deployment: (list $ "mail"). Its pods add 17 characters. */}}
+{{- define "wakeboard.stayName" -}}
+{{ include "wakeboard.short" (list (include "wakeboard.name" (list (index . 0) (printf "worker-%s" (index . 1)))) 46) }}
+{{- end }}
+
+{{- define "wakeboard.operatorAccount" -}}
+{{- if .Values.operator.serviceAccount.create -}}
+{{ .Values.operator.serviceAccount.name | default (include "wakeboard.name" (list . "operator")) }}
+{{- else -}}
+{{ required "operator.serviceAccount.create is false: name one that exists in operator.serviceAccount.name." .Values.operator.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* The labels by which a part's pods are found: (list $ "operator"). They never change. */}}
+{{- define "wakeboard.selectorLabels" -}}
+{{- $ := index . 0 -}}
+app.kubernetes.io/name: {{ include "wakeboard.short" (list (default $.Chart.Name $.Values.nameOverride) 63) }}
+app.kubernetes.io/instance: {{ $.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{/* The labels of an object: (list $ "operator") */}}
+{{- define "wakeboard.labels" -}}
+{{- $ := index . 0 -}}
+{{ include "wakeboard.selectorLabels" . }}
+app.kubernetes.io/part-of: wakeboard
+app.kubernetes.io/managed-by: {{ $.Release.Service }}
+app.kubernetes.io/version: {{ $.Chart.AppVersion | quote }}
+helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with $.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* `name`, `namespace`, `labels` and `annotations` of an object: (list $ component name) or (list $ component name annotations) */}}
+{{- define "wakeboard.metadata" -}}
+{{- $ := index . 0 }}
+{{- $annotations := dict }}
+{{- if gt (len .) 3 }}{{- $annotations = index . 3 }}{{- end -}}
+name: {{ index . 2 }}
+namespace: {{ $.Release.Namespace }}
+labels:
+  {{- include "wakeboard.labels" (list $ (index . 1)) | nindent 2 }}
+{{- with merge (dict) $annotations $.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The same in another namespace: (list $ component name namespace) */}}
+{{- define "wakeboard.metadataIn" -}}
+{{- $ := index . 0 -}}
+name: {{ index . 2 }}
+namespace: {{ index . 3 }}
+labels:
+  {{- include "wakeboard.labels" (list $ (index . 1)) | nindent 2 }}
+{{- with $.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The same without a namespace. Labels come last: more may follow. */}}
+{{- define "wakeboard.clusterMetadata" -}}
+{{- $ := index . 0 -}}
+name: {{ index . 2 | quote }}
+{{- with $.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+labels:
+  {{- include "wakeboard.labels" (list $ (index . 1)) | nindent 2 }}
+{{- end }}
+
+{{/* An image's reference: (list $ $image defaultTag) */}}
+{{- define "wakeboard.image" -}}
+{{- $ := index . 0 }}{{- $image := index . 1 }}
+{{- $repository := $image.repository }}
+{{- $first := splitList "/" $repository | first }}
+{{- if and $.Values.image.registry (not (or (contains "." $first) (contains ":" $first) (eq $first "localhost"))) }}
+{{- $repository = printf "%s/%s" (trimSuffix "/" $.Values.image.registry) $repository }}
+{{- end }}
+{{- if $image.digest -}}
+{{ $repository }}@{{ $image.digest }}
+{{- else -}}
+{{ $repository }}:{{ $image.tag | default (index . 2) }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,76 @@
+{{- define "wakeboard.operatorEnv" -}}
+{{ include "wakeboard.databaseEnv" (list . "operator") }}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: WAKEBOARD_OPERATOR_PORT
+  value: "8080"
+{{ include "wakeboard.settings" (list .Values.operator (list
+  "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMovingSeconds" "leadershipSeconds")) | trim }}
+{{ include "wakeboard.commonSettings" . }}
+{{- end }}
+
+{{/* Operators rather not on the same node. */}}
+{{- define "wakeboard.apart" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "wakeboard.selectorLabels" (list . "operator") | nindent 12 }}
+{{- end }}
+
+{{/* The container that migrates, the only one that gets the owner's connection string where there is another: (list $ secretName) */}}
+{{- define "wakeboard.migrateContainer" -}}
+{{- $ := index . 0 }}{{- $secret := index . 1 -}}
+- name: migrate
+  image: {{ include "wakeboard.image" (list $ $.Values.operator.image $.Chart.AppVersion) }}
+  imagePullPolicy: {{ $.Values.image.pullPolicy }}
+  command: [wakeboard, migrate, --wait, {{ $.Values.migrations.waitSeconds | quote }}]
+  env:
+    {{- include "wakeboard.databaseEnv" (list $ "owner" $secret) | nindent 4 }}
+    {{- range $role, $name := $.Values.database.roles }}
+    {{- if $name }}
+    - name: WAKEBOARD_{{ upper $role }}_ROLE
+      value: {{ $name | quote }}
+    {{- end }}
+    {{- end }}
+    {{- include "wakeboard.logSettings" $ | nindent 4 }}
+  securityContext:
+    {{- toYaml $.Values.operator.securityContext | nindent 4 }}
+  resources:
+    {{- toYaml $.Values.migrations.resources | nindent 4 }}
+  volumeMounts:
+    {{- include "wakeboard.mounts" $ | nindent 4 }}
+{{- end }}
+
+{{/* What an operator may do where it looks. */}}
+{{- define "wakeboard.operatorRules" -}}
+- {apiGroups: [wakeboard.dev], resources: [jobschedules], verbs: [get, list, watch]}
+- {apiGroups: [wakeboard.dev], resources: [jobschedules/status], verbs: [patch]}
+- {apiGroups: [""], resources: [events], verbs: [create, patch]}
+{{- end }}
+
+{{/* The pod of the migrating hook: (list $ secretName) */}}
+{{- define "wakeboard.migratePod" -}}
+{{- $ := index . 0 -}}
+metadata:
+  labels:
+    {{- include "wakeboard.podLabels" (list $ "migrate" dict) | nindent 4 }}
+spec:
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  restartPolicy: Never
+  securityContext:
+    {{- toYaml $.Values.operator.podSecurityContext | nindent 4 }}
+  {{- with include "wakeboard.placement" (list $ (omit $.Values.operator "affinity" "topologySpreadConstraints")) | trim }}
+  {{- nindent 2 . }}
+  {{- end }}
+  containers:
+    {{- include "wakeboard.migrateContainer" . | nindent 4 }}
+  volumes:
+    {{- include "wakeboard.volumes" $ | nindent 4 }}
+{{- end }}

@@ -1,0 +1,143 @@
+{{/*
+Worker pools: what `worker` says, and above it what the pool says. Sprig's own merges would ignore a false, 0 or empty value of the pool.
+*/}}
+
+{{/* Lays the second map over the first, which changes: (list below above) */}}
+{{- define "wakeboard.overlay" -}}
+{{- $below := index . 0 }}
+{{- range $key, $value := index . 1 }}
+{{- if and (kindIs "map" $value) (kindIs "map" (get $below $key)) }}
+{{- include "wakeboard.overlay" (list (get $below $key) $value) }}
+{{- else }}
+{{- $_ := set $below $key $value }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* One pool as YAML, checked: (list $ "mail") */}}
+{{- define "wakeboard.pool" -}}
+{{- $ := index . 0 }}{{- $name := index . 1 }}
+{{- $pool := deepCopy $.Values.worker }}
+{{- include "wakeboard.overlay" (list $pool (deepCopy (get $.Values.pools $name | default dict))) }}
+{{- include "wakeboard.checkPool" (list $name $pool) }}
+{{- toYaml $pool }}
+{{- end }}
+
+{{/* Refuses what cannot work, in a sentence: (list name pool) */}}
+{{- define "wakeboard.checkPool" -}}
+{{- $name := index . 0 }}{{- $pool := index . 1 }}
+{{- $least := include "wakeboard.longestWake" $pool | int64 }}
+{{- if eq $pool.mode "forever" }}
+{{- if $pool.lingerSeconds }}
+{{- fail (printf "pools.%s: lingerSeconds is for pods that wake and go; with mode forever they stay. Leave one of them out." $name) }}
+{{- end }}
+{{- else }}
+{{- if and $pool.activeDeadlineSeconds (lt (int64 $pool.activeDeadlineSeconds) $least) }}
+{{- fail (printf "pools.%s: activeDeadlineSeconds is %d, but a wake may rightly take maxLifetimeSeconds + maxTimeoutSeconds + graceSeconds = %d seconds. Raise it, leave it empty, or lower those." $name (int64 $pool.activeDeadlineSeconds) $least) }}
+{{- end }}
+{{- if gt (int64 $pool.lingerSeconds) (int64 $pool.maxLifetimeSeconds) }}
+{{- fail (printf "pools.%s: lingerSeconds (%d) is longer than maxLifetimeSeconds (%d), after which nothing more is claimed." $name (int64 $pool.lingerSeconds) (int64 $pool.maxLifetimeSeconds)) }}
+{{- end }}
+{{- if gt (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds) }}
+{{- fail (printf "pools.%s: drainLookaheadSeconds (%d) is longer than maxLifetimeSeconds (%d), after which nothing more is claimed." $name (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds)) }}
+{{- end }}
+{{- end }}
+{{- if and $pool.secretName $pool.secretsDir }}
+{{- fail (printf "pools.%s: secretName mounts a folder of its own; leave secretsDir empty." $name) }}
+{{- end }}
+{{- end }}
+
+{{/* The seconds that a wake may rightly take. */}}
+{{- define "wakeboard.longestWake" -}}
+{{ add (int64 .maxLifetimeSeconds) (int64 .maxTimeoutSeconds) (int64 .graceSeconds) }}
+{{- end }}
+
+{{- define "wakeboard.workerAccount" -}}
+{{- $ := index . 0 }}{{- $pool := index . 1 -}}
+{{ $pool.serviceAccountName | default (ternary (include "wakeboard.name" (list $ "worker")) "default" $.Values.workerServiceAccount.create) }}
+{{- end }}
+
+{{/* A worker's pod template: (list $ name pool args) */}}
+{{- define "wakeboard.workerTemplate" -}}
+{{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 }}{{- $args := index . 3 -}}
+metadata:
+  labels:
+    {{- include "wakeboard.podLabels" (list $ "worker" $pool.podLabels) | nindent 4 }}
+    wakeboard.dev/pool: {{ $name }}
+  {{- with merge (include "wakeboard.ownSecretSums" $ | fromYaml) $pool.podAnnotations $.Values.commonAnnotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  serviceAccountName: {{ include "wakeboard.workerAccount" (list $ $pool) }}
+  automountServiceAccountToken: false
+  enableServiceLinks: false
+  {{- if eq $pool.mode "cronjob" }}
+  restartPolicy: Never
+  {{- end }}
+  terminationGracePeriodSeconds: {{ add (int64 $pool.graceSeconds) 10 }}
+  securityContext:
+    {{- toYaml $pool.podSecurityContext | nindent 4 }}
+  {{- with include "wakeboard.placement" (list $ $pool) | trim }}
+  {{- nindent 2 . }}
+  {{- end }}
+  containers:
+    - name: worker
+      image: {{ include "wakeboard.image" (list $ $pool.image $.Chart.AppVersion) }}
+      imagePullPolicy: {{ $pool.imagePullPolicy | default $.Values.image.pullPolicy }}
+      {{- with $args }}
+      args: {{ toJson . }}
+      {{- end }}
+      env:
+        {{- $env := include "wakeboard.workerEnv" (list $ $name $pool) }}
+        {{- $env | nindent 8 }}
+        {{- with include "wakeboard.extraEnv" (list $env $pool.extraEnv (printf "pools.%s.extraEnv" $name)) | trim }}
+        {{- nindent 8 . }}
+        {{- end }}
+      {{- with $pool.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      securityContext:
+        {{- toYaml $pool.securityContext | nindent 8 }}
+      resources:
+        {{- toYaml $pool.resources | nindent 8 }}
+      volumeMounts:
+        {{- include "wakeboard.mounts" $ | nindent 8 }}
+        {{- if $pool.secretName }}
+        - name: secrets
+          mountPath: /etc/wakeboard/secrets
+          readOnly: true
+        {{- end }}
+        {{- with $pool.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+  volumes:
+    {{- include "wakeboard.volumes" $ | nindent 4 }}
+    {{- with $pool.secretName }}
+    - name: secrets
+      secret:
+        secretName: {{ . }}
+        defaultMode: 0440
+    {{- end }}
+    {{- with $pool.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{- define "wakeboard.workerEnv" -}}
+{{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 -}}
+{{ include "wakeboard.databaseEnv" (list $ "worker") }}
+- name: WAKEBOARD_POOL
+  value: {{ $name | quote }}
+- name: WAKEBOARD_LISTEN
+  value: {{ and $.Values.database.listen (not $.Values.database.pgbouncer) | quote }}
+{{ include "wakeboard.settings" (list $pool (list
+  "queues" "handlers" "concurrency" "threads" "leaseSeconds" "graceSeconds" "pollSeconds" "drainLookaheadSeconds"
+  "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowPrivate" "httpMaxBodyBytes" "commands")) | trim }}
+{{- if or $pool.secretName $pool.secretsDir }}
+- name: WAKEBOARD_SECRETS_DIR
+  value: {{ ternary "/etc/wakeboard/secrets" $pool.secretsDir (ne $pool.secretName "") | quote }}
+{{- end }}
+{{ include "wakeboard.commonSettings" $ }}
+{{- end }}
