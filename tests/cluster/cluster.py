@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 
 from tests.cluster.binaries import find_program
 from tests.cluster.certificates import Authority, Pair
+from tests.cluster.watching import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
     from pathlib import Path
 
     from kubernetes.aio.client import ApiClient
@@ -66,6 +67,23 @@ class Cluster:
             raise Refused(text, status)
         return json.loads(text)
 
+    def lines(self, path: str) -> Iterator[str]:
+        """What the API server says at this path, line by line as it comes; raises Refused, or OSError when cut."""
+        connection = self._connect()
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            if answer.status >= http.client.BAD_REQUEST:
+                raise Refused(answer.read().decode(), answer.status)
+            while line := answer.readline():
+                yield line.decode()
+        finally:
+            connection.close()
+
+    def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = PATIENCE) -> list[Any]:
+        """The objects of a collection as soon as they are so, without polling; raises NotCome with how they are."""
+        return wait_for(self, path, come, within)
+
     def ready(self) -> bool:
         """Whether the API server answers, and says that it is ready."""
         try:
@@ -101,16 +119,19 @@ class Cluster:
         return path
 
     def _request(self, method: str, path: str, body: str | None = None, content: str = "") -> tuple[int, str]:
-        pki = self.folder / "pki"
-        context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        connection = http.client.HTTPSConnection(urlsplit(self.url).netloc, context=context, timeout=PATIENCE)
+        connection = self._connect()
         try:
             connection.request(method, path, body, {"Content-Type": content} if body else {})
             answer = connection.getresponse()
             return answer.status, answer.read().decode()
         finally:
             connection.close()
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        pki = self.folder / "pki"
+        context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+        context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
+        return http.client.HTTPSConnection(urlsplit(self.url).netloc, context=context, timeout=PATIENCE)
 
 
 def certificate_login(pair: Pair) -> dict[str, str]:

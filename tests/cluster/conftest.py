@@ -1,4 +1,4 @@
-"""A real API server for tests: one shared by the whole run, or one of the test's own."""
+"""A real API server for tests: one shared by the whole run, or one of the test's own; and one with a real node."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.node import Node
+from tests.cluster.node_needs import what_is_missing
 from tests.cluster.sharing import shared_control_plane
 
 if TYPE_CHECKING:
@@ -39,6 +41,26 @@ def own_control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane that the test may stop, kill and restart, with an audit log; it takes three seconds to start."""
     with ControlPlane(tmp_path / "cluster", audit=True) as own:
         yield own
+
+
+@pytest.fixture(scope="session")
+def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    """A cluster that runs pods. Tests that ask for it run one after the other, in one process."""
+    if missing := what_is_missing():
+        words = f"A real node needs {', '.join(missing)}."
+        if os.environ.get("CI"):
+            pytest.fail(words)
+        pytest.skip(words)
+    with Node(tmp_path_factory.mktemp("node") / "cluster") as node:
+        yield node
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One test process alone starts the node: with `--dist loadgroup`, a group stays together."""
+    for item in items:
+        if "real_node" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("node"))
 
 
 @pytest.fixture

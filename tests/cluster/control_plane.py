@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.cluster.certificates import Pair
+    from tests.cluster.private_machine import Machine
 
 PATIENCE = 60.0  # seconds until a part that is not ready is a failure
 LOOK_EVERY = 0.05  # seconds
@@ -38,25 +39,33 @@ class ControlPlane(Cluster):
     `etcd`, `api_server` and `controllers` may be killed, stopped, hung (SIGSTOP) and started again one by one.
     """
 
-    def __init__(self, folder: Path, *, audit: bool = False) -> None:
-        port, etcd_url = free_port(), f"http://{flags.LOOPBACK}:{free_port()}"
-        super().__init__(folder, f"https://{flags.LOOPBACK}:{port}")
+    def __init__(self, folder: Path, *, audit: bool = False, machine: Machine | None = None) -> None:
+        address = machine.address if machine else flags.LOOPBACK
+        port = flags.MACHINE_PORT if machine else free_port()
+        etcd_url = f"http://{flags.LOOPBACK}:{free_port()}"
+        super().__init__(folder, f"https://{address}:{port}")
         pki, logs = folder / "pki", folder / "log"
         authority = Authority.make(pki)
         tokens = make_signing_key(pki)
-        serving = authority.issue("apiserver", "kube-apiserver", hosts=flags.API_SERVER_HOSTS)
+        serving = authority.issue("apiserver", "kube-apiserver", hosts=(*flags.API_SERVER_HOSTS, address))
         administrator = authority.issue("admin", "admin", ["system:masters"])
         controllers = authority.issue("controllers", "system:kube-controller-manager")
         logs.mkdir()
         self._audit_log = folder / "audit.log"
         api_server_flags = flags.api_server_flags(etcd_url, port, pki, serving, tokens)
+        if machine:
+            kubelet_client = authority.issue("kubelet-client", "kubelet-client", ["system:masters"])
+            api_server_flags += flags.machine_flags(address, pki, kubelet_client)
+        else:
+            api_server_flags += flags.loopback_flags()
         if audit:
             api_server_flags += flags.audit_flags(folder, self._audit_log)
-        self.etcd = Part("etcd", flags.etcd_flags(folder / "etcd", etcd_url), logs)
-        self.api_server = Part("kube-apiserver", api_server_flags, logs)
+        self.etcd = Part("etcd", flags.etcd_flags(folder / "etcd", etcd_url), logs, machine)
+        self.api_server = Part("kube-apiserver", api_server_flags, logs, machine)
         self._login(self.admin, administrator)
         login = self._login(folder / "controllers.kubeconfig", controllers)
-        self.controllers = Part("kube-controller-manager", flags.controller_flags(login, pki, tokens), logs)
+        controller_flags = flags.controller_flags(login, pki, tokens)
+        self.controllers = Part("kube-controller-manager", controller_flags, logs, machine)
 
     def __enter__(self) -> Self:
         try:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "10.96.0.0/16"
+MACHINE_PORT = 6443  # of the API server in a machine of its own, where every port is free
 API_SERVER_HOSTS = (LOOPBACK, "localhost", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 # The others need a cloud.
@@ -39,10 +40,9 @@ def etcd_flags(data: Path, url: str) -> list[str]:
 
 
 def api_server_flags(etcd_url: str, port: int, pki: Path, serving: Pair, tokens: Pair) -> list[str]:
-    """RBAC, nobody anonymous. A loopback address may not be an endpoint, so the Service `kubernetes` has none."""
+    """RBAC, nobody anonymous."""
     return [
         f"--etcd-servers={etcd_url}",
-        f"--bind-address={LOOPBACK}",
         f"--secure-port={port}",
         f"--cert-dir={pki}",
         f"--client-ca-file={pki / 'ca.crt'}",
@@ -56,8 +56,24 @@ def api_server_flags(etcd_url: str, port: int, pki: Path, serving: Pair, tokens:
         f"--service-account-key-file={tokens.certificate}",
         f"--service-account-signing-key-file={tokens.key}",
         f"--service-cluster-ip-range={SERVICES}",
-        "--endpoint-reconciler-type=none",
         "--profiling=false",
+    ]
+
+
+def loopback_flags() -> list[str]:
+    """For an API server on loopback. That may not be an endpoint's address, so the Service `kubernetes` has none."""
+    return [f"--bind-address={LOOPBACK}", "--endpoint-reconciler-type=none"]
+
+
+def machine_flags(address: str, pki: Path, kubelet_client: Pair) -> list[str]:
+    """For an API server in a machine that pods and kubelets reach; it asks kubelets for logs, as this client."""
+    return [
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={address}",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-certificate-authority={pki / 'ca.crt'}",
+        f"--kubelet-client-certificate={kubelet_client.certificate}",
+        f"--kubelet-client-key={kubelet_client.key}",
     ]
 
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import random
 import signal
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.binaries import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from tests.cluster.private_machine import Machine
 
 PATIENCE = 10.0  # seconds that a part may take to end when asked to
 LAST_WORDS = 3000  # characters of a log
@@ -29,11 +32,17 @@ class PartDied(Exception):
 
 
 class Part:
-    """A program that can be started, stopped and killed, any number of times, with the same words."""
+    """A program that can be started, stopped and killed, any number of times, with the same words.
 
-    def __init__(self, program: str, words: Sequence[str], logs: Path) -> None:
+    It runs in the machine, if one is given. `path` is for programs that we did not build.
+    """
+
+    def __init__(
+        self, program: str, words: Sequence[str], logs: Path, machine: Machine | None = None, path: str | None = None
+    ) -> None:
         self.name = program
-        self._command = [str(find_program(program)), *words]
+        self._command = [path or str(find_program(program)), *words]
+        self._machine = machine
         self._log = logs / f"{program}.log"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -42,19 +51,19 @@ class Part:
         assert threading.current_thread() is threading.main_thread()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command,
+                self._machine.command(self._command) if self._machine else self._command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop it in order
-                preexec_fn=_end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
             )
 
     def stop(self) -> None:
         """Asks it to end, and makes it end if it does not."""
         if self._process is None:
             return
-        self._process.terminate()
+        self.send(signal.SIGTERM)
         try:
             self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -63,13 +72,19 @@ class Part:
     def kill(self) -> None:
         """Ends it as a crash would."""
         if self._process is not None:
-            self._process.kill()
+            self.send(signal.SIGKILL)
             self._process.wait()
 
     def send(self, number: signal.Signals) -> None:
         """Sends it a signal: SIGSTOP makes it hang, SIGCONT go on."""
         assert self._process is not None
-        self._process.send_signal(number)
+        if self._process.poll() is not None:
+            return
+        inside = children(self._process.pid) if self._machine else []
+        for pid in inside:
+            os.kill(pid, number)
+        if not inside or number == signal.SIGCONT:  # who waits for one inside stops and ends with it, but stays stopped
+            self._process.send_signal(number)
 
     def check(self) -> None:
         """Raises PartDied if it has ended by itself."""
@@ -79,6 +94,11 @@ class Part:
     def last_words(self) -> str:
         """The end of its log."""
         return self._log.read_text(errors="replace")[-LAST_WORDS:]
+
+
+def children(pid: int) -> list[int]:
+    """The processes that this one has started and that run."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def free_port() -> int:
@@ -101,6 +121,7 @@ def _libc() -> ctypes.CDLL | None:
 _LIBC = _libc()  # loaded before any fork: there is little that one may do after it
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """For the new process, before it becomes a program: it is killed when the thread that started it has ended."""
     assert _LIBC is not None
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,0 +1,60 @@
+"""The containerd of a node, and what is asked of it past Kubernetes: to take an image, to kill a container."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from tests.cluster.node_settings import SOCKET, write_containerd_settings
+from tests.cluster.parts import Part
+from tests.cluster.private_machine import CommandFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.private_machine import Machine
+
+PATIENCE = 30.0  # seconds
+LOOK_EVERY = 0.05  # seconds
+KNOWN = 'labels."io.cri-containerd.image"==managed'  # the label of images that the kubelet can use
+
+
+class Containerd(Part):
+    """It keeps images and containers under `folder/containerd`."""
+
+    def __init__(self, folder: Path, logs: Path, machine: Machine) -> None:
+        settings = write_containerd_settings(folder)
+        super().__init__("containerd", [f"--config={settings}"], logs, machine, path="containerd")
+        self._inside = machine
+
+    def wait_until_ready(self) -> None:
+        """Returns when it answers."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            self.check()
+            try:
+                self._ask("version")
+            except CommandFailed:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(LOOK_EVERY)
+            else:
+                return
+
+    def load(self, archive: Path) -> list[str]:
+        """The names of the images in it: an OCI archive or one of `docker save`. Pods can use them from now on."""
+        said = self._ask("images", "import", str(archive))
+        names = [line.split()[1] for line in said.splitlines() if line.startswith("unpacking ")]
+        until = time.monotonic() + PATIENCE
+        while missing := set(names) - set(self._ask("images", "list", "--quiet", KNOWN).split()):
+            if time.monotonic() > until:
+                raise CommandFailed(f"containerd does not show its new images {missing} to the kubelet.")
+            time.sleep(LOOK_EVERY)
+        return names
+
+    def kill_process(self, container: str) -> None:
+        """SIGKILL to the first process of the container with this id."""
+        self._ask("tasks", "kill", "--signal", "SIGKILL", container)
+
+    def _ask(self, *words: str) -> str:
+        return self._inside.run("ctr", "--address", SOCKET, "--namespace", "k8s.io", *words)

@@ -1,0 +1,133 @@
+"""A Kubernetes node for tests: a control plane, and what runs pods, in a machine of its own within this one.
+
+containerd, kubelet, kube-proxy, scheduler and CoreDNS are what a cluster has; the network plugin gives each pod a link
+and an address. Nothing leads out of it but the way to this host, so every image has to be loaded. It is ready in some
+six seconds, and leaves nothing behind, whatever ends the test run. Several runs may have a node at the same time.
+"""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.cluster import node_settings as settings
+from tests.cluster.certificates import Authority
+from tests.cluster.containers import Containerd
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.parts import Part
+from tests.cluster.private_machine import CommandFailed, Machine
+from tests.cluster.small_images import find_busybox, write_small_images
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A_NAME = "kubernetes.default.svc.cluster.local"
+ANYONE_MAY_WRITE = 0o777
+DATA = "containerd", "etcd", "kubelet", "volumes"  # folders that go with the node
+
+
+class Node(ControlPlane):
+    """A control plane with one node, in a folder that must not exist yet. Linux and root only, in the main thread.
+
+    `host_address` is where pods reach what listens on this host. `kubelet`, `containerd`, `scheduler`, `proxy` and
+    `dns` are its parts beside the control plane's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.machine = Machine(folder)
+        super().__init__(folder, machine=self.machine)
+        self.host_address = self.machine.host_address
+        logs, address = folder / "log", self.machine.address
+        self.containerd = Containerd(folder, logs, self.machine)
+        authority = Authority(folder / "pki")
+        authority.issue("kubelet-server", settings.NAME, hosts=[settings.NAME, address])
+        kubelet = self._login_of("kubelet", f"system:node:{settings.NAME}", ["system:nodes"])
+        words = settings.kubelet_flags(folder, kubelet, address, self.machine.cgroup)
+        self.kubelet = Part("kubelet", words, logs, self.machine)
+        words = settings.proxy_flags(folder, self._login_of("kube-proxy", "system:kube-proxy"))
+        self.proxy = Part("kube-proxy", words, logs, self.machine)
+        words = settings.scheduler_flags(self._login_of("scheduler", "system:kube-scheduler"))
+        self.scheduler = Part("kube-scheduler", words, logs, self.machine)
+        words = settings.dns_flags(folder, self._login_of("coredns", settings.DNS_USER), address)
+        self.dns = Part("coredns", words, logs, self.machine)
+
+    def __enter__(self) -> Self:
+        try:
+            self.machine.start([self.folder / name for name in DATA])
+            self.containerd.start()
+            super().__enter__()
+            self._start_node()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Ends everything, pods too. The logs stay; data, images and volumes go."""
+        self.machine.stop()
+        for part in (self.dns, self.scheduler, self.proxy, self.kubelet, self.containerd):
+            part.kill()
+        super().stop()
+        for name in DATA:
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def load_image(self, archive: Path) -> list[str]:
+        """The names of the images in an OCI archive, as they stand in it; pods can use them from now on."""
+        return self.containerd.load(archive)
+
+    def pod_logs(self, namespace: str, pod: str, *words: str) -> str:
+        """What `kubectl logs` prints; `words` are more of its words."""
+        return self.kubectl("logs", "--namespace", namespace, pod, *words)
+
+    def kill_container(self, namespace: str, pod: str, container: str = "") -> None:
+        """SIGKILL to the first process of the pod's container, or of its first one if none is named."""
+        statuses = self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]["containerStatuses"]
+        (status, *_) = [status for status in statuses if container in ("", status["name"])]
+        self.containerd.kill_process(status["containerID"].removeprefix("containerd://"))
+
+    def make_volume(self, name: str, size: str) -> None:
+        """A volume of no storage class, in a folder of the node that anyone may write, for the next claim that fits."""
+        folder = self.folder / "volumes" / name
+        folder.mkdir(parents=True)
+        folder.chmod(ANYONE_MAY_WRITE)
+        spec: dict[str, Any] = {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": size},
+            "hostPath": {"path": str(folder)},
+            "persistentVolumeReclaimPolicy": "Retain",
+        }
+        self.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
+
+    def _start_node(self) -> None:
+        self.containerd.wait_until_ready()
+        busybox = find_busybox()
+        assert busybox
+        archive = self.folder / "small-images.tar"
+        write_small_images(busybox, archive)
+        self.load_image(archive)
+        self.apply(*settings.dns_objects(self.machine.address))
+        parts = self.scheduler, self.kubelet, self.proxy, self.dns
+        for part in parts:
+            part.start()
+        self._wait_for("the node", self._ready, self.containerd, *parts)
+        self._wait_for("cluster DNS", self._finds_names, *parts)
+
+    def _ready(self) -> bool:
+        """Pods may be put there: it says so, and the controllers have seen it."""
+        return any(
+            condition["type"] == "Ready" and condition["status"] == "True" and not node["spec"].get("taints")
+            for node in self.call("GET", "/api/v1/nodes")["items"]
+            for condition in node.get("status", {}).get("conditions", [])
+        )
+
+    def _finds_names(self) -> bool:
+        """The proxy leads to CoreDNS, and that one knows the cluster."""
+        try:
+            self.machine.run("timeout", "1", "busybox", "nslookup", A_NAME, settings.DNS_SERVICE)
+        except CommandFailed:
+            return False
+        return True
+
+    def _login_of(self, name: str, user: str, groups: list[str] | None = None) -> Path:
+        pair = Authority(self.folder / "pki").issue(name, user, groups or [])
+        return self._login(self.folder / f"{name}.kubeconfig", pair)

@@ -1,0 +1,143 @@
+"""A machine within this one: its own network, mounts and processes, for a Kubernetes node that must leave no trace.
+
+It is three of Linux's namespaces. Their first process ends with the process that made them, in whatever way that one
+ends; with it the kernel ends every other process in there, such as containers, and takes back mounts, routes and
+firewall rules. A pair of linked interfaces leads from this host into it; it sees nothing else of the network.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.cluster.machine_places import take_place
+from tests.cluster.parts import children, end_with_parent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PATIENCE = 60.0  # seconds until a command that does not end is a failure
+READY = "ready\n"
+# A kubelet sets these for the whole kernel unless they are as it wants them. So it reads them from files of ours.
+KERNEL_SETTINGS = {
+    "kernel/keys/root_maxbytes": 25_000_000,
+    "kernel/keys/root_maxkeys": 1_000_000,
+    "kernel/panic": 10,
+    "kernel/panic_on_oops": 1,
+    "vm/overcommit_memory": 1,
+    "vm/panic_on_oom": 0,
+}
+KUBELET_FOLDER = Path("/var/lib/kubelet")  # not to be had elsewhere: some paths in it are fixed
+# The last process is the first of the machine: it waits, and by ignoring SIGCHLD has the kernel bury every orphan.
+PREPARE = """
+set -e
+mount -t tmpfs tmpfs /run
+mount -t tmpfs tmpfs /var/log
+mount --bind "$1" "$2"
+mkdir /run/settings
+while read -r setting value; do
+    [ -e "/proc/sys/$setting" ] || continue
+    mkdir -p "$(dirname "/run/settings/$setting")"
+    echo "$value" > "/run/settings/$setting"
+    mount --bind "/run/settings/$setting" "/proc/sys/$setting"
+done
+echo ready
+trap '' CHLD
+exec sleep infinity
+"""
+
+
+class CommandFailed(Exception):
+    """A command in the machine failed; the message is what it said."""
+
+
+class Machine:
+    """Not running yet. `address` is its own, `host_address` what it reaches this host by.
+
+    In it, `/run` and `/var/log` are empty, and `/var/lib/kubelet` is a folder in the folder given. The rest of the file
+    system is this host's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._place = take_place()
+        self._kubelet = folder / "kubelet"
+        self._log = folder / "machine.log"
+        self._first: subprocess.Popen[str] | None = None
+        self.address = self._place.address
+        self.host_address = self._place.host_address
+        self.cgroup = f"/{self._place.name}"
+
+    def start(self, folders: Sequence[Path] = ()) -> None:
+        """Call it from the main thread. The folders given will be removed when the machine stops."""
+        self._place.remember([self._kubelet, *folders])
+        self._place.make_cgroup()
+        self._kubelet.mkdir(parents=True)
+        KUBELET_FOLDER.mkdir(exist_ok=True)
+        settings = "".join(f"{name} {value}\n" for name, value in KERNEL_SETTINGS.items())
+        own = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        with self._log.open("w") as log:
+            self._first = subprocess.Popen(
+                ["unshare", *own, "--", "sh", "-c", PREPARE, "machine", str(self._kubelet), str(KUBELET_FOLDER)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+                preexec_fn=end_with_parent,  # noqa: PLW1509
+            )
+        assert self._first.stdin is not None
+        assert self._first.stdout is not None
+        with self._first.stdin as tell:
+            tell.write(settings)
+        with self._first.stdout as said:
+            if said.readline() != READY:
+                raise CommandFailed(f"The machine could not be made: {self._log.read_text().strip()}")
+        self._link()
+
+    def stop(self) -> None:
+        """Ends everything in it, for good, and returns when it is gone. Its addresses may be another's from now on."""
+        if self._first is not None:
+            for pid in children(self._first.pid):
+                os.kill(pid, signal.SIGKILL)
+            self._first.wait()
+            with suppress(OSError):
+                KUBELET_FOLDER.rmdir()  # unless it is not ours
+        self._place.give_back()
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """What runs these words inside: a process that waits for the one that it starts there."""
+        assert self._first is not None
+        (first,) = children(self._first.pid)
+        return ["nsenter", f"--target={first}", "--net", "--mount", "--pid", "--", *words]
+
+    def run(self, *words: str, stdin: str | None = None) -> str:
+        """What a command in it prints; raises CommandFailed."""
+        answer = subprocess.run(
+            self.command(words), input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+        if answer.returncode:
+            raise CommandFailed(f"{' '.join(words)}: {answer.stderr.strip()}")
+        return answer.stdout
+
+    def _link(self) -> None:
+        """Both ends get their addresses; what the machine does not know goes to this host, and there no further."""
+        assert self._first is not None
+        place, (first,), bits = self._place, children(self._first.pid), self._place.network.prefixlen
+        for words in (
+            f"ip link add {place.name} type veth peer name eth0 netns {first}",
+            f"ip address add {place.host_address}/{bits} dev {place.name}",
+            f"ip link set {place.name} up",
+        ):
+            subprocess.run(words.split(), check=True)
+        for words in (
+            "ip link set lo up",
+            f"ip address add {place.address}/{bits} dev eth0",
+            "ip link set eth0 up",
+            f"ip route add default via {place.host_address}",
+            "sysctl --quiet --write net.ipv4.ip_forward=1",
+        ):
+            self.run(*words.split())

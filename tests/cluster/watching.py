@@ -1,0 +1,76 @@
+"""Waiting for what the API server tells, instead of asking it again and again."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.cluster.cluster import Cluster
+
+AGAIN = 0.1  # seconds until an API server that does not answer is asked again
+LOST = OSError, http.client.HTTPException
+LONGEST_TELLING = 4000  # characters about objects that are not as hoped for
+
+
+class NotCome(Exception):
+    """What was waited for did not come; the message says how the objects are instead."""
+
+
+def wait_for(
+    cluster: Cluster, path: str, come: Callable[[list[Any]], bool], within: float, what: str = ""
+) -> list[Any]:
+    """Returns the objects of a collection as soon as they are so; raises NotCome after `within` seconds.
+
+    The path may have selectors: `/api/v1/namespaces/shop/pods?labelSelector=app%3Dtill`.
+    """
+    until = time.monotonic() + within
+    objects: list[Any] = []
+    for objects in _as_they_change(cluster, path, until):
+        if come(objects):
+            return objects
+    raise NotCome(f"{what or path}: not within {within:.0f} s. Now: {_told(objects)}")
+
+
+def _as_they_change(cluster: Cluster, path: str, until: float) -> Iterator[list[Any]]:
+    """What the collection holds, now and after each change, until that moment."""
+    while (left := until - time.monotonic()) > 0:
+        try:
+            listed = cluster.call("GET", path)
+        except LOST:
+            time.sleep(AGAIN)
+            continue
+        objects = {item["metadata"]["uid"]: item for item in listed["items"]}
+        yield list(objects.values())
+        version = listed["metadata"]["resourceVersion"]
+        for event in watch(cluster, path, version, left):
+            if event["type"] == "ERROR":
+                break
+            item = event["object"]
+            if event["type"] == "DELETED":
+                objects.pop(item["metadata"]["uid"], None)
+            else:
+                objects[item["metadata"]["uid"]] = item
+            yield list(objects.values())
+
+
+def watch(cluster: Cluster, path: str, version: str, seconds: float) -> Iterator[Any]:
+    """The watch events after this version, until then or until the connection is lost."""
+    mark = "&" if "?" in path else "?"
+    asked = f"{path}{mark}watch=1&resourceVersion={version}&timeoutSeconds={max(1, round(seconds))}"
+    try:
+        for line in cluster.lines(asked):
+            yield json.loads(line)
+    except LOST:
+        return
+
+
+def _told(objects: list[Any]) -> str:
+    if not objects:
+        return "there are none."
+    told = [{"name": item["metadata"]["name"], "status": item.get("status")} for item in objects]
+    return json.dumps(told)[:LONGEST_TELLING]
