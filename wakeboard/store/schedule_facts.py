@@ -125,23 +125,16 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
      where action_tokens.source = def.source and action_tokens.namespace = def.namespace
        and action_tokens.name = def.name and acted
      order by asked_at desc limit 1) as action on true
+ where def.id = any (%(ids)s)
 """
 
 
 async def facts_of(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleFacts]:
     """The facts of these definitions, in no order; those that do not exist are left out."""
-    return await _facts(conn, _FACTS + " where def.id = any (%(ids)s)", ids=list(ids))
-
-
-async def facts_of_source(conn: psycopg.AsyncConnection[Any], source: str) -> list[ScheduleFacts]:
-    """The facts of every definition of a source that has not been removed."""
-    return await _facts(conn, _FACTS + " where def.source = %(source)s and def.removed_at is null", source=source)
-
-
-async def _facts(conn: psycopg.AsyncConnection[Any], query: LiteralString, **values: Any) -> list[ScheduleFacts]:
     try:
-        async with conn.cursor(row_factory=class_row(ScheduleFacts)) as cursor:
-            await cursor.execute(query, {**values, "look_back": _LOOK_BACK})
+        async with conn.transaction(), conn.cursor(row_factory=class_row(ScheduleFacts)) as cursor:
+            await cursor.execute("set local jit = off")  # to compile it takes many times as long as to run it
+            await cursor.execute(_FACTS, {"ids": list(ids), "look_back": _LOOK_BACK})
             return await cursor.fetchall()
     except psycopg.Error as exc:
         raise translated(exc) from exc
