@@ -38,8 +38,9 @@ def boot_time() -> float:
 class Leadership:
     """This process's claim to lead `source`. `led`: what the board said last; None: nothing yet, or it is away."""
 
-    def __init__(self, dsn: str, source: str, lease_s: int) -> None:
+    def __init__(self, dsn: str, source: str, lease_s: int, release: str = "") -> None:
         self._dsn, self._source, self._lease_s = dsn, source, lease_s
+        self._release = release or __version__
         self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self.led: Led | None = None
         self.changed = asyncio.Event()
@@ -60,7 +61,7 @@ class Leadership:
     def blocked_by(self) -> str | None:
         """The other release that leads, while it does."""
         led = self.led
-        if led is None or led.leads or led.leader_release == __version__:
+        if led is None or led.leads or led.leader_release == self._release:
             return None
         return led.leader_release
 
@@ -82,7 +83,7 @@ class Leadership:
         async with asyncio.timeout(ANSWER_WITHIN_S):
             if self._conn is None or self._conn.closed:
                 self._conn = await connect(self._dsn, name=f"wakeboard leadership {self.holder}")
-            led = await OperatorBoard(self._conn).lead(self._source, self.holder, __version__, self._lease_s)
+            led = await OperatorBoard(self._conn).lead(self._source, self.holder, self._release, self._lease_s)
         if led.leads:
             self._good_until = asked_at + self._lease_s * 2 / 3
         if self.led is None or (led.term, led.leads) != (self.led.term, self.led.leads):

@@ -44,6 +44,12 @@ class OperatorSettings(Settings):
         60.0, ge=0, le=3600, description="Values that move (times, counts of runs) are written at most so often."
     )
     leadership_seconds: int = Field(15, ge=3, le=300, description="How long leadership holds without being renewed.")
+    release: str = Field(
+        "",
+        max_length=253,
+        description="What this operator was installed as. A standby is Ready while its own release leads, of whatever"
+        " version; behind another release it is not. Empty: the version of wakeboard.",
+    )
 
     @model_validator(mode="after")
     def _a_part_of_a_cluster_has_a_name(self) -> OperatorSettings:

@@ -60,7 +60,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         source = await _patiently(cluster.source, stop)
         if source is None:
             return
-        leadership = Leadership(settings.dsn.get_secret_value(), source, settings.leadership_seconds)
+        leadership = Leadership(settings.dsn.get_secret_value(), source, settings.leadership_seconds, settings.release)
         supervisor = Supervisor(settings.namespaces, Changes(asyncio.get_running_loop()))
         metrics = Metrics()
         health = Health(leadership, supervisor, metrics, settings.reconcile_seconds)

@@ -132,3 +132,12 @@ async def test_a_standby_of_another_release_says_what_blocks_it() -> None:
     standby.led = Led(1, False, "other", "9.9.9", 9.0)
     assert standby.blocked_by() == "9.9.9"
     assert not standby.leads()
+
+
+async def test_a_newer_version_of_the_same_release_is_not_blocked_while_the_older_leads() -> None:
+    """Or a rolling upgrade would wait for ever: for a pod that is ready when the old one has gone."""
+    newer = Leadership("", "k8s:one", 15, release="wakeboard/wakeboard")
+    newer.led = Led(1, False, "an older version", "wakeboard/wakeboard", 9.0)
+    assert newer.blocked_by() is None
+    newer.led = Led(1, False, "another installation", "team-a/wakeboard", 9.0)
+    assert newer.blocked_by() == "team-a/wakeboard"

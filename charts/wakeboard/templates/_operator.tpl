@@ -6,6 +6,8 @@
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: WAKEBOARD_OPERATOR_PORT
   value: "8080"
+- name: WAKEBOARD_RELEASE
+  value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 {{ include "wakeboard.settings" (list .Values.operator (list
   "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMovingSeconds" "leadershipSeconds")) | trim }}
 {{ include "wakeboard.commonSettings" . }}
