@@ -1,0 +1,31 @@
+{{/* Label matchers that find the operator's metrics as the monitor labels them. */}}
+{{- define "wakeboard.metricsSelector" -}}
+{{- $monitoring := .Values.monitoring }}
+{{- $job := include "wakeboard.name" (list . "operator") }}
+{{- if and $monitoring.podMonitor.enabled (not $monitoring.serviceMonitor.enabled) }}
+{{- $job = printf "%s/%s" .Release.Namespace $job }}
+{{- end }}
+{{- $monitoring.rules.selector | default (printf "namespace=%q,job=%q" .Release.Namespace $job) }}
+{{- end }}
+
+{{/* How the operator is scraped, from the values of a monitor. Its port has a name in the Service and in the pod. */}}
+{{- define "wakeboard.scraping" -}}
+- port: http
+  path: /metrics
+  interval: {{ .interval }}
+  {{- with .relabelings }}
+  relabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .metricRelabelings }}
+  metricRelabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+
+{{/* Metadata of an object that something finds by labels: (list $ name labels annotations) */}}
+{{- define "wakeboard.foundMetadata" -}}
+{{- $metadata := include "wakeboard.metadata" (list (index . 0) "operator" (index . 1) (index . 3)) | fromYaml }}
+{{- $_ := set $metadata "labels" (merge (dict) (index . 2) $metadata.labels) }}
+{{- toYaml $metadata }}
+{{- end }}
