@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench lock setup clean servers cluster judges
+.PHONY: help demo test check fix bench lock setup clean servers cluster judges bench-rivals images wheelhouse
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 	--custom-compile-command 'make lock' $(LOCK_ARGS)
 
 help: ## list what can be typed
-	awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
@@ -33,8 +33,11 @@ fix: .venv/dev.ready ## format, mend what can be mended, make generated files an
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready cluster ## measure, and print a table (BENCH_ARGS='--help')
+bench: .venv/dev.ready servers cluster ## measure for ten minutes; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
+
+bench-rivals: .venv/dev.ready ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
+	exec $(BIN)/python -m bench.rivals $(BENCH_ARGS)
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
 	$(COMPILE) pyproject.toml --extra local --extra operator --group dev --output-file locks/dev.txt
@@ -43,6 +46,8 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) pyproject.toml --extra operator --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
 	$(COMPILE) --group go --output-file locks/go.txt
+	$(COMPILE) --group rivals --output-file locks/rivals.txt
+	$(BIN)/python -m bench.rivals --lock
 	$(COMPILE) --group checkov --output-file locks/checkov.txt
 
 setup: .venv/dev.ready ## make .venv with all that the other chores need
@@ -59,6 +64,12 @@ cluster: .venv/dev.ready # what tests/cluster runs: a Kubernetes, built once and
 
 judges: .venv/dev.ready # what looks at the chart: helm, kube-score, checkov and others, kept in the user's cache
 	$(BIN)/python -m tools.judges
+
+images: .venv/dev.ready # what runs on the test cluster's node: ours, and a Postgres, built once for each change of the code
+	$(BIN)/python -m tests.cluster.images
+
+wheelhouse: .venv/dev.ready ## download what the Dockerfile installs, to build images without a network
+	$(BIN)/python -m tools.wheelhouse
 
 .venv/demo.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/local.txt
 	$(PYTHON) tools/bootstrap.py demo

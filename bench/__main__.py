@@ -1,4 +1,4 @@
-"""`python -m bench`: measures, prints Markdown tables, and writes docs/benchmarks.md only if asked to.
+"""`python -m bench`: measures, prints Markdown tables, and writes docs/benchmarks.md if all was measured in full.
 
 It starts a PostgreSQL of its own on loopback, real worker processes beside it, and leaves nothing behind.
 """
@@ -18,10 +18,10 @@ from bench.enqueues import measure_enqueues
 from bench.lateness import measure_lateness
 from bench.machine import description, load_average
 from bench.operating import measure_operator
-from bench.plan import QUICK, Plan
+from bench.page import write_section
+from bench.plan import LARGE, QUICK, Plan
 from bench.ticking import measure_ticking
 from bench.wakes import measure_wakes
-from bench.workers import PROJECT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from bench.arena import Arena
     from bench.tables import Table
 
+COMMAND: Final = "make bench"
 MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
     "drain": measure_drains,
     "enqueue": measure_enqueues,
@@ -37,20 +38,12 @@ MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
     "ticks": measure_ticking,
     "operator": measure_operator,
 }
-PAGE: Final = PROJECT / "docs" / "benchmarks.md"
-HEADING: Final = """\
-# Benchmarks
-
-What `make bench` printed; `make bench BENCH_ARGS=--write` writes this page anew. Figures are medians, with the least
-and the greatest in parentheses. Compare what stands in one table: its cases were measured in turn.
-bench/peers/README.md says how to measure other job queues beside this one.
-"""
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measures what was asked for."""
     options = _options(words)
-    plan = QUICK if options.quick else Plan()
+    plan = LARGE if options.large else QUICK if options.quick else Plan()
     if options.repetitions:
         plan = replace(plan, repetitions=options.repetitions)
     tables: list[str] = []
@@ -61,23 +54,21 @@ def main(words: Sequence[str] | None = None) -> int:
             text = _measured(name, arena, plan)
             print(text, flush=True)
             tables.append(text)
-    if options.write:
-        PAGE.write_text("\n".join([HEADING, f"{about}\n", *tables]), encoding="utf-8")
-        print(f"written to {PAGE}")
+    if not options.only and not options.quick:
+        write_section(COMMAND, "\n".join([f"## wakeboard by itself\n\n{about}\n", *tables]))
     return 0
 
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("only", nargs="*", metavar="WHAT", help=f"of {', '.join(MEASUREMENTS)}; everything if not said")
-    parser.add_argument("--quick", action="store_true", help="smaller and fewer: to see that it works")
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="smaller and fewer: to see that it works")
+    size.add_argument("--large", action="store_true", help="millions of rows and ten minutes of load: takes an hour")
     parser.add_argument("--repetitions", type=int, metavar="N", help="how often each case is measured")
-    parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(PROJECT)} as well")
     options = parser.parse_args(words)
     if unknown := set(options.only) - set(MEASUREMENTS):
         parser.error(f"{', '.join(sorted(unknown))}: what can be measured is {', '.join(MEASUREMENTS)}")
-    if options.write and (options.only or options.quick):
-        parser.error("--write wants everything measured, in full")
     return options
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import tempfile
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -18,7 +18,7 @@ from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 # Durable, and large enough that a checkpoint falls into no measurement.
 SETTINGS: Final = {
@@ -32,11 +32,10 @@ SETTINGS: Final = {
     "checkpoint_timeout": "30min",
     "autovacuum": "on",
 }
-TEMPLATE: Final = "migrated"
 BATCH: Final = 10_000  # runs that one enqueue_many makes
 
 # Each new run belongs to a definition, whichever way it is enqueued: changes of it write change rows.
-_OF_A_DEFINITION: Final = """
+OF_A_DEFINITION: Final = """
 insert into wakeboard.job_definitions (source, namespace, name, spec_hash, job_type)
 values ('file:bench', 'bench', 'noop', '', 'noop');
 alter table wakeboard.job_runs
@@ -65,6 +64,10 @@ class Database:
         for start in range(0, runs, BATCH):
             wakeboard.enqueue_many(self.conn, [wakeboard.Job("noop")] * min(BATCH, runs - start))
 
+    def close(self) -> None:
+        """Ends the connection."""
+        self.conn.close()
+
     def settle(self) -> None:
         """As after a while of peace: vacuumed, analysed, written down."""
         self.do("vacuum analyze")
@@ -72,28 +75,46 @@ class Database:
 
 
 class Arena:
-    """A running server."""
+    """A running server, and databases on it: copies of templates that are prepared once."""
 
     def __init__(self, server: EmbeddedPostgres) -> None:
         self._server = server
         self._numbers = itertools.count(1)
-        self._command(f"create database {TEMPLATE}")
-        asyncio.run(migrate(self._dsn_of(TEMPLATE)))
-        self._command("checkpoint")
+        self._templates: set[str] = set()
 
     @contextmanager
-    def database(self, *, of_a_definition: bool = True) -> Generator[Database]:
-        """A fresh database, dropped afterwards. `of_a_definition`: every run in it belongs to one."""
+    def database(self, *, of_a_definition: bool = True, runs: int = 0) -> Generator[Database]:
+        """A fresh database with our schema and no-op runs. `of_a_definition`: every run in it belongs to one."""
+        template = f"wakeboard_{runs}_{'with' if of_a_definition else 'without'}_definition"
+
+        def prepare(dsn: str) -> None:
+            asyncio.run(migrate(dsn))
+            with closing(Database(dsn)) as database:
+                if of_a_definition:
+                    database.do(OF_A_DEFINITION)
+                database.enqueue(runs)
+
+        with self.copy_of(template, prepare) as database:
+            yield database
+
+    @contextmanager
+    def copy_of(self, template: str, prepare: Callable[[str], None]) -> Generator[Database]:
+        """A database like the one that `prepare(dsn)` made of an empty one; in memory, vacuumed, dropped afterwards."""
+        if template not in self._templates:
+            self._make_template(template, prepare)
         name = f"bench_{next(self._numbers)}"
-        self._command(f"create database {name} template {TEMPLATE} strategy file_copy")
+        self._command(f"create database {name} template {template} strategy wal_log")
+        self._command("checkpoint")
         try:
-            database = Database(self._dsn_of(name))
-            if of_a_definition:
-                database.do(_OF_A_DEFINITION)
-            with database.conn:
+            with closing(Database(self.dsn_of(name))) as database:
                 yield database
         finally:
             self._command(f"drop database {name} with (force)")
+
+    def forget(self, template: str) -> None:
+        """Drops a template that nobody needs any more."""
+        self._command(f"drop database if exists {template} with (force)")
+        self._templates.discard(template)
 
     def version(self) -> str:
         """The server's version, such as 18.1."""
@@ -103,20 +124,30 @@ class Arena:
         """CPU seconds of all server processes so far."""
         return cpu_s_of_tree(self._server.pid or 0)
 
-    def _dsn_of(self, database: str) -> str:
+    def dsn_of(self, database: str) -> str:
+        """The superuser's DSN of a database of this server."""
         return urlunsplit(urlsplit(self._server.dsn)._replace(path=f"/{database}"))
 
+    def _make_template(self, template: str, prepare: Callable[[str], None]) -> None:
+        self._command(f"drop database if exists {template} with (force)")
+        self._command(f"create database {template}")
+        prepare(self.dsn_of(template))
+        with closing(Database(self.dsn_of(template))) as database:
+            database.settle()
+        self._templates.add(template)
+
     def _command(self, statement: str) -> Any:
-        with psycopg.connect(self._dsn_of("postgres"), autocommit=True) as conn:
+        with psycopg.connect(self.dsn_of("postgres"), autocommit=True) as conn:
             cursor = conn.execute(statement.encode())
             row = cursor.fetchone() if cursor.description else None
             return row[0] if row else None
 
 
 @contextmanager
-def running_arena() -> Generator[Arena]:
-    """A server in a temporary folder, on loopback TCP as a real one; gone afterwards."""
+def running_arena(*, tcp: bool = True, binaries: Path | None = None) -> Generator[Arena]:
+    """A server in a temporary folder, gone afterwards: on loopback TCP as a real one, or on a socket."""
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
         Path(folder).chmod(0o755)  # the account that runs the server may differ from ours
-        with EmbeddedPostgres(Path(folder) / "server", settings=SETTINGS, tcp=True) as server:
+        server = EmbeddedPostgres(Path(folder) / "server", settings=SETTINGS, tcp=tcp, binaries=binaries)
+        with server:
             yield Arena(server)

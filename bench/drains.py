@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import statistics
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bench.machine import busy_cpu_s
+from bench.processes import STOP_WITHIN_S
 from bench.tables import Table, number, spread
-from bench.workers import workplace
+from bench.workers import PATIENCE_S, NotDone, workplace
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from bench.arena import Arena, Database
     from bench.plan import Plan
+    from bench.workers import Workplace
+
+NEWEST = (
+    "select true from wakeboard.job_runs order by id desc limit 1"  # the end of an index: costs nothing while it is
+)
+LEFT = "select exists (select from wakeboard.job_runs)"
+SUCCEEDED = "select count(*) from wakeboard.job_run_history where status = 'succeeded'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,33 +42,114 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """What one drain took. Rates are runs per second; `rate` counts from the first handler call."""
+    """What one drain took. `seconds` count from the first handler call; costs are those of a run, in µs and bytes."""
 
-    rate: float
-    rate_with_start: float
-    worker_cpu_us: float  # per run, start and end of the processes included
+    runs: int  # that succeeded
+    seconds: float
+    start_s: float  # from the exec of the first process to the first handler call
+    worker_cpu_us: float  # start and end of the processes included
     server_cpu_us: float
     wal_bytes: float
     peak_mb: float
+    others_cpus: float  # that were busy with something else
+    complete: bool = True  # or its time was over before
+
+    @property
+    def rate(self) -> float:
+        """Runs per second."""
+        return self.runs / self.seconds
+
+    @property
+    def rate_with_start(self) -> float:
+        """The same from the exec of the first process on."""
+        return self.runs / (self.seconds + self.start_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """How a queue is asked: SQL for "is its newest job unfinished?", "is any?" and "how many have succeeded?"."""
+
+    newest: str = NEWEST
+    left: str = LEFT
+    succeeded: str = SUCCEEDED
+
+    def empty(self, database: Database) -> bool:
+        """Whether everything is finished. Asks what costs nothing while there is work first."""
+        return not database.ask(self.newest) and not database.ask(self.left)
+
+
+def watch_drain(
+    arena: Arena,
+    database: Database,
+    place: Workplace,
+    start: Callable[[], object],
+    questions: Questions | None = None,
+    within_s: float = PATIENCE_S,
+    stop_within_s: float = STOP_WITHIN_S,
+) -> Drain:
+    """Calls `start`, which starts workers, and measures until the queue is empty, or for so long.
+
+    Raises:
+        NotDone: no job at all succeeded in that time, or all workers left before all was done.
+    """
+    asked = questions or Questions()
+    wal, server_cpu, busy, own = _wal_position(database), arena.cpu_s(), busy_cpu_s(), time.process_time()
+    started_at = time.time()
+    start()
+    complete, ended_at = _wait(database, place, asked, within_s)
+    server_cpu, wal = arena.cpu_s() - server_cpu, _wal_position(database) - wal
+    busy, own = busy_cpu_s() - busy, time.process_time() - own
+    runs = int(database.ask(asked.succeeded))
+    costs = place.stop(stop_within_s)
+    first_at = place.first_call_at()
+    if not runs or first_at is None:
+        raise NotDone(f"nothing was done within {within_s:.0f} s")
+    worker_cpu = sum(cost.cpu_s for cost in costs)
+    return Drain(
+        runs=runs,
+        seconds=ended_at - first_at,
+        start_s=first_at - started_at,
+        worker_cpu_us=worker_cpu / runs * 1e6,
+        server_cpu_us=server_cpu / runs * 1e6,
+        wal_bytes=wal / runs,
+        peak_mb=max(cost.peak_mb for cost in costs),
+        others_cpus=max(0.0, busy - worker_cpu - server_cpu - own) / (ended_at - started_at),
+        complete=complete,
+    )
+
+
+def drain(arena: Arena, case: Case, **settings: object) -> Drain:
+    """Drains a board of no-op runs with draining workers."""
+    with arena.database(of_a_definition=case.of_a_definition, runs=case.runs) as database, workplace() as place:
+
+        def start() -> None:
+            for _ in range(case.processes):
+                place.start(database.dsn, **settings)
+
+        found = watch_drain(arena, database, place, start)
+        if found.runs != case.runs or not found.complete:
+            raise RuntimeError(f"{found.runs} of {case.runs} runs succeeded")
+        return found
 
 
 def measure_drains(arena: Arena, plan: Plan) -> Table:
     """Cases interleaved, so that whatever else the machine does falls on all of them."""
-    short, long = plan.short_drain, plan.long_drain
-    cases = [Case(short, 1), Case(short, 2), Case(long, 1), Case(long, 2), Case(long, 1, of_a_definition=False)]
+    cases = [Case(runs, processes) for runs in plan.drains for processes in plan.processes]
+    free = Case(plan.drains[1], 1, of_a_definition=False)
+    cases.append(free)
     drains: dict[Case, list[Drain]] = {case: [] for case in cases}
     for _ in range(plan.repetitions):
         for case in cases:
-            drains[case].append(_drain(arena, case))
-    free = statistics.median(
-        plain.rate / bound.rate for plain, bound in zip(drains[cases[4]], drains[cases[2]], strict=True)
-    )
+            drains[case].append(drain(arena, case))
+    bound = drains[Case(free.runs, 1)]
+    ratio = statistics.median(plain.rate / with_it.rate for plain, with_it in zip(drains[free], bound, strict=True))
     return Table(
         title="Drain",
         note="No-op runs per second, from the first handler call until the board is empty. Each run is claimed under a"
         " fenced lease, belongs to a definition whose changes are recorded, is run by `python -m wakeboard_worker`"
         " (job types filtered, heartbeat, JSON log), completed and kept in history."
-        f" Runs without a definition are drained {free:.2f} times as fast.",
+        f" Runs without a definition are drained {ratio:.2f} times as fast."
+        f" Server and workers share {os.cpu_count()} CPUs.",
         head=(
             "case",
             "runs/s",
@@ -83,38 +175,15 @@ def _row(case: Case, drains: Sequence[Drain]) -> list[str]:
     ]
 
 
-def _drain(arena: Arena, case: Case) -> Drain:
-    with arena.database(of_a_definition=case.of_a_definition) as database, workplace() as place:
-        database.enqueue(case.runs)
-        database.settle()
-        wal, server_cpu = _wal_position(database), arena.cpu_s()
-        workers = [place.start(database.dsn) for _ in range(case.processes)]
-        empty_at = place.wait_until(lambda: _is_empty(database))
-        server_cpu, wal = arena.cpu_s() - server_cpu, _wal_position(database) - wal
-        costs = place.go_home()
-        _require_all_succeeded(database, case.runs)
-        return Drain(
-            rate=case.runs / (empty_at - place.first_call_at()),
-            rate_with_start=case.runs / (empty_at - workers[0].started_at),
-            worker_cpu_us=sum(cost.cpu_s for cost in costs) / case.runs * 1e6,
-            server_cpu_us=server_cpu / case.runs * 1e6,
-            wal_bytes=wal / case.runs,
-            peak_mb=max(cost.peak_mb for cost in costs),
-        )
-
-
-def _is_empty(database: Database) -> bool:
-    """The end of an index first: looking costs nothing while there is work."""
-    if database.ask("select true from wakeboard.job_runs order by id desc limit 1"):
-        return False
-    return not database.ask("select exists (select from wakeboard.job_runs)")
+def _wait(database: Database, place: Workplace, asked: Questions, within_s: float) -> tuple[bool, float]:
+    """Whether the queue became empty in time, and when it did or the time was over."""
+    try:
+        return True, place.wait_until(lambda: asked.empty(database), within_s)
+    except NotDone as not_done:
+        if not_done.everybody_left:
+            raise
+        return False, time.time()
 
 
 def _wal_position(database: Database) -> float:
     return float(database.ask("select pg_current_wal_insert_lsn() - '0/0'"))
-
-
-def _require_all_succeeded(database: Database, runs: int) -> None:
-    succeeded = database.ask("select count(*) from wakeboard.job_run_history where status = 'succeeded'")
-    if succeeded != runs:
-        raise RuntimeError(f"{succeeded} of {runs} runs succeeded")

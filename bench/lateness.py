@@ -52,7 +52,7 @@ WAYS: Final = (
 def measure_lateness(arena: Arena, plan: Plan) -> Table:
     """The ways interleaved."""
     found: dict[str, list[Lateness]] = {way.name: [] for way in WAYS}
-    for _ in range(plan.repetitions):
+    for _ in range(plan.lateness_repetitions):
         for way in WAYS:
             found[way.name].append(_lateness(arena, way, plan.feed_s))
     return Table(

@@ -30,9 +30,21 @@ def load_average() -> float:
 
 def cpu_s_of_tree(root: int) -> float:
     """CPU seconds so far of a process, its living children, and those it has waited for."""
-    own, reaped = _cpu_s(root)
-    children = [pid for pid in _pids() if _parent(pid) == root]
-    return own + reaped + sum(_cpu_s(pid)[0] for pid in children)
+    while True:
+        own, reaped = _cpu_s(root)
+        children = sum(_cpu_s(pid)[0] for pid in _pids() if _parent(pid) == root)
+        if _cpu_s(root)[1] == reaped:  # otherwise a child has left meanwhile, and counts in neither figure
+            return own + reaped + children
+
+
+def busy_cpu_s() -> float:
+    """Seconds that all CPUs together have been busy since the machine started."""
+    try:
+        line = (PROC / "stat").read_text(encoding="utf-8").splitlines()[0]
+    except OSError:
+        return 0.0
+    user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, line.split()[1:9])
+    return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
 
 
 def _processor() -> str:

@@ -24,7 +24,7 @@ class Table:
         widths = [max(len(cell) for cell in column) for column in zip(self.head, *self.rows, strict=True)]
         rule = ["-" * width for width in widths]
         lines = (_line(cells, widths) for cells in (self.head, rule, *self.rows))
-        return f"## {self.title}\n\n{self.note}\n\n" + "\n".join(lines) + "\n"
+        return f"### {self.title}\n\n{self.note}\n\n" + "\n".join(lines) + "\n"
 
 
 def spread(values: Sequence[float]) -> str:

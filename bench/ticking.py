@@ -40,7 +40,7 @@ def measure_ticking(arena: Arena, plan: Plan) -> Table:
     storms: list[float] = []
     latest: list[float] = []
     every: list[float] = []
-    for _ in range(plan.repetitions):
+    for _ in range(plan.tick_repetitions):
         storms.append(_storm_s(arena, plan.definitions))
         latest.append(_outage_s(arena, "Latest", 1))
         every.append(_outage_s(arena, "All", 10_000))

@@ -10,7 +10,7 @@ from bench.workers import workplace
 if TYPE_CHECKING:
     from bench.arena import Arena
     from bench.plan import Plan
-    from bench.workers import Cost
+    from bench.processes import Cost
 
 
 def measure_wakes(arena: Arena, plan: Plan) -> Table:

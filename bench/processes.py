@@ -1,0 +1,91 @@
+"""Processes that are measured, and what they cost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from bench.machine import cpu_s_of_tree
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROJECT: Final = Path(__file__).resolve().parents[1]
+OURS: Final = {"PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "worker")])}
+STOP_WITHIN_S: Final = 30.0
+LOOK_EVERY_S: Final = 0.001
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one process used from its start to its end."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mb: float
+    exit_code: int
+
+
+def inherited_environment() -> dict[str, str]:
+    """Ours, without what would tell a process about another database."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "WAKEBOARD_"))}
+
+
+class MeasuredProcess:
+    """A running command; what it says goes to FOLDER/said."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
+        self._folder = folder
+        self._said = (folder / "said").open("ab")
+        self.started_at = time.time()
+        self._process = subprocess.Popen(
+            command,
+            cwd=PROJECT,
+            env={**inherited_environment(), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=self._said,
+            stderr=self._said,
+        )
+        self.pid = self._process.pid
+
+    def cpu_s(self) -> float:
+        """CPU seconds so far."""
+        return cpu_s_of_tree(self.pid)
+
+    def said(self) -> str:
+        """The end of what it wrote to its log."""
+        return (self._folder / "said").read_text(encoding="utf-8", errors="replace")[-2000:]
+
+    def stop(self) -> None:
+        """Asks it to end, as Kubernetes would."""
+        if not self.dead():  # Popen's own way to signal would also take the exit status, and with it the cost
+            os.kill(self.pid, signal.SIGTERM)
+
+    def ended(self, within_s: float = STOP_WITHIN_S) -> Cost:
+        """Waits for its end; one that does not come is brought about."""
+        deadline = time.monotonic() + within_s
+        while True:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                break
+            if time.monotonic() > deadline:
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(LOOK_EVERY_S)
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        self._said.close()
+        peak_mb = used.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
+        return Cost(time.time() - self.started_at, used.ru_utime + used.ru_stime, peak_mb, self._process.returncode)
+
+    def awaited(self) -> bool:
+        """Whether nobody has asked for its cost yet."""
+        return self._process.returncode is None
+
+    def dead(self) -> bool:
+        """Whether it has ended, by itself or not."""
+        return not self.awaited() or os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None

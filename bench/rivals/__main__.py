@@ -1,0 +1,163 @@
+"""`python -m bench.rivals`: other job queues and wakeboard, in turn, on one PostgreSQL that it starts itself.
+
+The others are installed from their registries, at pinned versions, into the user's cache. Prints Markdown tables; what
+is measured in full is written to docs/benchmarks.md, with plots beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+from bench.arena import SETTINGS, running_arena
+from bench.drains import Drain
+from bench.machine import description, load_average
+from bench.page import PLOTS, write_section
+from bench.rivals.catalogue import RIVALS, named
+from bench.rivals.contest import Contest, Failed
+from bench.rivals.installing import installed, lock_npm
+from bench.rivals.plan import QUICK, Plan
+from bench.rivals.results import (
+    Case,
+    Results,
+    cost_table,
+    drain_plot,
+    drain_table,
+    enqueue_table,
+    processes_in_words,
+    who_they_are,
+)
+from bench.tables import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.arena import Arena
+    from bench.rivals.catalogue import Rival
+    from bench.rivals.installing import Installation
+
+COMMAND: Final = "make bench-rivals"
+LARGE_JOBS: Final = 3_000_000
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measures what was asked for."""
+    options = _options(words)
+    if options.lock:
+        lock_npm()
+        return 0
+    plan = QUICK if options.quick else Plan()
+    if options.large:
+        plan = replace(plan, jobs=(*plan.jobs, LARGE_JOBS))
+    if options.rounds:
+        plan = replace(plan, rounds=options.rounds)
+    installation = installed()
+    began = time.monotonic()
+    with running_arena() as arena:
+        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}."
+        results = _measured(arena, installation, plan, named(options.only))
+    text = _report(results, plan, installation, about, time.monotonic() - began)
+    print(text)
+    if not options.quick and not options.only:
+        _write_plots(results, plan)
+        write_section(COMMAND, text)
+    return 0
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.rivals", description=__doc__)
+    known = [rival.name for rival in RIVALS]
+    parser.add_argument("only", nargs="*", metavar="QUEUE", help=f"of {', '.join(known)}; all if not said")
+    parser.add_argument("--quick", action="store_true", help="few and small: to see that it works")
+    parser.add_argument("--large", action="store_true", help=f"also {LARGE_JOBS:,} jobs, for those who can")
+    parser.add_argument("--rounds", type=int, metavar="N", help="how often each case is measured")
+    parser.add_argument("--lock", action="store_true", help="only write npm/package-lock.json anew")
+    options = parser.parse_args(words)
+    if unknown := set(options.only) - set(known):
+        parser.error(f"{', '.join(sorted(unknown))}: what can be measured is {', '.join(known)}")
+    return options
+
+
+def _measured(arena: Arena, installation: Installation, plan: Plan, rivals: Sequence[Rival]) -> Results:
+    contest = Contest(arena, installation, plan.enqueue_within_s)
+    results = Results(rivals)
+    for _ in range(plan.enqueue_rounds):
+        for rival in rivals:
+            rate = contest.enqueue_rate(rival, plan.jobs[0])
+            _tell(rival, "enqueue", rate)
+            results.note_enqueue(rival, rate)
+    for jobs in plan.jobs:
+        for in_round, processes in product(range(plan.rounds), plan.processes):
+            case = Case(jobs, processes)
+            order = [rival for rival in rivals if plan.takes_part(rival, case, in_round, results)]
+            random.Random(in_round).shuffle(order)  # noqa: S311 - whoever comes first has it no better
+            for rival in order:
+                found = contest.drain(rival, jobs, processes, plan.within_s(jobs))
+                _tell(rival, f"{jobs:,} jobs, {processes_in_words(processes)}, round {in_round + 1}", found)
+                results.note_drain(rival, case, in_round, found)
+        for rival in rivals:
+            contest.forget(rival, jobs)
+    return results
+
+
+def _tell(rival: Rival, what: str, found: Drain | Failed | float) -> None:
+    if isinstance(found, Failed):
+        told = found.why
+    elif isinstance(found, Drain):
+        told = f"{found.rate:,.0f}/s, {found.others_cpus:.1f} CPUs busy elsewhere"
+    else:
+        told = f"{found:,.0f}/s"
+    print(f"{datetime.now(UTC):%H:%M:%S} {rival.name}: {what}: {told}", file=sys.stderr, flush=True)
+
+
+def _report(results: Results, plan: Plan, installation: Installation, about: str, took_s: float) -> str:
+    tables = [
+        who_they_are(results.rivals, lambda rival: installation.versions(rival.packages)).markdown(),
+        enqueue_table(results, plan.jobs[0]).markdown(),
+    ]
+    for jobs in plan.jobs:
+        if any(case.jobs == jobs for _, case in results.drains):
+            tables.append(drain_table(results, jobs, plan.processes).markdown())
+            tables.append(f"![Jobs per second, {jobs:,} jobs](benchmarks/{_plot_name(jobs)})\n")
+            tables.append(cost_table(results, jobs, plan.processes).markdown())
+    remarks = [f"- {remark}\n" for remark in results.remarks()]
+    closing = (
+        f"Took {took_s / 60:.0f} min. CPUs that were busy with something else meanwhile:"
+        f" {spread(results.busy_elsewhere())}; load average {load_average():.1f} at the end.\n"
+    )
+    return "\n".join([_introduction(plan, about), *tables, "".join(remarks), closing])
+
+
+def _introduction(plan: Plan, about: str) -> str:
+    durable = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
+    return (
+        f"## wakeboard beside other job queues\n\n{about}\n\n"
+        f"`{COMMAND}` installs them and measures all in turn, each in databases of its own on one server ({durable})."
+        " Each drain begins with a copy of a database into which the queue has enqueued its jobs, vacuumed, analysed"
+        f" and in memory; jobs do nothing. {plan.rounds} rounds, in an order that changes; a queue that took more than"
+        f" {plan.slow_s:.0f} s for {plan.jobs[0]:,} jobs was drained in {plan.slow_rounds} rounds, and not with more"
+        f" jobs. A drain is stopped after {plan.drain_within_s:.0f} s.\n"
+    )
+
+
+def _write_plots(results: Results, plan: Plan) -> None:
+    PLOTS.mkdir(exist_ok=True)
+    for jobs in plan.jobs:
+        if any(case.jobs == jobs for _, case in results.drains):
+            plot = PLOTS / _plot_name(jobs)
+            plot.write_text(drain_plot(results, jobs, plan.processes), encoding="utf-8")
+            print(f"written to docs/benchmarks/{plot.name}")
+
+
+def _plot_name(jobs: int) -> str:
+    return f"drain-{jobs}.svg"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""One queue, one drain: a fresh database with jobs in it, workers, a bound in time."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from bench.drains import Drain, watch_drain
+from bench.processes import PROJECT, inherited_environment
+from bench.rivals.catalogue import OUR_NAME
+from bench.workers import NotDone, worker_environment, workplace
+
+if TYPE_CHECKING:
+    from bench.arena import Arena
+    from bench.rivals.catalogue import Rival
+    from bench.rivals.installing import Installation
+
+LEAVE_WITHIN_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A queue could not do it; `why` is what a reader is told."""
+
+    why: str
+
+
+class Contest:
+    """Queues on one server, each in databases of its own."""
+
+    def __init__(self, arena: Arena, installation: Installation, enqueue_within_s: float) -> None:
+        self._arena, self._installation, self._enqueue_within_s = arena, installation, enqueue_within_s
+
+    def drain(self, rival: Rival, jobs: int, processes: int, within_s: float) -> Drain | Failed:
+        """How fast it empties its queue; one that takes too long is measured by what it did in that time."""
+
+        def prepare(dsn: str) -> None:
+            self._do(rival, dsn, "prepare")
+            self._do(rival, dsn, "enqueue", str(jobs))
+
+        try:
+            with self._arena.copy_of(_template(rival, jobs), prepare) as database, workplace() as place:
+
+                def start() -> None:
+                    for _ in range(processes):
+                        command = rival.command(self._installation, "work")
+                        place.start_command(command, self._environment(rival, database.dsn))
+
+                return watch_drain(
+                    self._arena, database, place, start, rival.questions, within_s, stop_within_s=LEAVE_WITHIN_S
+                )
+        except (NotDone, EnqueueFailed) as failed:
+            return Failed(str(failed))
+
+    def enqueue_rate(self, rival: Rival, jobs: int) -> float | Failed:
+        """Jobs per second that it takes in bulk from one connection."""
+        try:
+            with self._arena.copy_of(_template(rival, 0), lambda dsn: self._prepare(rival, dsn)) as database:
+                return jobs / float(self._do(rival, database.dsn, "enqueue", str(jobs)))
+        except EnqueueFailed as failed:
+            return Failed(str(failed))
+
+    def forget(self, rival: Rival, jobs: int) -> None:
+        """Its database with so many jobs is needed no more."""
+        self._arena.forget(_template(rival, jobs))
+
+    def _prepare(self, rival: Rival, dsn: str) -> None:
+        self._do(rival, dsn, "prepare")
+
+    def _environment(self, rival: Rival, dsn: str) -> dict[str, str]:
+        told = {"BENCH_DSN": dsn, "BENCH_NODE_PACKAGES": str(self._installation.node_packages)}
+        if rival.name == OUR_NAME:
+            return {**worker_environment(dsn), **told}
+        return {"PYTHONPATH": str(self._installation.python_packages), **told}
+
+    def _do(self, rival: Rival, dsn: str, *words: str) -> str:
+        """The last line that the program prints."""
+        try:
+            answer = subprocess.run(
+                rival.command(self._installation, *words),
+                cwd=PROJECT,
+                env={**inherited_environment(), **self._environment(rival, dsn)},
+                capture_output=True,
+                text=True,
+                timeout=self._enqueue_within_s,
+                check=True,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise EnqueueFailed(f"{words[0]} took more than {self._enqueue_within_s:.0f} s") from late
+        except subprocess.CalledProcessError as broken:
+            raise EnqueueFailed(f"{words[0]} failed: {_last_line(broken.stderr)}") from broken
+        return _last_line(answer.stdout)
+
+
+class EnqueueFailed(RuntimeError):
+    """Its tables could not be made or filled."""
+
+
+def _template(rival: Rival, jobs: int) -> str:
+    return f"{rival.name}_{jobs}".replace("-", "_").replace(" ", "_")
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

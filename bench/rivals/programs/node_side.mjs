@@ -1,0 +1,32 @@
+// What the programs of Node queues share; the verbs are those of python_side.py.
+import { writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+
+export const DSN = process.env.BENCH_DSN
+export const installed = createRequire(`${process.env.BENCH_NODE_PACKAGES}/`)
+
+const BATCH = 10_000 // jobs of one bulk call
+let untold = process.env.BENCH_FIRST
+
+// The job's only deed.
+export function began () {
+  if (untold) {
+    writeFileSync(`${untold}.${process.pid}`, String(Date.now() / 1000))
+    untold = undefined
+  }
+}
+
+// Calls insert(size) until so many jobs are in; prints the seconds it took.
+export async function inBatches (jobs, insert) {
+  const start = performance.now()
+  for (let done = 0; done < jobs; done += BATCH) await insert(Math.min(BATCH, jobs - done))
+  console.log((performance.now() - start) / 1000)
+}
+
+export const askedToStop = () => new Promise(resolve => process.once('SIGTERM', resolve))
+
+export async function serve (verbs) {
+  const [verb, jobs] = process.argv.slice(2)
+  await verbs[verb](Number(jobs))
+  process.exit(0)
+}

@@ -1,0 +1,180 @@
+"""What was measured of each queue, and the tables and plots that tell it."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from bench.bars import Bar, Group, bar_chart
+from bench.drains import Drain
+from bench.rivals.catalogue import OUR_NAME
+from bench.rivals.contest import Failed
+from bench.tables import Table, number, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from bench.rivals.catalogue import Rival
+
+NOTHING: Final = "-"
+
+
+class Case(NamedTuple):
+    """So many jobs, drained by so many processes."""
+
+    jobs: int
+    processes: int
+
+
+def processes_in_words(processes: int) -> str:
+    """`1 process`, `2 processes`."""
+    return f"{processes} process{'es' if processes > 1 else ''}"
+
+
+@dataclass(slots=True)
+class Results:
+    """By queue: each round's drain of each case, and rates of enqueueing. What a queue sat out is not there."""
+
+    rivals: Sequence[Rival]
+    drains: dict[tuple[str, Case], dict[int, Drain | Failed]] = field(default_factory=dict[Any, Any])  # by round
+    enqueued: dict[str, list[float | Failed]] = field(default_factory=dict[Any, Any])
+
+    def note_drain(self, rival: Rival, case: Case, in_round: int, found: Drain | Failed) -> None:
+        """Keeps what a round found."""
+        self.drains.setdefault((rival.name, case), {})[in_round] = found
+
+    def note_enqueue(self, rival: Rival, found: float | Failed) -> None:
+        """Keeps a rate of enqueueing."""
+        self.enqueued.setdefault(rival.name, []).append(found)
+
+    def of(self, name: str, case: Case) -> list[Drain]:
+        """What this queue did."""
+        return [found for found in self.drains.get((name, case), {}).values() if isinstance(found, Drain)]
+
+    def ratios(self, name: str, case: Case) -> list[float]:
+        """Our rate by its rate, round by round."""
+        ours, theirs = self.drains.get((OUR_NAME, case), {}), self.drains.get((name, case), {})
+        pairs = [(ours.get(each), found) for each, found in theirs.items()]
+        return [us.rate / it.rate for us, it in pairs if isinstance(us, Drain) and isinstance(it, Drain)]
+
+    def busy_elsewhere(self) -> list[float]:
+        """CPUs that were busy with something else, in each drain."""
+        found = (drain for rounds in self.drains.values() for drain in rounds.values())
+        return [drain.others_cpus for drain in found if isinstance(drain, Drain)] or [0.0]
+
+    def remarks(self) -> list[str]:
+        """A sentence for each case that a queue did not finish."""
+        told: list[str] = []
+        for (name, case), rounds in self.drains.items():
+            failed = [found for found in rounds.values() if isinstance(found, Failed)]
+            late = [found for found in rounds.values() if isinstance(found, Drain) and not found.complete]
+            what = f"{name}, {case.jobs:,} jobs, {processes_in_words(case.processes)}"
+            if failed:
+                told.append(f"{what}: {len(failed)} of {len(rounds)} drains failed: {failed[-1].why}")
+            if late:
+                done = spread([found.runs for found in late])
+                told.append(f"{what}: stopped when the time was over, with {done} jobs done; the rate is theirs")
+        return told
+
+
+def who_they_are(rivals: Sequence[Rival], versions: Callable[[Rival], str]) -> Table:
+    """The queues, and what each one does for its jobs."""
+    return Table(
+        title="What is compared",
+        note="Each at the best settings that it documents. A fence stops a worker that lost a job (it stood still, its"
+        " lease lapsed, another one runs the job) from finishing it all the same.",
+        head=("queue", "settings", "left of a finished job", "fence"),
+        rows=[
+            (
+                f"{rival.name} ({versions(rival)})" if rival.packages else rival.name,
+                rival.settings,
+                rival.keeps,
+                rival.fence,
+            )
+            for rival in rivals
+        ],
+    )
+
+
+def drain_table(results: Results, jobs: int, processes: Sequence[int]) -> Table:
+    """Rates, and how many times as fast we are."""
+    cases = [Case(jobs, each) for each in processes]
+    took_part = [rival for rival in results.rivals if any((rival.name, case) in results.drains for case in cases)]
+    return Table(
+        title=f"{jobs:,} jobs",
+        note="Jobs per second, from the first job's start until none is left; and how many times as fast wakeboard was"
+        " in the same rounds.",
+        head=(
+            "queue",
+            *(processes_in_words(each) for each in processes),
+            *(f"wakeboard, {processes_in_words(each)}: times as fast" for each in processes),
+        ),
+        rows=[
+            (
+                rival.name,
+                *(_spread([drain.rate for drain in results.of(rival.name, case)]) for case in cases),
+                *(_spread(results.ratios(rival.name, case)) if rival.name != OUR_NAME else "" for case in cases),
+            )
+            for rival in took_part
+        ],
+    )
+
+
+def cost_table(results: Results, jobs: int, processes: Sequence[int]) -> Table:
+    """What a job cost."""
+    cases = [Case(jobs, each) for each in processes]
+    took_part = [rival for rival in results.rivals if any(results.of(rival.name, case) for case in cases)]
+
+    def each(rival: Rival, figure: Callable[[Drain], float]) -> str:
+        found = [[figure(drain) for drain in results.of(rival.name, case)] for case in cases]
+        return " / ".join(number(statistics.median(values)) if values else NOTHING for values in found)
+
+    return Table(
+        title=f"Cost of a job, {jobs:,} jobs",
+        note=f"Medians with {' / '.join(map(str, processes))} processes. CPU includes the start and the end of the"
+        " processes. Start: from the exec of a process to its first job.",
+        head=("queue", "worker CPU µs", "server CPU µs", "WAL B", "peak MB", "start s"),
+        rows=[
+            (
+                rival.name,
+                each(rival, lambda drain: drain.worker_cpu_us),
+                each(rival, lambda drain: drain.server_cpu_us),
+                each(rival, lambda drain: drain.wal_bytes),
+                each(rival, lambda drain: drain.peak_mb),
+                each(rival, lambda drain: drain.start_s),
+            )
+            for rival in took_part
+        ],
+    )
+
+
+def enqueue_table(results: Results, jobs: int) -> Table:
+    """Rates of enqueueing in bulk."""
+    rows: list[tuple[str, str]] = []
+    for name, found in results.enqueued.items():
+        rates = [rate for rate in found if not isinstance(rate, Failed)]
+        failed = [rate.why for rate in found if isinstance(rate, Failed)]
+        rows.append((name, "; ".join([_spread(rates), *failed[-1:]]) if rates else failed[-1]))
+    return Table(
+        title="Enqueueing in bulk",
+        note=f"Jobs per second, {jobs:,} from one connection that is open already, by each queue's own bulk call.",
+        head=("queue", "jobs/s"),
+        rows=rows,
+    )
+
+
+def drain_plot(results: Results, jobs: int, processes: Sequence[int]) -> str:
+    """The drain table as SVG."""
+    groups: list[Group] = []
+    for rival in results.rivals:
+        rates = [[drain.rate for drain in results.of(rival.name, Case(jobs, each))] for each in processes]
+        if any(rates):
+            bars = [Bar(statistics.median(each), min(each), max(each)) if each else None for each in rates]
+            groups.append(Group(rival.name, bars))
+    title = f"{jobs:,} no-op jobs: jobs per second"
+    return bar_chart(title, [processes_in_words(each) for each in processes], groups)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return spread(values) if values else NOTHING
