@@ -75,6 +75,13 @@ def in_cluster() -> bool:
 @asynccontextmanager
 async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGenerator[Cluster]:
     """The cluster that the service account, or else the kubeconfig, leads to. Raises WakeboardError in one sentence."""
+    async with login() as api:
+        yield Cluster(api, namespaces, source)
+
+
+@asynccontextmanager
+async def login() -> AsyncGenerator[client.ApiClient]:
+    """The client of that cluster. Raises WakeboardError in one sentence."""
     about: Any = client.Configuration()
     try:
         if in_cluster():
@@ -84,7 +91,7 @@ async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGe
     except (config.ConfigException, OSError) as error:
         raise WakeboardError(f"there is no way to log in to a cluster: {error}") from error
     async with client.ApiClient(about) as api:
-        yield Cluster(api, namespaces, source)
+        yield api
 
 
 class Cluster:

@@ -78,25 +78,20 @@ helm.sh/chart: {{ printf "%s-%s" $.Chart.Name $.Chart.Version | replace "+" "_" 
 {{- define "wakeboard.metadata" -}}
 {{- $ := index . 0 }}
 {{- $annotations := dict }}
-{{- if gt (len .) 3 }}{{- $annotations = index . 3 }}{{- end -}}
-name: {{ index . 2 }}
-namespace: {{ $.Release.Namespace }}
-labels:
-  {{- include "wakeboard.labels" (list $ (index . 1)) | nindent 2 }}
-{{- with merge (dict) $annotations $.Values.commonAnnotations }}
-annotations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
+{{- if gt (len .) 3 }}{{- $annotations = index . 3 }}{{- end }}
+{{- include "wakeboard.metadataIn" (list $ (index . 1) (index . 2) $.Release.Namespace $annotations) }}
 {{- end }}
 
-{{/* The same in another namespace: (list $ component name namespace) */}}
+{{/* The same in another namespace: (list $ component name namespace) or (list $ component name namespace annotations) */}}
 {{- define "wakeboard.metadataIn" -}}
-{{- $ := index . 0 -}}
+{{- $ := index . 0 }}
+{{- $annotations := dict }}
+{{- if gt (len .) 4 }}{{- $annotations = index . 4 }}{{- end -}}
 name: {{ index . 2 }}
 namespace: {{ index . 3 }}
 labels:
   {{- include "wakeboard.labels" (list $ (index . 1)) | nindent 2 }}
-{{- with $.Values.commonAnnotations }}
+{{- with merge (dict) $annotations $.Values.commonAnnotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -141,3 +141,17 @@ spec:
 {{- end }}
 {{ include "wakeboard.commonSettings" $ }}
 {{- end }}
+
+{{/* A queue that a pool serves; `default` if one does. */}}
+{{- define "wakeboard.servedQueue" -}}
+{{- $served := list }}
+{{- range $name, $_ := .Values.pools }}
+{{- $pool := include "wakeboard.pool" (list $ $name) | fromYaml }}
+{{- $served = concat $served $pool.queues }}
+{{- end }}
+{{- if or (has "default" $served) (empty $served) -}}
+default
+{{- else -}}
+{{ first $served }}
+{{- end }}
+{{- end }}
