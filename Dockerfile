@@ -1,0 +1,108 @@
+# wakeboard's images:  docker build --target worker .     (or operator, or worker-build)
+#
+#   operator, worker    small: no installer, no compiler, nothing that its program does not import; user 65532
+#   worker-build        the worker with its installer, to add packages in a multi-stage build: docs/worker-image.md
+#
+# Everything is installed by hash from locks/. Without a network: `make wheelhouse` first, then build with
+# --network=none --build-arg PIP_NO_INDEX=1 --build-arg UV_OFFLINE=1.
+# Only what every builder knows is used (no RUN --mount, no here-documents), and ARGs are declared in each stage.
+
+# Any image with Python 3.11 or newer and its venv module, on glibc. All stages must have the same.
+ARG BASE=python:3.13-slim-trixie
+
+# ---------------------------------------------------------------------------- what all images stand on
+
+# The standard library is compiled here: official images come without its bytecode, which no user but root could write.
+FROM ${BASE} AS runtime
+RUN set -eu; \
+    library=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))'); \
+    rm -rf "$library"/ensurepip "$library"/site-packages/pip* /usr/share/python-wheels /usr/local/bin/pip* /usr/bin/pip*; \
+    python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash \
+        -x '/(test|idlelib|lib2to3|tkinter|turtledemo|site-packages|dist-packages)/' "$library"; \
+    echo 'wakeboard:x:65532:' >> /etc/group; \
+    echo 'wakeboard:x:65532:65532:wakeboard:/app:/usr/sbin/nologin' >> /etc/passwd
+ENV PATH=/opt/wakeboard/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /app
+USER 65532:65532
+
+# The installer stands beside the venv that it fills. Unchecked bytecode stays valid when a builder sets file times.
+FROM ${BASE} AS build
+ARG PIP_NO_INDEX
+ARG PIP_INDEX_URL
+ENV PIP_FIND_LINKS=/wheels PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore \
+    UV_FIND_LINKS=/wheels UV_NO_CACHE=1 UV_LINK_MODE=copy \
+    COMPILE="python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash"
+COPY wheelhouse/ /wheels/
+COPY locks/build.txt /locks/
+RUN python3 -m venv /opt/build \
+ && /opt/build/bin/pip install --quiet --require-hashes -r /locks/build.txt \
+ && python3 -m venv --without-pip /opt/wakeboard
+ENV PATH=/opt/wakeboard/bin:/opt/build/bin:$PATH PIP_PYTHON=/opt/wakeboard/bin/python VIRTUAL_ENV=/opt/wakeboard
+
+# ---------------------------------------------------------------------------- others' packages: change seldom
+
+FROM build AS operator-packages
+ARG UV_OFFLINE
+ARG UV_DEFAULT_INDEX
+COPY locks/operator.txt /locks/
+RUN uv pip install --quiet --require-hashes -r /locks/operator.txt && $COMPILE /opt/wakeboard/lib
+
+FROM build AS worker-packages
+ARG UV_OFFLINE
+ARG UV_DEFAULT_INDEX
+COPY locks/worker.txt /locks/
+RUN uv pip install --quiet --require-hashes -r /locks/worker.txt && $COMPILE /opt/wakeboard/lib
+
+# ---------------------------------------------------------------------------- our packages: a layer of their own
+
+FROM build AS code
+WORKDIR /source
+COPY LICENSE README.md pyproject.toml ./
+COPY wakeboard/ wakeboard/
+COPY operator/ operator/
+COPY worker/ worker/
+RUN /opt/build/bin/hatchling build --target wheel --directory /dist \
+ && uv pip install --quiet --offline --no-deps --prefix /ours/opt/wakeboard /dist/*.whl \
+ && find /ours -name uv_cache.json -delete \
+ && $COMPILE -s /ours /ours
+
+FROM code AS operator-code
+RUN rm -r /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard_worker \
+ && sed -i '/^wakeboard_worker/d' /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard-*.dist-info/RECORD
+
+FROM code AS worker-code
+RUN rm -r /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard_operator \
+ && sed -i '/^wakeboard_operator/d' /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard-*.dist-info/RECORD
+
+# ---------------------------------------------------------------------------- the images
+
+FROM runtime AS operator
+COPY --from=operator-packages /opt/wakeboard /opt/wakeboard
+COPY --from=operator-code /ours/ /
+ENTRYPOINT ["/opt/wakeboard/bin/python", "-m", "wakeboard_operator"]
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wakeboard operator" \
+      org.opencontainers.image.description="Mirrors JobSchedules to the board in Postgres, and what became of them back." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+FROM worker-packages AS worker-build
+COPY --from=worker-code /ours/ /
+RUN uv pip freeze --exclude wakeboard > /locks/installed.txt
+ENV PIP_CONSTRAINT=/locks/installed.txt UV_CONSTRAINT=/locks/installed.txt
+WORKDIR /app
+
+FROM runtime AS worker
+COPY --from=worker-packages /opt/wakeboard /opt/wakeboard
+COPY --from=worker-code /ours/ /
+ENV PYTHONPATH=/app
+ENTRYPOINT ["/opt/wakeboard/bin/python", "-m", "wakeboard_worker"]
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wakeboard worker" \
+      org.opencontainers.image.description="Wakes, claims due runs from the board in Postgres, runs them, sleeps again." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"

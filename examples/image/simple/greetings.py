@@ -1,0 +1,16 @@
+"""One handler, for the smallest image of one's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import wakeboard
+
+if TYPE_CHECKING:
+    from wakeboard import Run
+
+
+@wakeboard.handler("greet")
+async def greet(run: Run) -> str:
+    """A greeting, as the run's result."""
+    return f"Hello, {run.payload['name']}!"

@@ -1,0 +1,76 @@
+"""buildah, with a storage of its own, without a network, and without a registry."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from tests.cluster.debian_roots import EPOCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+RUNNING = "/run/wakeboard-images"  # gone after a reboot, as the mounts are that it speaks of
+STORAGE = """\
+[storage]
+driver = "overlay"
+graphroot = "{folder}/layers"
+runroot = "{running}"
+"""
+MOST_IMAGES = 400  # every step of every build is one; then they are thrown away and built anew
+LAST_WORDS = 40  # lines of a failed build
+
+
+class Buildah:
+    """Builds images into a storage in `folder`. Each of its words ends the process with buildah's own if it fails."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = folder / "storage.conf"
+        settings.write_text(STORAGE.format(folder=folder, running=RUNNING))
+        self._environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(settings)}
+
+    def build(
+        self,
+        reference: str,
+        context: Path,
+        *,
+        target: str | None = None,
+        dockerfile: str = "Dockerfile",
+        arguments: Mapping[str, str] | None = None,
+        mounts: Mapping[Path, str] | None = None,
+    ) -> None:
+        """Builds a Dockerfile; steps that an earlier build made of the same are taken from it.
+
+        `mounts` are what the steps see of this machine, read-only.
+        """
+        words = ["--layers", "--pull=never", "--network=none", f"--timestamp={EPOCH}", f"--tag={reference}"]
+        words += [f"--target={target}"] if target else []
+        words += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
+        words += [f"--volume={path}:{place}:ro" for path, place in (mounts or {}).items()]
+        self._run("build", *words, f"--file={context / dockerfile}", str(context))
+
+    def save(self, reference: str, archive: Path) -> None:
+        """Writes an image as an OCI archive that carries its name."""
+        self._run("push", reference, f"oci-archive:{archive}:{reference}")
+
+    def has(self, reference: str) -> bool:
+        """Whether the storage holds the image."""
+        command = ["buildah", "inspect", "--type=image", reference]
+        answer = subprocess.run(command, env=self._environment, capture_output=True, check=False)
+        return answer.returncode == 0
+
+    def forget_if_there_are_many(self) -> None:
+        """Throws all away when the storage has grown long: the next build starts from nothing."""
+        if len(self._run("images", "--all", "--quiet").split()) > MOST_IMAGES:
+            self._run("rmi", "--all", "--force")
+
+    def _run(self, *words: str) -> str:
+        answer = subprocess.run(["buildah", *words], env=self._environment, capture_output=True, text=True, check=False)
+        if answer.returncode:
+            last_words = (answer.stdout + answer.stderr).splitlines()[-LAST_WORDS:]
+            sys.exit("\n".join([*last_words, f"buildah could not {words[0]}; what it says stands above."]))
+        return answer.stdout

@@ -1,0 +1,223 @@
+"""The images of the test cluster, built from the project's own Dockerfile on a base made from Debian's packages.
+
+`python -m tests.cluster.images` builds what is missing: two minutes at the first time, ten seconds after an edit of
+the code, nothing if it is the same. Needs root, buildah, mmdebstrap and runc, and no registry. Each is kept as an OCI
+archive in the user's cache, under a hash of what decides it, and carries the name `localhost/<name>:dev`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.cluster.buildah import Buildah
+from tests.cluster.debian_roots import POSTGRES, PYTHON
+from tools.bootstrap import say
+from tools.go_programs import cache, one_at_a_time
+from tools.wheelhouse import NEEDED, fill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.cluster.debian_roots import DebianRoot
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ("buildah", "mmdebstrap", "runc")
+KEPT = 7 * 86_400  # seconds that an archive is kept after its last use
+RECIPE = "1"  # part of every hash: raise it when this file builds something else from the same sources
+OURS = (
+    *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml", "wakeboard", "operator", "worker"),
+    *("locks/build.txt", "locks/operator.txt", "locks/worker.txt"),
+)
+OURS_OFFLINE = {"PIP_NO_INDEX": "1", "UV_OFFLINE": "1"}
+POSTGRES_FOLDER = "tests/cluster/postgres_image"
+EXAMPLE_FOLDER = "examples/image/packaged"
+LOCKS = (*NEEDED, ROOT / EXAMPLE_FOLDER / "requirements.txt")
+
+
+class ImageMissing(Exception):
+    """An image of the test cluster is not built, or what builds it is not installed."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image, what decides it (files and folders of the project, a root file system), and what builds it."""
+
+    name: str
+    sources: tuple[str, ...]
+    root: DebianRoot
+    build: Callable[[Buildah, Path], None]  # into the builder's storage; the folder is empty
+
+    @property
+    def reference(self) -> str:
+        """What a pod calls it."""
+        return f"localhost/{self.name}:dev"
+
+    @property
+    def archive(self) -> Path:
+        """Where it is, or will be."""
+        digest = hashlib.sha256(f"{RECIPE} {self.root.key}".encode())
+        for file in _files(self.sources):
+            digest.update(f"\0{file.relative_to(ROOT)}\0{file.stat().st_mode & 0o111}\0".encode() + file.read_bytes())
+        return _folder() / f"{self.name}-{digest.hexdigest()[:16]}.tar"
+
+
+def find_image(name: str) -> Path:
+    """The OCI archive of an image by its name, e.g. `wakeboard-worker`. Raises ImageMissing with what to type."""
+    image = IMAGES[name]
+    archive = image.archive
+    if not archive.exists():
+        raise ImageMissing(_why_not(f"The image {name} is not built for the code as it is"))
+    os.utime(archive)
+    return archive
+
+
+def build_what_is_missing() -> None:
+    """Builds each image that is not there. Raises ImageMissing if this machine cannot, with what to type."""
+    if all(image.archive.exists() for image in IMAGES.values()):
+        return
+    if missing := _missing():
+        raise ImageMissing(_why_not(f"The test cluster's images cannot be built: this needs {missing}"))
+    with one_at_a_time(_folder() / "lock", "the test cluster's images"):
+        began = time.monotonic()
+        builder = Buildah(_folder() / "storage")
+        builder.forget_if_there_are_many()
+        for image in IMAGES.values():
+            if not image.archive.exists():
+                _save(builder, image)
+        _remove_old_archives()
+        say(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
+
+
+def _save(builder: Buildah, image: Image) -> None:
+    began = time.monotonic()
+    say(f"Building the image {image.name}.")
+    archive = image.archive
+    with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name:
+        image.build(builder, Path(name) / "context")
+        builder.save(image.reference, Path(name) / "image.tar")
+        (Path(name) / "image.tar").rename(archive)
+    say(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
+
+
+def _build_ours(target: str, builder: Buildah, context: Path) -> None:
+    """A target of the project's Dockerfile."""
+    if not context.exists():
+        _copy(OURS, context)
+        shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
+    arguments = {"BASE": _base(builder), **OURS_OFFLINE}
+    builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments)
+
+
+def _build_example(builder: Buildah, context: Path) -> None:
+    """A user's image, as docs/worker-image.md tells them to make one. pip is set up for a place without a network."""
+    for target in ("worker", "worker-build"):
+        _build_ours(target, builder, context.with_name("ours"))
+    shutil.copytree(ROOT / EXAMPLE_FOLDER, context, ignore=shutil.ignore_patterns("__pycache__"))
+    settings = context.with_name("pip.conf")
+    settings.write_text("[global]\nno-index = true\n")
+    builder.build(
+        "localhost/wakeboard-example:dev",
+        context,
+        arguments={"WORKER": "localhost/wakeboard-worker:dev", "WORKER_BUILD": "localhost/wakeboard-worker-build:dev"},
+        mounts={_wheels(): "/wheels", settings: "/etc/pip.conf"},
+    )
+
+
+def _build_postgres(builder: Buildah, context: Path) -> None:
+    shutil.copytree(ROOT / POSTGRES_FOLDER, context)
+    os.link(POSTGRES.make(_folder() / "roots"), context / "root.tar")
+    builder.build("localhost/wakeboard-postgres:dev", context)
+
+
+IMAGES = {
+    image.name: image
+    for image in (
+        Image("wakeboard-operator", OURS, PYTHON, partial(_build_ours, "operator")),
+        Image("wakeboard-worker", OURS, PYTHON, partial(_build_ours, "worker")),
+        Image("wakeboard-example", (*OURS, EXAMPLE_FOLDER), PYTHON, _build_example),
+        Image("wakeboard-postgres", (POSTGRES_FOLDER,), POSTGRES, _build_postgres),
+    )
+}
+
+
+def _base(builder: Buildah) -> str:
+    """The name of a base image with Python, built if need be."""
+    reference = f"localhost/debian-python:{PYTHON.key}"
+    if not builder.has(reference):
+        with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name:
+            os.link(PYTHON.make(_folder() / "roots"), Path(name) / "root.tar")
+            (Path(name) / "Dockerfile").write_text("FROM scratch\nADD root.tar /\n")
+            builder.build(reference, Path(name))
+    return reference
+
+
+def _wheels() -> Path:
+    """A folder with the wheels that the locks name, for the Python of the base."""
+    digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in LOCKS))
+    folder = _folder() / "wheels" / digest.hexdigest()[:16]
+    if not folder.exists():
+        say("Downloading the wheels that the images are made of.")
+        unfinished = folder.with_suffix(".unfinished")
+        fill(unfinished, LOCKS)
+        unfinished.rename(folder)
+    return folder
+
+
+def _files(sources: tuple[str, ...]) -> list[Path]:
+    paths = [ROOT / source for source in sources]
+    found = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    return sorted(file for file in found if file.is_file() and file.suffix != ".pyc")
+
+
+def _copy(sources: tuple[str, ...], context: Path) -> None:
+    """What the build may see: no more than what its hash is made of."""
+    for file in _files(sources):
+        target = context / file.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, target)
+
+
+def _folder() -> Path:
+    return cache() / "images"
+
+
+def _remove_old_archives() -> None:
+    for archive in _folder().glob("*.tar"):
+        if archive.stat().st_mtime < time.time() - KEPT:
+            archive.unlink()
+
+
+def _missing() -> str:
+    packages = [tool for tool in TOOLS if shutil.which(tool) is None]
+    needs = [] if os.geteuid() == 0 else ["root"]
+    needs += [f"the Debian package{'s' * (len(packages) > 1)} {', '.join(packages)}"] if packages else []
+    return " and ".join(needs)
+
+
+def _why_not(sentence: str) -> str:
+    packages = [tool for tool in TOOLS if shutil.which(tool) is None]
+    install = f"sudo apt-get install {' '.join(packages)} && " if packages else ""
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    return f"{sentence}; type: {install}{sudo}make images (or python -m tests.cluster.images)"
+
+
+def main() -> None:
+    """For `make images`: what cannot be built is a failure in CI, and elsewhere a sentence."""
+    try:
+        build_what_is_missing()
+    except ImageMissing as missing:
+        say(str(missing))
+        sys.exit(1 if os.environ.get("CI") else 0)
+
+
+if __name__ == "__main__":
+    main()
