@@ -1,4 +1,4 @@
-"""Prints the Grafana dashboard. What it shows stands in ROWS, the rest is form: `python -m tools.generate_dashboard`."""
+"""Prints the Grafana dashboard: `python -m tools.generate_dashboard`. What it shows is in ROWS, the rest is form."""
 
 from __future__ import annotations
 

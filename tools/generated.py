@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
+    "charts/wakeboard/files/dashboard.json": ["tools.generate_dashboard"],
     "charts/wakeboard/templates/crd.yaml": ["tools.generate_chart_crd"],
     "crds/jobschedules.wakeboard.dev.yaml": ["tools.generate_crd"],
     "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
