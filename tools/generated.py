@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
     "charts/wakeboard/files/dashboard.json": ["tools.generate_dashboard"],
+    "charts/wakeboard/README.md": ["tools.generate_chart_readme"],
     "charts/wakeboard/templates/crd.yaml": ["tools.generate_chart_crd"],
+    "charts/wakeboard/values.schema.json": ["tools.generate_chart_schema"],
     "crds/jobschedules.wakeboard.dev.yaml": ["tools.generate_crd"],
     "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
     "docs/cli.md": ["tools.generate_docs", "cli"],

@@ -26,6 +26,9 @@ Worker pools: what `worker` says, and above it what the pool says. Sprig's own m
 {{/* Refuses what cannot work, in a sentence: (list name pool) */}}
 {{- define "wakeboard.checkPool" -}}
 {{- $name := index . 0 }}{{- $pool := index . 1 }}
+{{- if or (gt (len $name) 40) (not (regexMatch "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" $name)) }}
+{{- fail (printf "pools.%s: a pool's name is made of lower-case letters, digits and inner hyphens, and has 40 characters at most, e.g. pools.reports." $name) }}
+{{- end }}
 {{- $least := include "wakeboard.longestWake" $pool | int64 }}
 {{- if eq $pool.mode "forever" }}
 {{- if $pool.lingerSeconds }}

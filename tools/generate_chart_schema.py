@@ -1,0 +1,194 @@
+"""Prints charts/wakeboard/values.schema.json: what Helm refuses before it renders, a typo above all.
+
+Types come from the defaults in values.yaml, descriptions from its comments, and bounds from the settings that values
+stand for. What these cannot say is said here.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from pydantic.alias_generators import to_camel
+
+from tools.chart_values import Value, read_values
+from wakeboard_operator.operator_settings import OperatorSettings
+from wakeboard_operator.tenancy import Tenant
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Schema: TypeAlias = dict[str, Any]
+
+BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "maxLength", "pattern", "minItems")
+SETTING_GROUPS: Final = {"operator": "", "worker": "", "duties": "", "database": "", "log": "log_"}
+"""Groups of values that hold settings, and how those settings' names begin."""
+
+TEXT: Final[Schema] = {"type": "string"}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+PORT: Final[Schema] = {"type": "integer", "minimum": 1, "maximum": 65535}
+TEXTS: Final[Schema] = {"type": "array", "items": TEXT}
+NAMES: Final[Schema] = {"type": "array", "items": {"type": "string", "minLength": 1}, "uniqueItems": True}
+OBJECTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
+NAMED: Final[Schema] = {"type": "array", "items": {"type": "object", "required": ["name"]}}
+MAP_OF_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+ANYTHING: Final[Schema] = {"type": "object"}
+PEERS: Final = OBJECTS
+
+BY_NAME: Final[Mapping[str, Schema]] = {  # the last word of a value's path
+    "affinity": ANYTHING,
+    "annotations": MAP_OF_TEXTS,
+    "commonAnnotations": MAP_OF_TEXTS,
+    "commonLabels": MAP_OF_TEXTS,
+    "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
+    "envFrom": OBJECTS,
+    "extraEnv": NAMED,
+    "interval": {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"},
+    "labels": MAP_OF_TEXTS,
+    "metricRelabelings": OBJECTS,
+    "nodeSelector": MAP_OF_TEXTS,
+    "podAnnotations": MAP_OF_TEXTS,
+    "podLabels": MAP_OF_TEXTS,
+    "podSecurityContext": ANYTHING,
+    "ports": {"type": "array", "items": PORT, "minItems": 1},
+    "pullSecrets": NAMED,
+    "relabelings": OBJECTS,
+    "resources": {
+        "type": "object",
+        "properties": {"claims": OBJECTS, "limits": ANYTHING, "requests": ANYTHING},
+        "additionalProperties": False,
+    },
+    "securityContext": ANYTHING,
+    "to": PEERS,
+    "tolerations": OBJECTS,
+    "topologySpreadConstraints": OBJECTS,
+    "volumeMounts": NAMED,
+    "volumes": NAMED,
+}
+POLICIES: Final = ["Always", "IfNotPresent", "Never"]
+BY_PATH: Final[Mapping[str, Schema]] = {
+    "devDatabase.runAsUser": {"type": "integer", "minimum": 1},
+    "image.pullPolicy": {"enum": POLICIES},
+    "database.tls.mode": {"enum": ["require", "verify-ca", "verify-full"]},
+    "database.url": {"type": "string", "pattern": "^(postgres(ql)?://.+|.*=.*)?$"},
+    "migrations.mode": {"enum": ["initContainer", "hook", "none"]},
+    "migrations.waitSeconds": {"type": "integer", "minimum": 1, "maximum": 3600},
+    "monitoring.rules.severities": MAP_OF_TEXTS,
+    "monitoring.rules.alertLabels": MAP_OF_TEXTS,
+    "monitoring.rules.without": NAMES,
+    "networkPolicy.database.port": PORT,
+    "networkPolicy.metricsFrom": PEERS,
+    "networkPolicy.workerEgress": OBJECTS,
+    "operator.namespaces": NAMES,
+    "operator.replicas": COUNT,
+    "tests.timeoutSeconds": {"type": "integer", "minimum": 1},
+    "worker.activeDeadlineSeconds": {"type": ["integer", "null"], "minimum": 1},
+    "worker.commands": {"type": "object", "additionalProperties": {"type": ["string", "array"], "items": TEXT}},
+    "worker.failedJobsHistoryLimit": COUNT,
+    "worker.handlers": NAMES,
+    "worker.httpAllowPrivate": NAMES,
+    "worker.httpAllowedHosts": NAMES,
+    "worker.imagePullPolicy": {"enum": ["", *POLICIES]},
+    "worker.lingerSeconds": {"type": "integer", "minimum": 0},
+    "worker.mode": {"enum": ["cronjob", "forever"]},
+    "worker.queues": {**NAMES, "minItems": 1},
+    "worker.replicas": COUNT,
+    "worker.schedule": {"type": "string", "minLength": 1},
+    "worker.successfulJobsHistoryLimit": COUNT,
+    "worker.ttlSecondsAfterFinished": COUNT,
+}
+
+
+class Unclear(Exception):
+    """The type of a value cannot be told from its default: say it in tools/generate_chart_schema.py."""
+
+
+def schema() -> Schema:
+    """The whole."""
+    values = read_values()
+    properties = {value.path[0]: _of(value) for value in values if value.path != ("pools",)}
+    pools = next(value for value in values if value.path == ("pools",))
+    pool = {**properties["worker"], "type": ["object", "null"]}
+    properties["pools"] = {
+        "description": pools.comment,
+        "type": "object",
+        "additionalProperties": {"$ref": "#/$defs/pool"},
+    }
+    properties["global"] = {"description": "What a chart above this one shares with its parts.", "type": "object"}
+    properties["enabled"] = {"description": "For the condition of a chart above this one.", "type": "boolean"}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Values of the chart wakeboard",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": properties,
+        "$defs": {"pool": pool},
+    }
+
+
+def _of(value: Value) -> Schema:
+    described: Schema = {"description": value.comment} if value.comment else {}
+    if value.inner:
+        inner = {each.path[-1]: _of(each) for each in value.inner}
+        return {**described, "type": "object", "additionalProperties": False, "properties": inner}
+    return {**described, **_type(value)}
+
+
+def _type(value: Value) -> Schema:
+    setting = _setting(value)
+    if value.name in BY_PATH:
+        return {**BY_PATH[value.name], **{key: setting[key] for key in BOUNDS if key in setting}}
+    if value.name == "operator.tenancy":
+        return {"type": "array", "items": _tenant()}
+    if setting:
+        return setting
+    return BY_NAME.get(value.path[-1]) or _by_default(value)
+
+
+def _setting(value: Value) -> Schema:
+    """What the setting of the same name allows; {}: the value is none."""
+    if len(value.path) != 2 or value.path[0] not in SETTING_GROUPS:  # noqa: PLR2004 - group and setting
+        return {}
+    prefix = SETTING_GROUPS[value.path[0]]
+    for name, found in OperatorSettings.model_json_schema()["properties"].items():
+        if to_camel(name.removeprefix(prefix)) == value.path[1] and name.startswith(prefix):
+            return _allowed(found)
+    return {}
+
+
+def _allowed(found: Schema) -> Schema:
+    options = [option for option in found.get("anyOf", [found]) if option.get("type") != "null"]
+    assert len(options) == 1, found
+    kept = {key: options[0][key] for key in ("type", "enum", *BOUNDS) if key in options[0]}
+    if "anyOf" in found:
+        kept["type"] = [kept["type"], "null"]
+    return kept
+
+
+def _tenant() -> Schema:
+    found = Tenant.model_json_schema()
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": found["required"],
+        "properties": {name: {**TEXTS, "minItems": 1} for name in found["properties"]},
+    }
+
+
+def _by_default(value: Value) -> Schema:
+    match value.default:
+        case bool():
+            return {"type": "boolean"}
+        case int():
+            return {"type": "integer", "minimum": 0}
+        case float():
+            return {"type": "number", "minimum": 0}
+        case str():
+            return {"type": "string"}
+        case _:
+            raise Unclear(f"{value.name} is {value.default!r} by default; say its type in {__name__}.")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
