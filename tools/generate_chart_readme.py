@@ -50,8 +50,8 @@ docs/worker-image.md, docs/production.md; by symptom: docs/troubleshooting.md.
 `helm uninstall` keeps the resource definition, and so all schedules, and the database. To remove them too:
 `kubectl delete crd jobschedules.wakeboard.dev`, and in the database `drop schema wakeboard cascade`.
 
-Where Helm only renders (`helm template`, Argo CD): leave out what only `helm test` needs (`--skip-tests`; Argo CD does so
-by itself), and give `devDatabase.password` if you use that database.
+Where Helm only renders (`helm template`, Argo CD): leave out what only `helm test` needs (`--skip-tests`; Argo CD does
+so by itself), and give `devDatabase.password` if you use that database.
 """
 
 
