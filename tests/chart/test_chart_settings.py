@@ -1,0 +1,150 @@
+"""Values of the chart and settings of the processes: one name, one unit, one default, and what is set arrives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic.alias_generators import to_camel
+
+from tests.chart.rendering import environment, named, pod_specs, rendered
+from tools.chart_values import read_values
+from wakeboard.settings import Settings, read_settings
+from wakeboard_operator.operator_settings import OperatorSettings, read_operator_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PREFIX = "WAKEBOARD_"
+DUTIES = {"missed_after_seconds": 301, "history_retention_days": 31, "key_retention_days": 8, "dead_retention_days": 9}
+WORKER: Mapping[str, Any] = {
+    "handlers": ["app.jobs", "app.more"],
+    "queues": ["mail", "reports"],
+    "concurrency": 7,
+    "threads": 3,
+    "lease_seconds": 30,
+    "grace_seconds": 0,
+    "poll_seconds": 0.25,
+    "drain_lookahead_seconds": 0,
+    "max_lifetime_seconds": 86_400,
+    "max_timeout_seconds": 2_678_400,
+    "max_workers": 4,
+    "http_allowed_hosts": ["api.example.com", "*.example.org"],
+    "http_allow_private": ["10.0.0.0/8"],
+    "http_max_body_bytes": 10_485_760,
+    "commands": {"backup": ["/usr/bin/pg_dump", "--file={path}", "a, b"]},
+    "secrets_dir": "/run/secrets/mine",
+}
+OPERATOR: Mapping[str, Any] = {
+    "source": "k8s:blue",
+    "namespaces": ["shop", "billing"],
+    "tenancy": [{"namespaces": ["billing"], "queues": ["billing"], "jobTypes": ["*"]}],
+    "adopt": True,
+    "reconcile_seconds": 12.5,
+    "status_writes_per_second": 0.5,
+    "status_moving_seconds": 0,
+    "leadership_seconds": 20,
+}
+SET_BY_THE_CHART = {"dsn", "pool", "operator_port", "release"}
+OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role"}
+
+
+def camel(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {to_camel(name): value for name, value in values.items()}
+
+
+@pytest.fixture
+def documents() -> list[dict[str, Any]]:
+    return rendered(
+        {
+            "worker": camel(WORKER),
+            "pools": {"mail": {}, "stay": {"mode": "forever"}},
+            "operator": camel(OPERATOR),
+            "duties": camel(DUTIES),
+            "log": {"format": "console", "level": "debug"},
+            "database": {
+                "existingSecret": "board",
+                "listen": False,
+                "preparedStatements": True,
+                "roles": {"operator": "wb_o", "worker": "wb_w", "client": "wb_c", "viewer": "wb_v"},
+            },
+        }
+    )
+
+
+def set_in(monkeypatch: pytest.MonkeyPatch, container: dict[str, Any]) -> None:
+    for name, value in environment(container).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize("pod", ["CronJob/wakeboard-wake-mail", "Deployment/wakeboard-worker-stay"])
+def test_every_setting_of_a_worker_can_be_set_and_arrives(
+    documents: list[dict[str, Any]], pod: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_in(monkeypatch, dict(pod_specs(documents))[pod]["containers"][0])
+    arrived = read_settings().model_dump()
+    others = {"listen": False, "prepared_statements": True, "log_format": "console", "log_level": "debug"}
+    expected = {**WORKER, **DUTIES, **others}
+    assert {name: arrived[name] for name in expected} == expected
+    assert arrived["pool"] == pod.rpartition("-")[2]
+    assert Settings.model_fields.keys() == expected.keys() | SET_BY_THE_CHART & arrived.keys() | OF_MIGRATIONS
+
+
+def test_every_setting_of_an_operator_can_be_set_and_arrives(
+    documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["containers"][0])
+    arrived = read_operator_settings().model_dump(by_alias=True)
+    others = {"prepared_statements": True, "log_format": "console", "log_level": "debug"}
+    expected = {**OPERATOR, **DUTIES, **others, "operator_port": 8080, "release": "jobs/wakeboard"}
+    assert {name: arrived[name] for name in expected} == expected
+    own = OperatorSettings.model_fields.keys() - Settings.model_fields.keys()
+    assert own == OPERATOR.keys() | SET_BY_THE_CHART & own
+
+
+def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["initContainers"][0])
+    arrived = read_settings()
+    assert [getattr(arrived, name) for name in sorted(OF_MIGRATIONS)] == ["wb_c", "wb_o", "wb_v", "wb_w"]
+
+
+def test_the_chart_writes_no_variable_that_nobody_reads(documents: list[dict[str, Any]]) -> None:
+    known = {PREFIX + name.upper() for name in OperatorSettings.model_fields}
+    for pod, spec in pod_specs(documents):
+        for container in [*spec["containers"], *spec.get("initContainers", [])]:
+            ours = {each["name"] for each in container.get("env", []) if each["name"].startswith(PREFIX)}
+            assert ours <= known, pod
+
+
+def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
+    differ = {"log_format": "json"}  # nobody reads a pod's log on a terminal
+    defaults = OperatorSettings().model_dump() | differ
+    seen: set[str] = set()
+    for value in (leaf for top in read_values() for leaf in top.leaves()):
+        group, name = value.path[0], value.path[-1]
+        for setting, default in defaults.items():
+            wanted = {"log": f"log_{name}" == setting}.get(group, to_camel(setting) == name)
+            if wanted and group in {"worker", "operator", "duties", "database", "log"} and len(value.path) == 2:
+                assert value.default == default, value.name
+                seen.add(setting)
+    assert seen == OperatorSettings.model_fields.keys() - SET_BY_THE_CHART - OF_MIGRATIONS
+
+
+def test_behind_pgbouncer_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rendered({"database": {"url": "postgresql://pooler/db", "pgbouncer": True}})
+    set_in(monkeypatch, dict(pod_specs(found))["CronJob/wakeboard-wake-default"]["containers"][0])
+    assert (read_settings().listen, read_settings().prepared_statements) == (False, False)
+
+
+def test_a_pool_overrules_the_defaults_also_by_nothing() -> None:
+    below = {"graceSeconds": 9, "suspend": True, "handlers": ["app"], "resources": {"limits": {"memory": "1Gi"}}}
+    above = {"graceSeconds": 0, "suspend": False, "handlers": [], "resources": {"requests": {"cpu": "1"}}}
+    found = rendered({"worker": below, "pools": {"default": above, "other": {}}})
+    pods = dict(pod_specs(found))
+    mine, other = (pods[f"CronJob/wakeboard-wake-{name}"]["containers"][0] for name in ("default", "other"))
+    assert environment(mine)["WAKEBOARD_GRACE_SECONDS"] == "0"
+    assert "WAKEBOARD_HANDLERS" not in environment(mine)
+    assert environment(other)["WAKEBOARD_HANDLERS"] == "app"
+    assert mine["resources"]["limits"]["memory"] == "1Gi"
+    assert (mine["resources"]["requests"]["cpu"], other["resources"]["requests"]["cpu"]) == ("1", "50m")
+    assert named(found, "CronJob", "wakeboard-wake-default")["spec"]["suspend"] is False
