@@ -1,50 +1,14 @@
 """The entry point: `python -m wakeboard_operator`. Everything is set by WAKEBOARD_* variables.
 
-0: it was asked to stop. 1: it could not start, or cannot go on, and one sentence says why.
+0: it was asked to stop. 1: it could not start, or cannot go on, and one sentence says why. 143: it was asked to stop
+before it had begun.
 """
 
-from __future__ import annotations
-
-import asyncio
-import logging
-import os
-import signal
-import sys
-
-from wakeboard.errors import WakeboardError
-
-
-def main() -> None:
-    """Runs an operator until SIGTERM or SIGINT."""
-    code = 1
-    try:
-        from wakeboard.loglines import send_logs
-        from wakeboard_operator.operator_settings import read_operator_settings
-        from wakeboard_operator.running import operate
-
-        settings = read_operator_settings()
-        send_logs(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
-        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its troubles mean
-
-        async def run() -> None:
-            stop = asyncio.Event()
-            loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stop.set)
-            await operate(settings, stop)
-            logging.getLogger("wakeboard.operator").info("goodbye")
-
-        asyncio.run(run())
-        code = 0
-    except WakeboardError as error:
-        if os.environ.get("WAKEBOARD_DEBUG"):
-            raise
-        sys.stderr.write(f"wakeboard operator: {error}\n")
-    finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)  # the stream's thread may still be in a request
-
+from wakeboard.first_process import stand_in_front
 
 if __name__ == "__main__":
+    stand_in_front()  # before anything else is imported: in a pod this process is PID 1
+
+    from wakeboard_operator.starting import main
+
     main()

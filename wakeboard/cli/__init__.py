@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
+from wakeboard.first_process import stand_in_front
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +19,7 @@ INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code: 0, 1 with a sentence on standard error, 2 for wrong usage."""
+    stand_in_front()  # `wakeboard migrate` may be a container's command
     arguments = dsn_first(list(sys.argv[1:] if argv is None else argv))
     try:
         try:

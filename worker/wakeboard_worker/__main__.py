@@ -5,7 +5,7 @@ from wakeboard_worker.stopping import Stopping
 stopping = Stopping()
 
 if __name__ == "__main__":
-    from wakeboard_worker.first_process import stand_in_front
+    from wakeboard.first_process import stand_in_front
 
     stand_in_front()
 
