@@ -27,6 +27,7 @@ check: .venv/dev.ready ## look at style, types, layers and generated files; chan
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/generated.py --check
 	$(BIN)/python tools/check_house.py
+	$(BIN)/python -m tools.check_chart
 
 fix: .venv/dev.ready ## format, mend what can be mended, make generated files anew
 	$(BIN)/ruff check --quiet --fix-only .
