@@ -8,19 +8,20 @@ six seconds, and leaves nothing behind, whatever ends the test run. Several runs
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Any, Self
+import sys
+from pathlib import Path
+from typing import Any, Self
 
 from tests.cluster import node_settings as settings
 from tests.cluster.certificates import Authority
 from tests.cluster.containers import Containerd
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.network_policy import TABLE
 from tests.cluster.parts import Part
 from tests.cluster.private_machine import CommandFailed, Machine
 from tests.cluster.small_images import find_busybox, write_small_images
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
+ROOT = Path(__file__).resolve().parents[2]
 A_NAME = "kubernetes.default.svc.cluster.local"
 ANYONE_MAY_WRITE = 0o777
 DATA = "containerd", "etcd", "kubelet", "volumes"  # folders that go with the node
@@ -34,6 +35,7 @@ class Node(ControlPlane):
     """
 
     def __init__(self, folder: Path) -> None:
+        self._enforcing = False
         self.machine = Machine(folder)
         super().__init__(folder, machine=self.machine)
         self.host_address = self.machine.host_address
@@ -50,6 +52,9 @@ class Node(ControlPlane):
         self.scheduler = Part("kube-scheduler", words, logs, self.machine)
         words = settings.dns_flags(folder, self._login_of("coredns", settings.DNS_USER), address)
         self.dns = Part("coredns", words, logs, self.machine)
+        words = [f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.cluster.policy_enforcer"]
+        words += [str(folder), self.url, address]
+        self.enforcer = Part("policy-enforcer", words, logs, self.machine, path="env")
 
     def __enter__(self) -> Self:
         try:
@@ -62,10 +67,16 @@ class Node(ControlPlane):
             raise
         return self
 
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.enforcer.check()
+        finally:
+            self.stop()
+
     def stop(self) -> None:
         """Ends everything, pods too. The logs stay; data, images and volumes go."""
         self.machine.stop()
-        for part in (self.dns, self.scheduler, self.proxy, self.kubelet, self.containerd):
+        for part in (self.enforcer, self.dns, self.scheduler, self.proxy, self.kubelet, self.containerd):
             part.kill()
         super().stop()
         for name in DATA:
@@ -85,6 +96,13 @@ class Node(ControlPlane):
         (status, *_) = [status for status in statuses if container in ("", status["name"])]
         self.containerd.kill_process(status["containerID"].removeprefix("containerd://"))
 
+    def enforce_network_policies(self) -> None:
+        """From now on NetworkPolicies count, those that there are and those to come. Without this they do nothing."""
+        if not self._enforcing:
+            self.enforcer.start()
+            self._enforcing = True
+            self._wait_for("the first table of policies", self._has_policies, self.enforcer)
+
     def make_volume(self, name: str, size: str) -> None:
         """A volume of no storage class, in a folder of the node that anyone may write, for the next claim that fits."""
         folder = self.folder / "volumes" / name
@@ -99,6 +117,8 @@ class Node(ControlPlane):
         self.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
 
     def _start_node(self) -> None:
+        leaving = f"--source {settings.PODS} --out-interface eth0"  # this host knows no way to a pod's own address
+        self.machine.run(*f"iptables --table nat --append POSTROUTING {leaving} --jump MASQUERADE".split())
         self.containerd.wait_until_ready()
         busybox = find_busybox()
         assert busybox
@@ -119,6 +139,9 @@ class Node(ControlPlane):
             for node in self.call("GET", "/api/v1/nodes")["items"]
             for condition in node.get("status", {}).get("conditions", [])
         )
+
+    def _has_policies(self) -> bool:
+        return TABLE.split()[1] in self.machine.run("nft", "list", "tables")
 
     def _finds_names(self) -> bool:
         """The proxy leads to CoreDNS, and that one knows the cluster."""

@@ -2,15 +2,274 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from tests.cluster.binaries import find_program
+from tests.cluster.cluster import Refused
+from tests.cluster.machine_places import CGROUPS, take_place
 from tests.cluster.small_images import BUSYBOX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from tests.cluster.node import Node
 
+pytestmark = pytest.mark.timeout(300)
 
-def test_a_pod_says_hello(real_node: Node):
-    real_node.kubectl("run", "hello", f"--image={BUSYBOX}", "--restart=Never", "--", "echo", "hello")
-    real_node.wait_for("/api/v1/namespaces/default/pods", lambda pods: pods[0]["status"]["phase"] == "Succeeded")
-    assert real_node.pod_logs("default", "hello") == "hello\n"
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65532,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+SERVE = "httpd -f -p 8080 -h /www"
+WAITS = 30.0  # seconds until what has been declared has to be in force
+A_MINUTE_AND_A_POD = 90.0  # seconds
+ROOT = Path(__file__).resolve().parents[2]
+OTHER_RUN = """
+import sys
+from pathlib import Path
+from tests.cluster.node import Node
+from tests.cluster.small_images import BUSYBOX
+with Node(Path(sys.argv[1])) as node:
+    node.kubectl("run", "sleeper", f"--image={BUSYBOX}", "--", "sleep", "4321")
+    node.kubectl("wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
+    print(node.machine.address, node.machine.cgroup, flush=True)
+    sys.stdin.read()
+"""
+
+
+class Town:
+    """A namespace of a node at the `restricted` level, and words to say what happens in it."""
+
+    def __init__(self, node: Node, name: str) -> None:
+        self.node, self.name = node, name
+        self.pods = f"/api/v1/namespaces/{name}/pods"
+
+    def apply(self, kind: str, name: str, spec: dict[str, Any], group: str = "v1") -> None:
+        """Declares an object of this town."""
+        metadata = {"name": name, "namespace": self.name}
+        self.node.apply({"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec})
+
+    def kubectl(self, *words: str) -> str:
+        return self.node.kubectl("--namespace", self.name, *words)
+
+    def run(self, name: str, script: str, **spec: Any) -> None:
+        """A pod with the label `app`; `spec` is more of it, and `container` of its container."""
+        metadata = {"name": name, "namespace": self.name, "labels": {"app": name}}
+        self.node.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(script, **spec)})
+
+    def wait(self, name: str, condition: str = "Ready") -> None:
+        self.kubectl("wait", f"--for=condition={condition}", f"pod/{name}", "--timeout=60s")
+
+    def ended(self, name: str) -> tuple[str, str]:
+        """The phase of a pod at its end, and what it said."""
+        (pod,) = self.node.wait_for(
+            f"{self.pods}?fieldSelector=metadata.name%3D{name}",
+            lambda pods: bool(pods) and pods[0]["status"]["phase"] in {"Succeeded", "Failed"},
+        )
+        return pod["status"]["phase"], self.node.pod_logs(self.name, name)
+
+    def serve(self, name: str) -> None:
+        """A pod that answers `ok` on port 8080, and its Service on port 80."""
+        probe = {"httpGet": {"path": "/", "port": 8080}, "periodSeconds": 1}
+        self.run(name, SERVE, container={"ports": [{"containerPort": 8080, "name": "http"}], "readinessProbe": probe})
+        self.kubectl("expose", "pod", name, "--port=80", "--target-port=8080")
+        self.wait(name)
+
+    def hears(self, asker: str, address: str) -> bool:
+        """Whether what this pod asks of an address is answered."""
+        try:
+            return self.kubectl("exec", asker, "--", "timeout", "2", "wget", "-qO-", f"http://{address}") == "ok\n"
+        except Refused:
+            return False
+
+
+def pod_spec(script: str, container: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    first = {"name": "it", "image": BUSYBOX, "command": ["sh", "-ec", script], "securityContext": RESTRICTED}
+    return {
+        "containers": [first | (container or {})],
+        "restartPolicy": "Never",
+        "terminationGracePeriodSeconds": 0,
+        **more,
+    }
+
+
+@pytest.fixture
+def town(real_node: Node) -> Iterator[Town]:
+    name = f"town-{secrets.token_hex(3)}"
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    real_node.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    path = f"/api/v1/namespaces/{name}/serviceaccounts"
+    real_node.wait_for(path, lambda accounts: any(account["metadata"]["name"] == "default" for account in accounts))
+    yield Town(real_node, name)
+    real_node.call("DELETE", f"/api/v1/namespaces/{name}")
+
+
+def test_a_pod_runs_at_the_restricted_level_and_has_no_power(town: Town):
+    town.run("weak", "id -u; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; ! touch /home/mine")
+    phase, said = town.ended("weak")
+    assert phase == "Succeeded", said
+    assert said.split()[:7] == ["65532", "CapEff:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"]
+    assert "Read-only file system" in said
+
+
+def test_a_pod_that_asks_for_more_is_refused(town: Town):
+    with pytest.raises(Refused, match='violates PodSecurity "restricted'):
+        town.run("strong", "true", container={"securityContext": {}})
+
+
+def test_a_pod_reaches_a_service_by_its_name(town: Town):
+    town.serve("shop")
+    town.run("customer", f"wget -qO- http://shop; wget -qO- http://shop.{town.name}.svc.cluster.local")
+    assert town.ended("customer") == ("Succeeded", "ok\nok\n")
+
+
+def test_a_pod_asks_the_api_server_as_its_service_account(town: Town):
+    town.kubectl("create", "serviceaccount", "robot")
+    town.kubectl("create", "role", "reader", "--verb=list", "--resource=pods")
+    town.kubectl("create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={town.name}:robot")
+    town.node.kubectl("label", "--overwrite", "namespace", town.name, "pod-security.kubernetes.io/enforce=privileged")
+    program = {"name": "kubectl", "hostPath": {"path": str(find_program("kubectl").resolve()), "type": "File"}}
+    mount = {"name": "kubectl", "mountPath": "/bin/kubectl", "readOnly": True}
+    town.run(
+        "asker",
+        "kubectl auth whoami -o jsonpath={.status.userInfo.username}; kubectl get pods -o name; ! kubectl get secrets",
+        container={"volumeMounts": [mount], "env": [{"name": "HOME", "value": "/tmp"}]},
+        volumes=[program],
+        serviceAccountName="robot",
+    )
+    phase, said = town.ended("asker")
+    assert said.startswith(f"system:serviceaccount:{town.name}:robotpod/asker"), said
+    assert "cannot list resource" in said
+    assert phase == "Succeeded"
+
+
+def test_a_pod_reaches_what_listens_on_this_host(town: Town):
+    with socket.create_server((town.node.host_address, 0)) as server:
+        server.settimeout(WAITS)
+        town.run("caller", f"echo hello | nc {town.node.host_address} {server.getsockname()[1]}")
+        connection, _ = server.accept()
+        with connection:
+            assert connection.recv(100) == b"hello\n"
+
+
+def test_a_cron_job_wakes_a_pod_each_minute(town: Town):
+    job = {"template": {"spec": pod_spec("true")}}
+    town.apply("CronJob", "wake", {"schedule": "* * * * *", "jobTemplate": {"spec": job}}, "batch/v1")
+    jobs = f"/apis/batch/v1/namespaces/{town.name}/jobs"
+    town.node.wait_for(
+        jobs, lambda jobs: any(job.get("status", {}).get("succeeded") for job in jobs), A_MINUTE_AND_A_POD
+    )
+
+
+def test_a_volume_keeps_its_data_over_the_end_of_a_pod(town: Town):
+    town.node.make_volume(f"{town.name}-notes", "10Mi")
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Mi"}}}
+    town.apply("PersistentVolumeClaim", "notes", claim)
+    notes = {
+        "container": {"volumeMounts": [{"name": "notes", "mountPath": "/notes"}]},
+        "volumes": [{"name": "notes", "persistentVolumeClaim": {"claimName": "notes"}}],
+    }
+    town.run("writer", "echo remember > /notes/note", **notes)
+    assert town.ended("writer") == ("Succeeded", "")
+    town.kubectl("delete", "pod", "writer")
+    town.run("reader", "cat /notes/note", **notes)
+    assert town.ended("reader") == ("Succeeded", "remember\n")
+
+
+def test_the_end_of_a_killed_container_is_seen_and_it_runs_again(town: Town):
+    town.run("victim", "sleep 1000", restartPolicy="Always")
+    town.wait("victim")
+    town.node.kill_container(town.name, "victim")
+    (pod,) = town.node.wait_for(town.pods, lambda pods: _status(pods[0])["restartCount"] == 1)
+    (container,) = pod["status"]["containerStatuses"]
+    assert container["lastState"]["terminated"]["exitCode"] == 137
+    town.node.wait_for(town.pods, lambda pods: "running" in _status(pods[0])["state"])
+
+
+def _status(pod: Any) -> Any:
+    return pod["status"]["containerStatuses"][0]
+
+
+def test_a_policy_denies_and_allows(town: Town):
+    town.node.enforce_network_policies()
+    for name in ("shop", "other"):
+        town.serve(name)
+    for name in ("friend", "stranger"):
+        town.run(name, "sleep 1000")
+        town.wait(name)
+    assert town.hears("stranger", "shop")
+    only_friends = {
+        "podSelector": {"matchLabels": {"app": "shop"}},
+        "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "friend"}}}], "ports": [{"port": "http"}]}],
+    }
+    town.apply("NetworkPolicy", "only-friends", only_friends, "networking.k8s.io/v1")
+    comes_true(lambda: not town.hears("stranger", "shop"))
+    assert town.hears("friend", "shop")
+    assert town.hears("stranger", "other")
+    dns = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
+    only_the_shop = {
+        "podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["friend"]}]},
+        "policyTypes": ["Egress"],
+        "egress": [
+            {"to": [dns], "ports": [{"port": 53, "protocol": "UDP"}]},
+            {"to": [{"podSelector": {"matchLabels": {"app": "shop"}}}], "ports": [{"port": 8000, "endPort": 8080}]},
+        ],
+    }
+    town.apply("NetworkPolicy", "only-the-shop", only_the_shop, "networking.k8s.io/v1")
+    comes_true(lambda: not town.hears("friend", "other"))
+    assert town.hears("friend", "shop")
+    town.kubectl("delete", "networkpolicy", "--all")
+    comes_true(lambda: town.hears("stranger", "shop") and town.hears("friend", "other"))
+
+
+def comes_true(what: Callable[[], bool]) -> None:
+    until = time.monotonic() + WAITS
+    while not what():
+        assert time.monotonic() < until
+
+
+def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_node: Node, tmp_path: Path):
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER_RUN, str(tmp_path / "node")],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        address, cgroup = other.stdout.readline().split()
+        assert address != real_node.machine.address
+        assert processes(cgroup)
+        assert real_node.kubectl("get", "pods", "--namespace", "default", "--output", "name") == ""
+        other.kill()
+    comes_true(lambda: not processes(cgroup))
+    comes_true(lambda: f"wakeboard-{cgroup.rpartition('-')[2]}:" not in links())
+    place = take_place()
+    try:
+        assert place.address == address
+        assert not list(CGROUPS.glob(f"*{cgroup}*"))
+        assert not (tmp_path / "node" / "containerd").exists()
+    finally:
+        place.give_back()
+
+
+def processes(cgroup: str) -> list[str]:
+    """The processes in a cgroup and below, once for each controller."""
+    files = [*CGROUPS.glob(f"*{cgroup}/**/cgroup.procs"), *CGROUPS.glob(f"{cgroup[1:]}/**/cgroup.procs")]
+    return [pid for file in files for pid in file.read_text().split()]
+
+
+def links() -> str:
+    return subprocess.run(["ip", "link"], capture_output=True, text=True, check=True).stdout

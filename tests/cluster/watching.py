@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 AGAIN = 0.1  # seconds until an API server that does not answer is asked again
 LOST = OSError, http.client.HTTPException
+LONGEST_WATCH = 30.0  # seconds; a quiet connection would be taken for a lost one
 LONGEST_TELLING = 4000  # characters about objects that are not as hoped for
 
 
@@ -30,13 +31,13 @@ def wait_for(
     """
     until = time.monotonic() + within
     objects: list[Any] = []
-    for objects in _as_they_change(cluster, path, until):
+    for objects in as_they_change(cluster, path, until):
         if come(objects):
             return objects
     raise NotCome(f"{what or path}: not within {within:.0f} s. Now: {_told(objects)}")
 
 
-def _as_they_change(cluster: Cluster, path: str, until: float) -> Iterator[list[Any]]:
+def as_they_change(cluster: Cluster, path: str, until: float) -> Iterator[list[Any]]:
     """What the collection holds, now and after each change, until that moment."""
     while (left := until - time.monotonic()) > 0:
         try:
@@ -61,7 +62,7 @@ def _as_they_change(cluster: Cluster, path: str, until: float) -> Iterator[list[
 def watch(cluster: Cluster, path: str, version: str, seconds: float) -> Iterator[Any]:
     """The watch events after this version, until then or until the connection is lost."""
     mark = "&" if "?" in path else "?"
-    asked = f"{path}{mark}watch=1&resourceVersion={version}&timeoutSeconds={max(1, round(seconds))}"
+    asked = f"{path}{mark}watch=1&resourceVersion={version}&timeoutSeconds={max(1, round(min(seconds, LONGEST_WATCH)))}"
     try:
         for line in cluster.lines(asked):
             yield json.loads(line)
