@@ -35,7 +35,7 @@ def helm() -> str:
 
 
 def rendered(values: Document, *words: str, release: str = "wakeboard", namespace: str = "jobs") -> list[Document]:
-    """The documents that `helm template` prints; raises NotRendered. Without a database among the values: one by URL."""
+    """The documents that `helm template` prints; raises NotRendered. The database is a URL unless values say so."""
     if not {"database", "devDatabase"} & values.keys():
         values = {**values, "database": {"url": "postgresql://u:p@host/db"}}
     command = [helm(), "template", release, str(CHART), "--namespace", namespace, "--values", "-", *words]

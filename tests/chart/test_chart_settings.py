@@ -118,7 +118,7 @@ def test_the_chart_writes_no_variable_that_nobody_reads(documents: list[dict[str
 
 def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
     differ = {"log_format": "json"}  # nobody reads a pod's log on a terminal
-    defaults = OperatorSettings().model_dump() | differ
+    defaults = read_operator_settings().model_dump() | differ
     seen: set[str] = set()
     for value in (leaf for top in read_values() for leaf in top.leaves()):
         group, name = value.path[0], value.path[-1]
@@ -137,8 +137,18 @@ def test_behind_pgbouncer_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_pool_overrules_the_defaults_also_by_nothing() -> None:
-    below = {"graceSeconds": 9, "suspend": True, "handlers": ["app"], "resources": {"limits": {"memory": "1Gi"}}}
-    above = {"graceSeconds": 0, "suspend": False, "handlers": [], "resources": {"requests": {"cpu": "1"}}}
+    below: dict[str, Any] = {
+        "graceSeconds": 9,
+        "suspend": True,
+        "handlers": ["app"],
+        "resources": {"limits": {"memory": "1Gi"}},
+    }
+    above: dict[str, Any] = {
+        "graceSeconds": 0,
+        "suspend": False,
+        "handlers": [],
+        "resources": {"requests": {"cpu": "1"}},
+    }
     found = rendered({"worker": below, "pools": {"default": above, "other": {}}})
     pods = dict(pod_specs(found))
     mine, other = (pods[f"CronJob/wakeboard-wake-{name}"]["containers"][0] for name in ("default", "other"))
