@@ -13,13 +13,17 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from bench.arena import running_arena
+from bench.claims import measure_claims
 from bench.drains import measure_drains
 from bench.enqueues import measure_enqueues
+from bench.handling import measure_handling
 from bench.lateness import measure_lateness
 from bench.machine import description, load_average
 from bench.operating import measure_operator
 from bench.page import write_section
+from bench.pinned import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
+from bench.servers import measure_servers
 from bench.ticking import measure_ticking
 from bench.wakes import measure_wakes
 
@@ -32,6 +36,10 @@ if TYPE_CHECKING:
 COMMAND: Final = "make bench"
 MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
     "drain": measure_drains,
+    "handlers": measure_handling,
+    "claims": measure_claims,
+    "pinned": measure_pinned,
+    "servers": measure_servers,
     "enqueue": measure_enqueues,
     "wake": measure_wakes,
     "lateness": measure_lateness,

@@ -124,6 +124,15 @@ class Arena:
         """CPU seconds of all server processes so far."""
         return cpu_s_of_tree(self._server.pid or 0)
 
+    def transactions(self, database: Database) -> int:
+        """Transactions in this database so far, but for those that others made in the last second."""
+        database.do("select pg_stat_force_next_flush()")
+        with psycopg.connect(self.dsn_of("postgres")) as conn:
+            name = database.conn.info.dbname
+            row = conn.execute("select xact_commit from pg_stat_database where datname = %s", [name]).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def dsn_of(self, database: str) -> str:
         """The superuser's DSN of a database of this server."""
         return urlunsplit(urlsplit(self._server.dsn)._replace(path=f"/{database}"))

@@ -6,7 +6,7 @@ import os
 import statistics
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bench.machine import busy_cpu_s
 from bench.processes import STOP_WITHIN_S
@@ -67,11 +67,12 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class Questions:
-    """How a queue is asked: SQL for "is its newest job unfinished?", "is any?" and "how many have succeeded?"."""
+    """How a queue is asked: SQL for "is its newest job unfinished?", "is any?", "how many have succeeded?"."""
 
     newest: str = NEWEST
     left: str = LEFT
     succeeded: str = SUCCEEDED
+    first: str = ""  # when the first job began, as Unix time, where handlers do not tell
 
     def empty(self, database: Database) -> bool:
         """Whether everything is finished. Asks what costs nothing while there is work first."""
@@ -101,7 +102,7 @@ def watch_drain(
     busy, own = busy_cpu_s() - busy, time.process_time() - own
     runs = int(database.ask(asked.succeeded))
     costs = place.stop(stop_within_s)
-    first_at = place.first_call_at()
+    first_at = place.first_call_at() if not asked.first else database.ask(asked.first)
     if not runs or first_at is None:
         raise NotDone(f"nothing was done within {within_s:.0f} s")
     worker_cpu = sum(cost.cpu_s for cost in costs)
@@ -118,15 +119,29 @@ def watch_drain(
     )
 
 
-def drain(arena: Arena, case: Case, **settings: object) -> Drain:
-    """Drains a board of no-op runs with draining workers."""
-    with arena.database(of_a_definition=case.of_a_definition, runs=case.runs) as database, workplace() as place:
+def drain(arena: Arena, case: Case, **settings: Any) -> Drain:
+    """Drains a board of no-op runs with draining workers under these settings."""
+    with arena.database(of_a_definition=case.of_a_definition, runs=case.runs) as database:
+        return drain_copy(arena, database, case, **settings)
+
+
+def drain_copy(
+    arena: Arena,
+    database: Database,
+    case: Case,
+    *,
+    questions: Questions | None = None,
+    dsn: str | None = None,
+    **settings: Any,
+) -> Drain:
+    """The same for a database that has the runs in it, of whatever type. `dsn`: what workers are told."""
+    with workplace() as place:
 
         def start() -> None:
             for _ in range(case.processes):
-                place.start(database.dsn, **settings)
+                place.start(dsn or database.dsn, **settings)
 
-        found = watch_drain(arena, database, place, start)
+        found = watch_drain(arena, database, place, start, questions)
         if found.runs != case.runs or not found.complete:
             raise RuntimeError(f"{found.runs} of {case.runs} runs succeeded")
         return found

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 PER_SECOND: Final = 50  # runs
 AHEAD_S: Final = 2.0  # how long before they are due runs are enqueued, where they are known ahead
-IDLE_S: Final = 3.0
+SETTLE_S: Final = 1.5  # the server counts transactions a second late
+IDLE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +35,13 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Lateness:
-    """p50 and p99 in ms; CPU of the waiting worker and of the server in percent of one core."""
+    """p50 and p99 in ms; while nothing is due: CPU in percent of one core, and transactions per minute."""
 
     p50_ms: float
     p99_ms: float
     worker_percent: float
     server_percent: float
+    transactions: float
 
 
 WAYS: Final = (
@@ -59,8 +61,15 @@ def measure_lateness(arena: Arena, plan: Plan) -> Table:
         title="Lateness",
         note=f"One `--forever` worker, {PER_SECOND} runs a second. From just before the call of `enqueue`, its durable"
         " commit included, to the start of the handler; where runs are known ahead, from their `run_at`. Waiting: CPU"
-        " in percent of one core while nothing is due.",
-        head=("hears of runs by", "p50 ms", "p99 ms", "waiting: worker %", "waiting: server %"),
+        " in percent of one core, and transactions, while nothing is due.",
+        head=(
+            "hears of runs by",
+            "p50 ms",
+            "p99 ms",
+            "waiting: worker %",
+            "waiting: server %",
+            "waiting: transactions/min",
+        ),
         rows=[_row(name, lateness) for name, lateness in found.items()],
     )
 
@@ -72,6 +81,7 @@ def _row(name: str, found: Sequence[Lateness]) -> list[str]:
         spread([each.p99_ms for each in found]),
         spread([each.worker_percent for each in found]),
         spread([each.server_percent for each in found]),
+        spread([each.transactions for each in found]),
     ]
 
 
@@ -80,16 +90,21 @@ def _lateness(arena: Arena, way: Way, feed_s: float) -> Lateness:
         worker = place.start(database.dsn, "--forever", **way.settings)
         _feed(database, 0.2, way.ahead_s)  # a warm worker
         _wait_for_all(place, int(0.2 * PER_SECOND))
-        time.sleep(0.5)
+        time.sleep(SETTLE_S)
         place.forget_lateness()
-        worker_cpu, server_cpu = worker.cpu_s(), arena.cpu_s()
+        worker_cpu, server_cpu, asked = worker.cpu_s(), arena.cpu_s(), arena.transactions(database)
         time.sleep(IDLE_S)
         worker_cpu, server_cpu = worker.cpu_s() - worker_cpu, arena.cpu_s() - server_cpu
+        asked = arena.transactions(database) - asked
         _feed(database, feed_s, way.ahead_s)
         _wait_for_all(place, int(feed_s * PER_SECOND))
         late = place.lateness_ms()
         return Lateness(
-            percentile(late, 0.50), percentile(late, 0.99), 100 * worker_cpu / IDLE_S, 100 * server_cpu / IDLE_S
+            p50_ms=percentile(late, 0.50),
+            p99_ms=percentile(late, 0.99),
+            worker_percent=100 * worker_cpu / IDLE_S,
+            server_percent=100 * server_cpu / IDLE_S,
+            transactions=asked * 60 / IDLE_S,
         )
 
 

@@ -29,6 +29,8 @@ class Plan:
     crowd: Crowd = Crowd(1_000_000, 100_000, 10_000, 100_000, 200_000)
     claims: int = 15  # of 100 due rows
     pinned_s: float = 15.0  # under load, with a snapshot held open
+    pinned_repetitions: int = 2
+    server_repetitions: int = 3
     bulk: int = 100_000  # runs enqueued by enqueue_many
     singles: int = 1_000  # runs enqueued one by one
     lateness_repetitions: int = 3
@@ -47,6 +49,8 @@ QUICK: Final = Plan(
     crowd=Crowd(50_000, 20_000, 1_000, 5_000, 10_000),
     claims=5,
     pinned_s=4.0,
+    pinned_repetitions=1,
+    server_repetitions=1,
     bulk=50_000,
     singles=300,
     lateness_repetitions=1,
@@ -61,6 +65,7 @@ LARGE: Final = replace(
     drains=(50_000, 300_000, 3_000_000),
     crowd=Crowd(10_000_000, 1_000_000, 10_000, 100_000, 200_000),
     pinned_s=600.0,
+    pinned_repetitions=1,
     feed_s=20.0,
     lags=100,
 )

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.noop_handlers import FIRST, LATENESS
 from bench.processes import OURS, STOP_WITHIN_S, MeasuredProcess
+from bench.telling import FIRST, LATENESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence

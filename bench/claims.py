@@ -1,0 +1,151 @@
+"""What a claim costs, alone and beside millions of rows that are none of its business."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import wakeboard
+from bench.plan import Crowd
+from bench.tables import Table, number, spread
+from wakeboard.store.connection import connect
+from wakeboard.store.leasing import LONGEST_TIMEOUT_S, LOOK, Leasing, Marks, Worker, text_array
+
+if TYPE_CHECKING:
+    from bench.arena import Arena, Database
+    from bench.plan import Plan
+
+AT_ONCE: Final = 100  # due rows of one claim
+WARMING: Final = 3  # claims that do not count
+PAIR: Final = ("default", 3)
+ME: Final = Worker(nonce=7, name="bench", pool="bench", host="", version="", queues=["default"], capacity=1, lease_s=60)
+KNOWN: Final = text_array(["noop"])
+
+# In the queue, and of the priority, of the rows that are claimed; due for an hour, so before them in the index.
+CROWD: Final = (
+    "set synchronous_commit = off",
+    """
+    insert into wakeboard.job_run_history (
+      id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
+      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count,
+      priority, queue, job_type, payload)
+    select nextval('wakeboard.job_runs_id_seq'), gen_random_uuid(), now(), now(), now(), now(), now(), 1, 1,
+           'succeeded', 'application', 'exponential', 10, 3600, 600, 1, 5, 0, 0, 3, 'default', 'noop', '{}'
+      from generate_series(1, %(finished)s::integer)
+    """,
+    """
+    insert into wakeboard.job_runs (job_type, run_at)
+    select 'noop', now() + interval '1 day' + i * interval '1 ms' from generate_series(1, %(future)s::integer) as i
+    """,
+    """
+    insert into wakeboard.job_runs (
+      job_type, run_at, status, locked_by, locked_until, lease_epoch, attempts, started_at)
+    select 'noop', now() - interval '1 h', 'running', 8, now() + interval '1 h', 1, 1, now()
+      from generate_series(1, %(in_flight)s::integer)
+    """,
+    """
+    insert into wakeboard.job_runs (job_type, run_at, limit_key)
+    select 'noop', now() - interval '1 h', 'key ' || mod(i, 1000) from generate_series(1, %(limited)s::integer) as i
+    """,
+    """
+    insert into wakeboard.job_runs (job_type, run_at)
+    select 'unknown', now() - interval '1 h' + i * interval '1 ms' from generate_series(1, %(unknown)s::integer) as i
+    """,
+)
+EXPLAINED: Final = (
+    "explain (analyze, buffers, timing off, format json) select * from wakeboard.claim("
+    "%s, %s, %s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s::text[], %s, %s, %s)"
+)
+FINISH: Final = (
+    "with gone as (delete from wakeboard.job_runs where locked_by = %s returning run_at, id)"
+    " select (extract(epoch from run_at - '2000-01-01 00:00+00') * 1000000)::bigint, id"
+    "   from gone order by run_at desc, id desc limit 1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """Of each claim: 8 KB pages touched, and ms; and the ms of a walk from the start past everything."""
+
+    buffers: list[float]
+    took_ms: list[float]
+    walk_ms: float
+
+
+def measure_claims(arena: Arena, plan: Plan) -> Table:
+    """The same claims in an empty database and in a full one."""
+    alone = _claims(arena, Crowd(0, 0, 0, 0, 0), plan.claims)
+    beside = _claims(arena, plan.crowd, plan.claims)
+    crowd = plan.crowd
+    return Table(
+        title="Claims",
+        note=f"A claim of {AT_ONCE} due runs, {plan.claims} times, alone and beside {crowd.finished:,} finished runs,"
+        f" {crowd.future:,} of the future, {crowd.in_flight:,} in flight, {crowd.limited:,} due behind limits and"
+        f" {crowd.unknown:,} due of a type that the worker does not know, all in the same queue and of the same"
+        " priority. The worker has walked past them once; it does so again every two seconds, or less often where that"
+        " would take more than a twentieth of its time.",
+        head=("figure", "alone", "beside them", "ratio of medians"),
+        rows=[
+            ("pages touched", spread(alone.buffers), spread(beside.buffers), _ratio(beside.buffers, alone.buffers)),
+            ("ms", spread(alone.took_ms), spread(beside.took_ms), _ratio(beside.took_ms, alone.took_ms)),
+            ("ms of a walk from the start", number(alone.walk_ms), number(beside.walk_ms), ""),
+        ],
+    )
+
+
+def _ratio(these: list[float], those: list[float]) -> str:
+    return number(statistics.median(these) / statistics.median(those))
+
+
+def _claims(arena: Arena, crowd: Crowd, claims: int) -> Claims:
+    with arena.database(of_a_definition=False) as database:
+        for statement in CROWD:
+            values = {name: getattr(crowd, name) for name in Crowd.__slots__}
+            database.conn.execute(statement.encode(), values if "%" in statement else None)
+        database.do("set synchronous_commit = on")
+        database.settle()
+        return asyncio.run(_measured(database, claims))
+
+
+async def _measured(database: Database, claims: int) -> Claims:
+    async with await connect(database.dsn, prepared_statements=True) as conn:
+        leasing, marks = Leasing(conn, ME), Marks(ME.queues)
+        began = time.perf_counter()
+        await _walk(leasing, marks)
+        walk_ms = (time.perf_counter() - began) * 1000
+        plans = [await _claim(database, leasing, marks) for _ in range(WARMING + claims)][WARMING:]
+        return Claims(
+            buffers=[float(each["Plan"]["Shared Hit Blocks"] + each["Plan"]["Shared Read Blocks"]) for each in plans],
+            took_ms=[float(each["Execution Time"]) for each in plans],
+            walk_ms=walk_ms,
+        )
+
+
+async def _walk(leasing: Leasing, marks: Marks) -> None:
+    """As a worker does it: past whatever is due and none of its business."""
+    while True:
+        if await leasing.claim(marks, KNOWN, AT_ONCE):
+            raise RuntimeError("nothing of ours should be due yet")
+        further = await leasing.look_ahead(marks, marks.pairs, KNOWN)
+        if not further:
+            return
+        for pair, run_at, run_id in further:
+            marks.move(pair, run_at, run_id)
+
+
+async def _claim(database: Database, leasing: Leasing, marks: Marks) -> Any:
+    """Enqueues, claims and finishes so many runs; the claim's plan. The mark goes on behind them, as in a worker."""
+    wakeboard.enqueue_many(database.conn, [wakeboard.Job("noop")] * AT_ONCE)
+    values = (ME.nonce, ME.lease_s, *marks.columns(), KNOWN, AT_ONCE, LOOK, LONGEST_TIMEOUT_S)
+    answer = await (await leasing.conn.execute(EXPLAINED, values)).fetchone()
+    assert answer is not None
+    (plan,) = answer[0]
+    if plan["Plan"]["Actual Rows"] != AT_ONCE:
+        raise RuntimeError(f"{plan['Plan']['Actual Rows']} of {AT_ONCE} runs were claimed")
+    last = database.conn.execute(FINISH, [ME.nonce]).fetchone()
+    assert last is not None
+    marks.move(PAIR, *last)
+    return plan

@@ -1,0 +1,127 @@
+"""What handlers cost: coroutines, plain functions in threads, handlers that wait, and HTTP requests."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import statistics
+import sys
+import tempfile
+import time
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import wakeboard
+from bench.arena import BATCH, Database
+from bench.drains import Case, Questions, drain, drain_copy
+from bench.processes import OURS, MeasuredProcess
+from bench.tables import Table, spread
+from bench.telling import WAITS_S
+from wakeboard.store.migrate import migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from bench.arena import Arena
+    from bench.drains import Drain
+    from bench.plan import Plan
+
+AT_ONCE: Final = 1000  # handlers that wait
+FIRST_STARTED: Final = "select extract(epoch from min(started_at))::float8 from wakeboard.job_run_history"
+LISTENS_WITHIN_S: Final = 20.0
+
+
+def measure_handling(arena: Arena, plan: Plan) -> Table:
+    """The kinds of handlers interleaved."""
+    coroutines: list[Drain] = []
+    threads: list[Drain] = []
+    waiting: list[Drain] = []
+    requests: list[Drain] = []
+    case = Case(plan.handled, 1)
+    for _ in range(plan.repetitions):
+        coroutines.append(drain(arena, case))
+        threads.append(drain(arena, case, handlers="bench.plain_handlers"))
+        waiting.append(drain(arena, case, handlers="bench.waiting_handlers", concurrency=AT_ONCE))
+        requests.append(_drain_requests(arena, plan.requests))
+    limit = AT_ONCE / WAITS_S
+    ratios = [plain.rate / coroutine.rate for plain, coroutine in zip(threads, coroutines, strict=True)]
+    return Table(
+        title="Handlers",
+        note=f"One draining process. Handlers that wait do so for {WAITS_S * 1000:.0f} ms, {AT_ONCE:,} at once: more"
+        f" than {limit:,.0f} runs/s is impossible. `http` posts a small JSON body to a receiver on this machine and"
+        " keeps its answer, 100 at once.",
+        head=("handler", "runs", "runs/s", "worker CPU µs/run", "compared"),
+        rows=[
+            _row("coroutine that does nothing", coroutines, ""),
+            _row("plain function that does nothing, 8 threads", threads, f"{spread(ratios)} times as fast"),
+            _row(
+                f"coroutine that waits {WAITS_S * 1000:.0f} ms",
+                waiting,
+                f"{statistics.median(each.rate for each in waiting) / limit:.0%} of what is possible",
+            ),
+            _row("`http`", requests, ""),
+        ],
+    )
+
+
+def _row(name: str, drains: list[Drain], compared: str) -> list[str]:
+    return [
+        name,
+        f"{drains[0].runs:,}",
+        spread([each.rate for each in drains]),
+        spread([each.worker_cpu_us for each in drains]),
+        compared,
+    ]
+
+
+def _drain_requests(arena: Arena, runs: int) -> Drain:
+    with _receiver() as port:
+        place = f"127.0.0.1:{port}"
+
+        def prepare(dsn: str) -> None:
+            asyncio.run(migrate(dsn))
+            payload = {"method": "POST", "url": f"http://{place}/hooks", "body": {"customer": 4711}}
+            with closing(Database(dsn)) as database:
+                for start in range(0, runs, BATCH):
+                    jobs = [wakeboard.Job("http", payload)] * min(BATCH, runs - start)
+                    wakeboard.enqueue_many(database.conn, jobs)
+
+        template = f"requests_to_{port}"
+        with arena.copy_of(template, prepare) as database:
+            found = drain_copy(
+                arena,
+                database,
+                Case(runs, 1),
+                questions=Questions(first=FIRST_STARTED),
+                http_allowed_hosts=place,
+                http_allow_private="127.0.0.0/8",
+            )
+        arena.forget(template)
+        return found
+
+
+@contextmanager
+def _receiver() -> Generator[int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
+        process = MeasuredProcess([sys.executable, "-m", "bench.receiver", str(port)], OURS, Path(folder))
+        try:
+            _wait_for(port, process)
+            yield port
+        finally:
+            process.stop()
+            process.ended()
+
+
+def _wait_for(port: int, process: MeasuredProcess) -> None:
+    deadline = time.monotonic() + LISTENS_WITHIN_S
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        if process.dead() or time.monotonic() > deadline:
+            raise RuntimeError(f"the receiver did not start: {process.said()}")
+        time.sleep(0.01)

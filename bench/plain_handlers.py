@@ -1,0 +1,13 @@
+"""The same nothing in a plain function, for a thread."""
+
+from __future__ import annotations
+
+import wakeboard
+from bench.telling import tell_first
+
+
+@wakeboard.handler("noop")
+def noop(run: wakeboard.Run) -> None:
+    """Nothing at all, but with its payload read."""
+    run.payload.get("due")
+    tell_first()

@@ -1,0 +1,16 @@
+"""A handler that waits, as for a reply."""
+
+from __future__ import annotations
+
+import asyncio
+
+import wakeboard
+from bench.telling import WAITS_S, tell_first
+
+
+@wakeboard.handler("noop")
+async def noop(run: wakeboard.Run) -> None:
+    """Ten milliseconds."""
+    run.payload.get("due")
+    tell_first()
+    await asyncio.sleep(WAITS_S)
