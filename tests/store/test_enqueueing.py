@@ -1,0 +1,158 @@
+"""Enqueueing from Python: what an application hands over is what stands on the board, in its own transaction."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+import wakeboard
+from tests.pooler import running_pooler
+from wakeboard import Job
+from wakeboard.errors import KeyReused, WakeboardError
+from wakeboard.store.connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.store.players import Player
+
+pytestmark = pytest.mark.every_postgres
+
+LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)
+AWKWARD = ['"', "\\", "{a,b}", "null", "", "ü€😀", "a'b", " ", "%s"]
+
+
+@pytest.fixture
+def application(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """An application's connection, as applications open them."""
+    with closing(psycopg.connect(database)) as conn:
+        yield conn
+
+
+def board(person: Player, columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in person.sql(f"select {columns} from job_runs order by id")]
+
+
+def test_many_runs_are_answered_in_their_order(application: psycopg.Connection[Any], person: Player) -> None:
+    made = wakeboard.enqueue_many(application, (Job("ping", {"place": place}) for place in range(300)))
+    application.commit()
+    assert all(run.created for run in made)
+    assert board(person, "id, (payload ->> 'place')::integer") == [(run.id, place) for place, run in enumerate(made)]
+
+
+def test_payloads_arrive_as_they_are(application: psycopg.Connection[Any], person: Player) -> None:
+    payloads = [None, {}, [], [1, [2, None]], {"text": AWKWARD}, *({text: text} for text in AWKWARD), {"big": 10**20}]
+    wakeboard.enqueue_many(application, [Job("ping", payload) for payload in payloads])
+    for payload in payloads:
+        wakeboard.enqueue(application, "ping", payload)
+    application.commit()
+    expected = [{} if payload is None else payload for payload in payloads]
+    assert [payload for (payload,) in board(person, "payload::jsonb")] == expected * 2
+
+
+def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connection[Any], person: Player) -> None:
+    wakeboard.enqueue_many(
+        application,
+        [
+            Job("one", queue='q"1', priority=5, run_at=LATER, limit_key="{l}"),
+            Job("t\\wo"),
+            Job("three", queue="ü,", limit_key="null", idempotency_key="k\\'"),
+        ],
+        max_attempts=2,
+        timeout_s=9,
+    )
+    application.commit()
+    assert board(person, "job_type, queue, priority, run_at = '2031-01-01 08:00Z', limit_key, idempotency_key") == [
+        ("one", 'q"1', 5, True, "{l}", None),
+        ("t\\wo", "default", 3, False, None, None),
+        ("three", "ü,", 3, False, "null", "k\\'"),
+    ]
+    assert set(board(person, "max_attempts, timeout_s")) == {(2, 9)}
+
+
+def test_no_runs_are_many_too(application: psycopg.Connection[Any]) -> None:
+    assert wakeboard.enqueue_many(application, []) == []
+
+
+def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connection[Any], person: Player) -> None:
+    first = wakeboard.enqueue(application, "ping", {"n": 1}, idempotency_key="a")
+    jobs = [Job("ping", {"n": 2}, idempotency_key="b"), Job("ping", {"n": 1}, idempotency_key="a"), Job("ping")]
+    made = wakeboard.enqueue_many(application, [*jobs, jobs[0]])
+    application.commit()
+    assert [run.created for run in made] == [True, False, True, False]
+    assert (made[1].id, made[3].id) == (first.id, made[0].id)
+    assert person.value("select count(*) from job_runs") == 3
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (Job("ping", "a text"), "payload is an object or list up to 64 KiB"),
+        (Job("ping", {"text": "x" * 70_000}), "payload is an object or list up to 64 KiB"),
+        (Job("ping", {"text": "\0"}), "Unicode escape"),
+        (Job(""), "job type has 1 to 128 characters"),
+        (Job("ping", priority=6), "priority is 1 to 5"),
+        (Job("ping", queue=""), "queue has 1 to 63 characters"),
+        (Job("ping", queue="\0"), "NUL|0x00"),
+        (Job("ping", run_at=datetime(1969, 1, 1, tzinfo=UTC)), "run at is between the years 1970 and 3000"),
+    ],
+)
+def test_one_that_cannot_be_makes_none(
+    application: psycopg.Connection[Any], person: Player, wrong: Job, sentence: str
+) -> None:
+    with pytest.raises(WakeboardError, match=sentence):
+        wakeboard.enqueue_many(application, [Job("ping"), wrong, Job("ping")])
+    application.commit()
+    assert board(person, "id") == []
+
+
+def test_a_key_with_another_payload_makes_none(application: psycopg.Connection[Any], person: Player) -> None:
+    with pytest.raises(KeyReused):
+        wakeboard.enqueue_many(application, [Job("ping", {"n": n}, idempotency_key="a") for n in range(2)])
+    application.commit()
+    assert board(person, "id") == []
+
+
+def test_runs_come_and_go_with_the_transaction_of_the_application(
+    application: psycopg.Connection[Any], person: Player
+) -> None:
+    wakeboard.enqueue_many(application, [Job("ping")] * 3)
+    assert board(person, "id") == []
+    application.rollback()
+    assert board(person, "id") == []
+
+
+def test_many_are_told_to_the_workers_once(application: psycopg.Connection[Any], person: Player) -> None:
+    person.sql("listen wakeboard")
+    wakeboard.enqueue_many(application, [Job("ping")] * 1000)
+    application.commit()
+    assert len(list(person.conn.notifies(timeout=5, stop_after=1))) == 1
+    assert list(person.conn.notifies(timeout=0)) == []
+
+
+def test_an_application_with_rows_of_its_own_kind_gets_ours(database: str) -> None:
+    with closing(psycopg.Connection[dict[str, Any]].connect(database, row_factory=dict_row)) as conn:
+        (made,) = wakeboard.enqueue_many(conn, [Job("ping")])
+        assert made.created
+
+
+def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
+    database: str, tmp_path: Path, person: Player
+) -> None:
+    async def enqueue(dsn: str) -> None:
+        async with await connect(dsn) as conn:
+            for _ in range(2):
+                await wakeboard.enqueue_many(conn, [Job("ping", {"text": AWKWARD}, queue="q")] * 10)
+
+    tmp_path.chmod(0o755)
+    with running_pooler(database, tmp_path, "transaction") as dsn:
+        anyio.run(enqueue, dsn)
+    assert set(board(person, "queue, payload::text")) == {("q", board(person, "payload::text")[0][0])}
+    assert person.value("select count(*) from job_runs") == 20
