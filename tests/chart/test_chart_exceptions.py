@@ -1,0 +1,26 @@
+"""What judges find is told unless there is a reason, and reasons that nothing needs are told, too."""
+
+from __future__ import annotations
+
+from tools.chart_exceptions import Exemption, Finding, unexcused
+
+LIMIT = Finding("kube-score", "cpu-limit", "default", "Deployment/wakeboard-operator", "CPU limit is not set")
+
+
+def test_a_finding_without_a_reason_is_told_with_its_object_and_its_rule() -> None:
+    assert unexcused([LIMIT], []) == ["default: Deployment/wakeboard-operator: CPU limit is not set (cpu-limit)"]
+
+
+def test_a_finding_with_a_reason_is_not() -> None:
+    assert unexcused([LIMIT], [Exemption(("cpu-limit",), "Deployment/.*-operator", "…")]) == []
+
+
+def test_a_reason_holds_for_the_rules_objects_and_renderings_that_it_names() -> None:
+    for exemption in (
+        Exemption(("memory-limit",), ".*", "…"),
+        Exemption(("cpu-limit",), "Deployment/.*-worker", "…"),
+        Exemption(("cpu-limit",), ".*", "…", renderings="everything"),
+    ):
+        told, idle = unexcused([LIMIT], [exemption])
+        assert "CPU limit is not set" in told
+        assert idle.startswith("Nothing needs the exemption")
