@@ -106,15 +106,14 @@ EXEMPTIONS: Final = (
 def unexcused(findings: Iterable[Finding], exemptions: Iterable[Exemption] = EXEMPTIONS) -> list[str]:
     """A sentence for each finding that no exemption covers, and for each exemption that covers none."""
     found = list(findings)
-    told = [
-        f"{finding.rendering}: {finding.thing}: {finding.sentence} ({finding.rule})"
-        for finding in found
-        if not any(exemption.covers(finding) for exemption in exemptions)
-    ]
+    told: dict[str, list[str]] = {}  # where each was found
+    for finding in found:
+        if not any(exemption.covers(finding) for exemption in exemptions):
+            told.setdefault(f"{finding.thing}: {finding.sentence} ({finding.rule})", []).append(finding.rendering)
     idle = [
         f"Nothing needs the exemption of {rule} for {exemption.things}: remove it from tools/chart_exceptions.py."
         for exemption in exemptions
         for rule in exemption.rules
         if not any(finding.rule == rule and exemption.covers(finding) for finding in found)
     ]
-    return told + idle
+    return [f"{sentence} in {', '.join(sorted(set(places)))}" for sentence, places in told.items()] + idle

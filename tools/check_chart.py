@@ -164,7 +164,7 @@ def from_promtool(documents: Documents) -> list[str]:
             try:
                 said("promtool", *words)
             except Refused as refusal:
-                found.append(str(refusal))
+                found.append(str(refusal).replace(f"{folder}/", ""))
         return found
 
 
@@ -177,26 +177,27 @@ def thing(found: dict[str, Any]) -> str:
 
 
 def look(folder: Path) -> dict[str, list[str]]:
-    """What every judge says of the chart, by the judge. The renderings are left in `folder`."""
+    """What every judge says of the chart, by the judge. The renderings are left in `folder`/ways."""
     files = value_files()
-    found: dict[str, list[str]] = {}
     with ThreadPoolExecutor() as side_by_side:
 
         def ask(judge: Callable[..., list[Any]], *words: Any) -> Callable[[], list[Any]]:
             return side_by_side.submit(judge, *words).result
 
+        documents, refusals = read_renderings(side_by_side, files, folder)
+        if refusals:  # the others would only repeat them
+            return {"helm template": refusals}
+        judged = [ask(from_checkov, folder / "ways")]  # the slowest
+        judged += [ask(from_score, rendered) for rendered in sorted((folder / "ways").glob("*.yaml"))]
         linted = [ask(from_lint, values) for values in files.values()]
         tested = ask(from_unittest)
-        documents, refusals = read_renderings(side_by_side, files, folder)
-        found["helm template"] = refusals + from_names(documents)
-        if not refusals:
-            judged = [ask(from_score, rendered) for rendered in sorted((folder / "ways").glob("*.yaml"))]
-            judged.append(ask(from_checkov, folder / "ways"))
-            found["promtool"] = from_promtool(documents)
-            found["kube-score and checkov"] = unexcused([finding for answer in judged for finding in answer()])
-        found["helm lint"] = [sentence for answer in linted for sentence in answer()]
-        found["helm unittest"] = tested()
-    return found
+        return {
+            "names of objects": from_names(documents),
+            "promtool": from_promtool(documents),
+            "helm lint": [sentence for answer in linted for sentence in answer()],
+            "helm unittest": tested(),
+            "kube-score and checkov": unexcused([finding for answer in judged for finding in answer()]),
+        }
 
 
 def read_renderings(

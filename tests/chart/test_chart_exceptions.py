@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tools.chart_exceptions import Exemption, Finding, unexcused
 
 LIMIT = Finding("kube-score", "cpu-limit", "default", "Deployment/wakeboard-operator", "CPU limit is not set")
 
 
-def test_a_finding_without_a_reason_is_told_with_its_object_and_its_rule() -> None:
-    assert unexcused([LIMIT], []) == ["default: Deployment/wakeboard-operator: CPU limit is not set (cpu-limit)"]
+def test_a_finding_without_a_reason_is_told_once_with_its_object_its_rule_and_where() -> None:
+    elsewhere = replace(LIMIT, rendering="pools")
+    told = "Deployment/wakeboard-operator: CPU limit is not set (cpu-limit) in default, pools"
+    assert unexcused([elsewhere, LIMIT, LIMIT], []) == [told]
 
 
 def test_a_finding_with_a_reason_is_not() -> None:
