@@ -90,6 +90,7 @@ async def login() -> AsyncGenerator[client.ApiClient]:
             await config.load_kube_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
     except (config.ConfigException, OSError) as error:
         raise WakeboardError(f"there is no way to log in to a cluster: {error}") from error
+    about.disable_strict_ssl_verification = True  # see stream.Login
     async with client.ApiClient(about) as api:
         yield api
 

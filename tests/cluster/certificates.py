@@ -1,4 +1,7 @@
-"""The certificates of a test cluster: an authority in a folder, and what it signs for servers and users."""
+"""The certificates of a test cluster: an authority in a folder, and what it signs for servers and users.
+
+They carry no key identifiers, as those of clusters that were made before 2020: clients must do without.
+"""
 
 from __future__ import annotations
 
