@@ -58,10 +58,11 @@ def get_what_is_missing() -> None:
         return
     with one_at_a_time(cache() / "judges" / "lock", "the chart's judges"):
         began = time.monotonic()
-        missing = {_folder_of(name) for name in TOOLS if not _is_there(name)}
+        missing = {_folder_of(name) for name in TOOLS if not _is_there(name)}  # another process may have got them
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(_get, sorted(missing)))  # an error comes out of the list
-        say(f"The chart's judges are there after {time.monotonic() - began:.0f} s.")
+        if missing:
+            say(f"The chart's judges are there after {time.monotonic() - began:.0f} s.")
 
 
 def _is_there(name: str) -> bool:
