@@ -1,6 +1,6 @@
 """The images of the test cluster, built from the project's own Dockerfile on a base made from Debian's packages.
 
-`python -m tests.cluster.images` builds what is missing: two minutes at the first time, ten seconds after an edit of
+`python -m tests.cluster.images` builds what is missing: two minutes at the first time, half a minute after an edit of
 the code, nothing if it is the same. Needs root, buildah, mmdebstrap and runc, and no registry. Each is kept as an OCI
 archive in the user's cache, under a hash of what decides it, and carries the name `localhost/<name>:dev`.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("buildah", "mmdebstrap", "runc")
-KEPT = 7 * 86_400  # seconds that an archive is kept after its last use
+KEPT = 3  # archives of one image, those used last: other checkouts have other code
 RECIPE = "1"  # part of every hash: raise it when this file builds something else from the same sources
 OURS = (
     *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml", "wakeboard", "operator", "worker"),
@@ -41,6 +41,7 @@ OURS_OFFLINE = {"PIP_NO_INDEX": "1", "UV_OFFLINE": "1"}
 POSTGRES_FOLDER = "tests/cluster/postgres_image"
 EXAMPLE_FOLDER = "examples/image/packaged"
 LOCKS = (*NEEDED, ROOT / EXAMPLE_FOLDER / "requirements.txt")
+PIP_WITHOUT_INDEX = "[global]\nno-index = true\n"
 
 
 class ImageMissing(Exception):
@@ -54,26 +55,25 @@ class Image:
     name: str
     sources: tuple[str, ...]
     root: DebianRoot
-    build: Callable[[Buildah, Path], None]  # into the builder's storage; the folder is empty
+    build: Callable[[Buildah, Path, Path], None]  # from a copy of the sources, into the builder's storage
 
     @property
     def reference(self) -> str:
         """What a pod calls it."""
         return f"localhost/{self.name}:dev"
 
-    @property
-    def archive(self) -> Path:
-        """Where it is, or will be."""
+    def archive(self, project: Path = ROOT) -> Path:
+        """Where it is, or will be, if the sources are what `project` has."""
         digest = hashlib.sha256(f"{RECIPE} {self.root.key}".encode())
-        for file in _files(self.sources):
-            digest.update(f"\0{file.relative_to(ROOT)}\0{file.stat().st_mode & 0o111}\0".encode() + file.read_bytes())
+        for file in _files(project, self.sources):
+            mode = file.stat().st_mode & 0o111
+            digest.update(f"\0{file.relative_to(project)}\0{mode}\0".encode() + file.read_bytes())
         return _folder() / f"{self.name}-{digest.hexdigest()[:16]}.tar"
 
 
 def find_image(name: str) -> Path:
     """The OCI archive of an image by its name, e.g. `wakeboard-worker`. Raises ImageMissing with what to type."""
-    image = IMAGES[name]
-    archive = image.archive
+    archive = IMAGES[name].archive()
     if not archive.exists():
         raise ImageMissing(_why_not(f"The image {name} is not built for the code as it is"))
     os.utime(archive)
@@ -82,7 +82,7 @@ def find_image(name: str) -> Path:
 
 def build_what_is_missing() -> None:
     """Builds each image that is not there. Raises ImageMissing if this machine cannot, with what to type."""
-    if all(image.archive.exists() for image in IMAGES.values()):
+    if all(image.archive().exists() for image in IMAGES.values()):
         return
     if missing := _missing():
         raise ImageMissing(_why_not(f"The test cluster's images cannot be built: this needs {missing}"))
@@ -91,49 +91,51 @@ def build_what_is_missing() -> None:
         builder = Buildah(_folder() / "storage")
         builder.forget_if_there_are_many()
         for image in IMAGES.values():
-            if not image.archive.exists():
-                _save(builder, image)
-        _remove_old_archives()
+            if not image.archive().exists():
+                _build(builder, image)
         say(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
 
 
-def _save(builder: Buildah, image: Image) -> None:
+def _build(builder: Buildah, image: Image) -> None:
+    """Builds from a copy, so that an edit meanwhile does not get into an archive that another hash names."""
     began = time.monotonic()
     say(f"Building the image {image.name}.")
-    archive = image.archive
     with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name:
-        image.build(builder, Path(name) / "context")
+        project, context = Path(name) / "project", Path(name) / "context"
+        _copy(image.sources, project)
+        archive = image.archive(project)
+        image.build(builder, project, context)
         builder.save(image.reference, Path(name) / "image.tar")
         (Path(name) / "image.tar").rename(archive)
     say(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
+    for forgotten in sorted(_folder().glob(f"{image.name}-*.tar"), key=_last_use)[:-KEPT]:
+        forgotten.unlink()
 
 
-def _build_ours(target: str, builder: Buildah, context: Path) -> None:
+def _build_ours(target: str, builder: Buildah, project: Path, context: Path) -> None:
     """A target of the project's Dockerfile."""
-    if not context.exists():
-        _copy(OURS, context)
-        shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
+    _copy(OURS, context, project)
+    shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
     arguments = {"BASE": _base(builder), **OURS_OFFLINE}
     builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments)
 
 
-def _build_example(builder: Buildah, context: Path) -> None:
+def _build_example(builder: Buildah, project: Path, context: Path) -> None:
     """A user's image, as docs/worker-image.md tells them to make one. pip is set up for a place without a network."""
     for target in ("worker", "worker-build"):
-        _build_ours(target, builder, context.with_name("ours"))
-    shutil.copytree(ROOT / EXAMPLE_FOLDER, context, ignore=shutil.ignore_patterns("__pycache__"))
+        _build_ours(target, builder, project, context.with_name(target))
     settings = context.with_name("pip.conf")
-    settings.write_text("[global]\nno-index = true\n")
+    settings.write_text(PIP_WITHOUT_INDEX)
     builder.build(
         "localhost/wakeboard-example:dev",
-        context,
+        project / EXAMPLE_FOLDER,
         arguments={"WORKER": "localhost/wakeboard-worker:dev", "WORKER_BUILD": "localhost/wakeboard-worker-build:dev"},
         mounts={_wheels(): "/wheels", settings: "/etc/pip.conf"},
     )
 
 
-def _build_postgres(builder: Buildah, context: Path) -> None:
-    shutil.copytree(ROOT / POSTGRES_FOLDER, context)
+def _build_postgres(builder: Buildah, project: Path, context: Path) -> None:
+    shutil.copytree(project / POSTGRES_FOLDER, context)
     os.link(POSTGRES.make(_folder() / "roots"), context / "root.tar")
     builder.build("localhost/wakeboard-postgres:dev", context)
 
@@ -172,28 +174,26 @@ def _wheels() -> Path:
     return folder
 
 
-def _files(sources: tuple[str, ...]) -> list[Path]:
-    paths = [ROOT / source for source in sources]
+def _files(project: Path, sources: tuple[str, ...]) -> list[Path]:
+    paths = [project / source for source in sources]
     found = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
     return sorted(file for file in found if file.is_file() and file.suffix != ".pyc")
 
 
-def _copy(sources: tuple[str, ...], context: Path) -> None:
-    """What the build may see: no more than what its hash is made of."""
-    for file in _files(sources):
-        target = context / file.relative_to(ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(file, target)
+def _copy(sources: tuple[str, ...], target: Path, project: Path = ROOT) -> None:
+    """What a build may see: no more than what its hash is made of."""
+    for file in _files(project, sources):
+        copy = target / file.relative_to(project)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
 
 
 def _folder() -> Path:
     return cache() / "images"
 
 
-def _remove_old_archives() -> None:
-    for archive in _folder().glob("*.tar"):
-        if archive.stat().st_mtime < time.time() - KEPT:
-            archive.unlink()
+def _last_use(archive: Path) -> float:
+    return archive.stat().st_mtime
 
 
 def _missing() -> str:
