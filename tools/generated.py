@@ -20,6 +20,7 @@ GENERATED: dict[str, list[str]] = {
     "deploy/argocd/argocd-cm.yaml": ["tools.generate_argocd"],
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],
+    "docs/monitoring.md": ["tools.generate_monitoring"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
 }
 

@@ -77,7 +77,7 @@ class Metrics:
             registry=registry,
         )
         self.held = Gauge("wakeboard_removals_held", "Removals that wait for a person's yes.", registry=registry)
-        self._of_leaders = (
+        self.of_leaders = (
             *(self.schedules, self.due, self.oldest_due_s, self.running, self.dead, self.late, self.workers),
             *(self.worker_age_s, self.held),
             *(self.api_up, self.last_reconcile, self.reconcile_s, self.sync_lag_s),
@@ -96,7 +96,7 @@ class Metrics:
         self._restarts_seen, self._deaf_seen = supervisor.restarts, supervisor.deaf
         if leadership.leads():
             return generate_latest(self._registry)
-        hidden = {family for metric in self._of_leaders for family in _names(metric)}
+        hidden = {family for metric in self.of_leaders for family in _names(metric)}
         return generate_latest(_Without(self._registry, hidden))  # pyright: ignore[reportArgumentType]
 
     def round_made(self, done: Round) -> None:
