@@ -19,8 +19,8 @@ INTRODUCTION: Final = """\
 <!-- Made by tools/generate_monitoring.py; make fix makes it anew. -->
 # Monitoring
 
-The operator answers on port 8080: `/metrics` for Prometheus, `/readyz` with what troubles it, in words. Workers that wake
-and go cannot be scraped; what they do stands on the board, and the operator tells of it.
+The operator answers on port 8080: `/metrics` for Prometheus, `/readyz` with what troubles it, in words. Workers that
+wake and go cannot be scraped; what they do stands on the board, and the operator tells of it.
 
 ```sh
 helm upgrade wakeboard charts/wakeboard --reuse-values \\
@@ -31,8 +31,8 @@ helm upgrade wakeboard charts/wakeboard --reuse-values \\
 
 - **ServiceMonitor or PodMonitor** (Prometheus Operator): give it the labels by which your Prometheus finds monitors
   (`monitoring.serviceMonitor.labels`, often `release: <name of your Prometheus' release>`).
-- **Alerts**: a PrometheusRule, found by `monitoring.rules.labels`. They ask for metrics with the `namespace` and `job` that
-  the monitor gives them; if you scrape in another way, say how in `monitoring.rules.selector`.
+- **Alerts**: a PrometheusRule, found by `monitoring.rules.labels`. They ask for metrics with the `namespace` and `job`
+  that the monitor gives them; if you scrape in another way, say how in `monitoring.rules.selector`.
 - **Dashboard**: a ConfigMap for Grafana's sidecar. Without one, import `charts/wakeboard/files/dashboard.json`.
 
 No metric has a label for each schedule: a cluster may have ten thousand. `kubectl get jobschedules -A` and
@@ -48,7 +48,7 @@ def metrics() -> Iterator[str]:
         if isinstance(metric, Counter | Gauge):
             (family,) = metric.describe()
             name = family.name + ("_total" if isinstance(metric, Counter) else "")
-            names: tuple[str, ...] = metric._labelnames  # noqa: SLF001  # pyright: ignore
+            names: tuple[str, ...] = metric._labelnames  # noqa: SLF001  # pyright: ignore[reportPrivateUsage, reportUnknownMemberType]
             labels = ", ".join(f"`{label}`" for label in names)
             who = "the leader" if metric in leaders else "every operator"
             yield f"| `{name}` | {family.type} | {labels} | {who} | {family.documentation} |"
