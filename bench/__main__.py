@@ -53,10 +53,10 @@ def main(words: Sequence[str] | None = None) -> int:
     options = _options(words)
     plan = LARGE if options.large else QUICK if options.quick else Plan()
     if options.repetitions:
-        plan = replace(plan, repetitions=options.repetitions)
+        plan = replace(plan, repetitions=options.repetitions, few_repetitions=options.repetitions)
     tables: list[str] = []
     with running_arena() as arena:
-        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}; {plan.repetitions} repetitions."
+        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}."
         print(f"{about}\n", flush=True)
         for name in options.only or MEASUREMENTS:
             text = _measured(name, arena, plan)

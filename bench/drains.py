@@ -164,7 +164,7 @@ def measure_drains(arena: Arena, plan: Plan) -> Table:
         " fenced lease, belongs to a definition whose changes are recorded, is run by `python -m wakeboard_worker`"
         " (job types filtered, heartbeat, JSON log), completed and kept in history."
         f" Runs without a definition are drained {ratio:.2f} times as fast."
-        f" Server and workers share {os.cpu_count()} CPUs.",
+        f" Server and workers share {os.cpu_count()} CPUs; {plan.repetitions} times each.",
         head=(
             "case",
             "runs/s",

@@ -3,33 +3,53 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final
+
+import psycopg
 
 import wakeboard
 from bench.arena import BATCH
 from bench.tables import Table, percentile, spread
 
 if TYPE_CHECKING:
-    from bench.arena import Arena
+    from collections.abc import Callable, Sequence
+
+    from bench.arena import Arena, Database
     from bench.plan import Plan
 
-PAYLOAD = {"customer": 4711, "kind": "reminder"}
+PAYLOAD: Final = {"customer": 4711, "kind": "reminder"}
+CONNECTIONS: Final = 4
+# What the server needs at least: the same rows, from nowhere, with nothing sent and nothing answered.
+PLAIN: Final = """
+insert into wakeboard.job_runs (job_type, payload)
+select 'noop', '{"customer": 4711, "kind": "reminder"}'::jsonb from generate_series(1, %s)
+"""
 
 
 def measure_enqueues(arena: Arena, plan: Plan) -> Table:
     """In bulk, and one by one."""
-    bulk: list[float] = []
+    ways: dict[str, Callable[[Database, int], None]] = {
+        "in bulk": _in_bulk,
+        f"in bulk, {CONNECTIONS} connections": _side_by_side,
+        "in bulk, each with an idempotency key": _with_keys,
+        f"such rows by a plain `insert … select`, {BATCH:,} a transaction": _plainly,
+    }
+    rates: dict[str, list[float]] = {way: [] for way in ways}
     singles: list[list[float]] = []
     for _ in range(plan.repetitions):
-        bulk.append(_bulk_rate(arena, plan.bulk))
+        for way, enqueue in ways.items():
+            rates[way].append(_rate(arena, enqueue, plan.bulk))
         singles.append(_single_ms(arena, plan.singles))
     return Table(
         title="Enqueue",
-        note=f"From Python, one connection, durable commits: `enqueue_many` with {BATCH:,} runs a call, and `enqueue`"
-        " with a transaction for each run.",
+        note=f"{plan.repetitions} times each."
+        f" From Python, one connection if none are named, durable commits: `enqueue_many` with {BATCH:,} runs a"
+        " call, and `enqueue` with a transaction for each run. The plain `insert` bounds what one connection can do:"
+        " it is what the server takes to write such rows, their indexes and their WAL.",
         head=("figure", "value"),
         rows=[
-            ("in bulk, runs/s", spread(bulk)),
+            *((f"{way}, runs/s", spread(found)) for way, found in rates.items()),
             ("one by one, runs/s", spread([1000 * len(ms) / sum(ms) for ms in singles])),
             ("one by one, p50 ms", spread([percentile(ms, 0.50) for ms in singles])),
             ("one by one, p99 ms", spread([percentile(ms, 0.99) for ms in singles])),
@@ -37,18 +57,45 @@ def measure_enqueues(arena: Arena, plan: Plan) -> Table:
     )
 
 
-def _bulk_rate(arena: Arena, runs: int) -> float:
-    jobs = [wakeboard.Job("noop", PAYLOAD)] * BATCH
-    with arena.database() as database:
+def _rate(arena: Arena, enqueue: Callable[[Database, int], None], runs: int) -> float:
+    with arena.database(of_a_definition=False) as database:
         began = time.perf_counter()
-        for start in range(0, runs, BATCH):
-            wakeboard.enqueue_many(database.conn, jobs[: runs - start])
+        enqueue(database, runs)
         return runs / (time.perf_counter() - began)
+
+
+def _in_bulk(database: Database, runs: int) -> None:
+    _enqueue(database.conn, [wakeboard.Job("noop", PAYLOAD)] * runs)
+
+
+def _side_by_side(database: Database, runs: int) -> None:
+    jobs = [wakeboard.Job("noop", PAYLOAD)] * (runs // CONNECTIONS)
+
+    def one(_: int) -> None:
+        with psycopg.connect(database.dsn, autocommit=True) as conn:
+            _enqueue(conn, jobs)
+
+    with ThreadPoolExecutor(CONNECTIONS) as threads:
+        list(threads.map(one, range(CONNECTIONS)))
+
+
+def _with_keys(database: Database, runs: int) -> None:
+    _enqueue(database.conn, [wakeboard.Job("noop", PAYLOAD, idempotency_key=str(number)) for number in range(runs)])
+
+
+def _plainly(database: Database, runs: int) -> None:
+    for start in range(0, runs, BATCH):
+        database.conn.execute(PLAIN, [min(BATCH, runs - start)])
+
+
+def _enqueue(conn: psycopg.Connection[Any], jobs: Sequence[wakeboard.Job]) -> None:
+    for start in range(0, len(jobs), BATCH):
+        wakeboard.enqueue_many(conn, jobs[start : start + BATCH])
 
 
 def _single_ms(arena: Arena, runs: int) -> list[float]:
     took: list[float] = []
-    with arena.database() as database:
+    with arena.database(of_a_definition=False) as database:
         for _ in range(runs):
             began = time.perf_counter()
             wakeboard.enqueue(database.conn, "noop", PAYLOAD)

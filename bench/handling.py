@@ -37,29 +37,28 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
     coroutines: list[Drain] = []
     threads: list[Drain] = []
     waiting: list[Drain] = []
+    shared: list[Drain] = []
     requests: list[Drain] = []
     case = Case(plan.handled, 1)
-    for _ in range(plan.repetitions):
+    for _ in range(plan.few_repetitions):
         coroutines.append(drain(arena, case))
         threads.append(drain(arena, case, handlers="bench.plain_handlers"))
         waiting.append(drain(arena, case, handlers="bench.waiting_handlers", concurrency=AT_ONCE))
+        shared.append(drain(arena, Case(plan.handled, 2), handlers="bench.waiting_handlers", concurrency=AT_ONCE // 2))
         requests.append(_drain_requests(arena, plan.requests))
     limit = AT_ONCE / WAITS_S
     ratios = [plain.rate / coroutine.rate for plain, coroutine in zip(threads, coroutines, strict=True)]
     return Table(
         title="Handlers",
-        note=f"One draining process. Handlers that wait do so for {WAITS_S * 1000:.0f} ms, {AT_ONCE:,} at once: more"
-        f" than {limit:,.0f} runs/s is impossible. `http` posts a small JSON body to a receiver on this machine and"
-        " keeps its answer, 100 at once.",
+        note=f"One draining process where not two are named; {plan.few_repetitions} times each. Handlers that wait"
+        f" do so for {WAITS_S * 1000:.0f} ms, {AT_ONCE:,} at once: more than {limit:,.0f} runs/s is impossible. `http`"
+        " posts a small JSON body to a receiver on this machine and keeps its answer, 100 at once.",
         head=("handler", "runs", "runs/s", "worker CPU µs/run", "compared"),
         rows=[
             _row("coroutine that does nothing", coroutines, ""),
             _row("plain function that does nothing, 8 threads", threads, f"{spread(ratios)} times as fast"),
-            _row(
-                f"coroutine that waits {WAITS_S * 1000:.0f} ms",
-                waiting,
-                f"{statistics.median(each.rate for each in waiting) / limit:.0%} of what is possible",
-            ),
+            _row("coroutine that waits", waiting, _part(waiting, limit)),
+            _row("the same in two processes, each half at once", shared, _part(shared, limit)),
             _row("`http`", requests, ""),
         ],
     )
@@ -73,6 +72,10 @@ def _row(name: str, drains: list[Drain], compared: str) -> list[str]:
         spread([each.worker_cpu_us for each in drains]),
         compared,
     ]
+
+
+def _part(drains: list[Drain], limit: float) -> str:
+    return f"{statistics.median(each.rate for each in drains) / limit:.0%} of what is possible"
 
 
 def _drain_requests(arena: Arena, runs: int) -> Drain:

@@ -54,12 +54,13 @@ WAYS: Final = (
 def measure_lateness(arena: Arena, plan: Plan) -> Table:
     """The ways interleaved."""
     found: dict[str, list[Lateness]] = {way.name: [] for way in WAYS}
-    for _ in range(plan.lateness_repetitions):
+    for _ in range(plan.few_repetitions):
         for way in WAYS:
             found[way.name].append(_lateness(arena, way, plan.feed_s))
     return Table(
         title="Lateness",
-        note=f"One `--forever` worker, {PER_SECOND} runs a second. From just before the call of `enqueue`, its durable"
+        note=f"{plan.few_repetitions} times each."
+        f" One `--forever` worker, {PER_SECOND} runs a second. From just before the call of `enqueue`, its durable"
         " commit included, to the start of the handler; where runs are known ahead, from their `run_at`. Waiting: CPU"
         " in percent of one core, and transactions, while nothing is due.",
         head=(

@@ -40,13 +40,14 @@ def measure_pinned(arena: Arena, plan: Plan) -> Table:
     """In turn: without and with a snapshot."""
     free: list[Steady] = []
     pinned: list[Steady] = []
-    for _ in range(plan.pinned_repetitions):
+    for _ in range(plan.few_repetitions):
         free.append(_steady(arena, plan.pinned_s, pinned=False))
         pinned.append(_steady(arena, plan.pinned_s, pinned=True))
     ratios = [held.rate / loose.rate for held, loose in zip(pinned, free, strict=True)]
     return Table(
         title="A pinned snapshot",
-        note=f"One worker under load for {plan.pinned_s:.0f} s: {BACKLOG:,} runs wait at any time. Pinned: a"
+        note=f"{plan.few_repetitions} times each."
+        f" One worker under load for {plan.pinned_s:.0f} s: {BACKLOG:,} runs wait at any time. Pinned: a"
         " transaction that began before stays open, so that no dead row can be removed. Runs per second in the last"
         f" third of that time. Pinned is {spread(ratios)} times as fast as free.",
         head=("snapshot", "runs/s", "dead rows at the end"),

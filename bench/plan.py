@@ -22,50 +22,44 @@ class Plan:
     """Sizes and repetitions of one run of the benchmark."""
 
     repetitions: int = 5
+    few_repetitions: int = 3  # of what takes long
     drains: tuple[int, ...] = (50_000, 300_000)  # runs
     processes: tuple[int, ...] = (1, 2, 4)
     handled: int = 200_000  # runs for each kind of handler
     requests: int = 10_000  # runs that call a receiver
     crowd: Crowd = Crowd(1_000_000, 100_000, 10_000, 100_000, 200_000)
     claims: int = 15  # of 100 due rows
-    pinned_s: float = 15.0  # under load, with a snapshot held open
-    pinned_repetitions: int = 2
-    server_repetitions: int = 3
+    pinned_s: float = 10.0  # under load, with a snapshot held open
     bulk: int = 100_000  # runs enqueued by enqueue_many
     singles: int = 1_000  # runs enqueued one by one
-    lateness_repetitions: int = 3
     feed_s: float = 6.0  # of 50 runs a second
     definitions: int = 100_000  # due in the same minute
-    tick_repetitions: int = 3
     resources: int = 10_000  # JobSchedules in a cluster
     lags: int = 40  # edits and transitions, one after another
 
 
 QUICK: Final = Plan(
     repetitions=2,
+    few_repetitions=1,
     drains=(10_000, 50_000),
     handled=20_000,
     requests=2_000,
     crowd=Crowd(50_000, 20_000, 1_000, 5_000, 10_000),
     claims=5,
     pinned_s=4.0,
-    pinned_repetitions=1,
-    server_repetitions=1,
     bulk=50_000,
     singles=300,
-    lateness_repetitions=1,
     feed_s=4.0,
     definitions=20_000,
-    tick_repetitions=1,
     resources=500,
     lags=10,
 )
 LARGE: Final = replace(
     Plan(),
+    few_repetitions=1,
     drains=(50_000, 300_000, 3_000_000),
     crowd=Crowd(10_000_000, 1_000_000, 10_000, 100_000, 200_000),
     pinned_s=600.0,
-    pinned_repetitions=1,
     feed_s=20.0,
     lags=100,
 )

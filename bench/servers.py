@@ -55,10 +55,11 @@ def measure_servers(_: Arena, plan: Plan) -> Table:
             rows.append([f"PostgreSQL {version}", str(missing), ""])
             continue
         with running_arena(tcp=False, binaries=binaries) as arena:
-            rows += _rows(arena, case, plan.server_repetitions)
+            rows += _rows(arena, case, plan.few_repetitions)
     return Table(
         title="Servers and poolers",
-        note=f"{case}, on sockets. Behind PgBouncer without prepared statements and without NOTIFY.",
+        note=f"{case}, on sockets; {plan.few_repetitions} times each."
+        " Behind PgBouncer without prepared statements and without NOTIFY.",
         head=("server", "runs/s", "worker CPU µs/run"),
         rows=rows,
     )

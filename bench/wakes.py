@@ -23,7 +23,8 @@ def measure_wakes(arena: Arena, plan: Plan) -> Table:
         idle.append(_idle_wake(arena))
     return Table(
         title="Wake",
-        note="A draining worker process, from its exec to its end. An idle wake registers, makes due ticks, looks for"
+        note=f"{2 * plan.repetitions} times each."
+        f" A draining worker process, from its exec to its end. An idle wake registers, makes due ticks, looks for"
         " lapsed leases and due runs, and goes.",
         head=("figure", "value"),
         rows=[
