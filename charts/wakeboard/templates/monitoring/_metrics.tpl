@@ -25,7 +25,7 @@
 
 {{/* Metadata of an object that something finds by labels: (list $ name labels annotations) */}}
 {{- define "wakeboard.foundMetadata" -}}
-{{- $metadata := include "wakeboard.metadata" (list (index . 0) "operator" (index . 1) (index . 3)) | fromYaml }}
+{{- $metadata := include "wakeboard.metadata" (list (index . 0) "monitoring" (index . 1) (index . 3)) | fromYaml }}
 {{- $_ := set $metadata "labels" (merge (dict) (index . 2) $metadata.labels) }}
 {{- toYaml $metadata }}
 {{- end }}
