@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from prometheus_client import Counter, Gauge
@@ -48,7 +48,7 @@ def metrics() -> Iterator[str]:
         if isinstance(metric, Counter | Gauge):
             (family,) = metric.describe()
             name = family.name + ("_total" if isinstance(metric, Counter) else "")
-            names = cast("tuple[str, ...]", metric._labelnames)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+            names: tuple[str, ...] = getattr(metric, "_labelnames")  # noqa: B009 - it has no type, and no public name
             labels = ", ".join(f"`{label}`" for label in names)
             who = "the leader" if metric in leaders else "every operator"
             yield f"| `{name}` | {family.type} | {labels} | {who} | {family.documentation} |"
