@@ -1,0 +1,84 @@
+"""A person with Helm and kubectl, the chart, and a cluster without nodes: everything is made, and no pod ever runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from tests.chart.rendering import CHART, helm
+from tests.cluster.cluster import Refused
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cluster.cluster import Cluster
+
+PATIENCE_S = 60.0
+WORKLOADS = "deployments,statefulsets,cronjobs,jobs,pods,services,secrets,serviceaccounts,poddisruptionbudgets"
+RIGHTS = "roles,rolebindings,networkpolicies"
+CLUSTER_WIDE = "clusterroles,clusterrolebindings"
+RELEASE = "app.kubernetes.io/instance"
+
+
+class HelmUser:
+    """What somebody types in a namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str = "jobs") -> None:
+        self.cluster, self.namespace = cluster, namespace
+
+    def helm(self, *words: str | Path, stdin: str | None = None) -> str:
+        """What Helm prints; raises Refused with what it says on stderr."""
+        where = ["--kubeconfig", str(self.cluster.admin), "--namespace", self.namespace]
+        command = [helm(), *map(str, words), *where]
+        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        if answer.returncode:
+            raise Refused(answer.stderr.strip())
+        return answer.stdout
+
+    def install(self, release: str, *words: str, chart: Path = CHART, **values: Any) -> str:
+        """`helm install`, which makes the namespace too; the notes."""
+        return self._with_values(values, "install", release, chart, "--create-namespace", *words)
+
+    def upgrade(self, release: str, *words: str, **values: Any) -> str:
+        """`helm upgrade` with these values alone."""
+        return self._with_values(values, "upgrade", release, CHART, *words)
+
+    def template(self, release: str, *words: str, **values: Any) -> str:
+        """What `helm template` prints."""
+        return self._with_values(values, "template", release, CHART, *words)
+
+    def uninstall(self, release: str) -> str:
+        """`helm uninstall`."""
+        return self.helm("uninstall", release)
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        """The same in this namespace."""
+        return self.cluster.kubectl("--namespace", self.namespace, *words, stdin=stdin)
+
+    def names(self, release: str, kinds: str = f"{WORKLOADS},{RIGHTS}") -> set[str]:
+        """What there is of a release in this namespace: `kind/name`. Not what controllers make of it."""
+        found = json.loads(self.kubectl("get", kinds, "-l", f"{RELEASE}={release}", "-o", "json"))["items"]
+        return {
+            f"{each['kind']}/{each['metadata']['name']}"
+            for each in found
+            if not each["metadata"].get("ownerReferences")
+        }
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        """One object."""
+        return json.loads(self.kubectl("get", kind, name, "-o", "json"))
+
+    def may(self, account: str, verb: str, resource: str, namespace: str) -> bool:
+        """Whether a service account of this namespace may do that in that namespace."""
+        who = f"--as=system:serviceaccount:{self.namespace}:{account}"
+        part = ["--subresource=status"] if resource.endswith("/status") else []
+        words = ["auth", "can-i", verb, resource.removesuffix("/status"), *part]
+        try:
+            self.cluster.kubectl(*words, f"--namespace={namespace}", who)
+        except Refused:
+            return False
+        return True
+
+    def _with_values(self, values: dict[str, Any], *words: str | Path) -> str:
+        return self.helm(*words, "--values", "-", stdin=json.dumps(values))

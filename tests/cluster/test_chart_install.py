@@ -1,0 +1,370 @@
+"""The chart, installed by Helm into a real API server: what a person does with releases over the years.
+
+There are no nodes, so no pod runs; but the API server, its admission at the `restricted` level and the controllers are
+real, and so are operator, worker and trial where a test starts them with the release's own rights and settings.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.chart.rendering import environment, named, pod_specs
+from tests.cluster.cluster import Refused
+from tests.cluster.conftest import install_crds
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.helm_user import CLUSTER_WIDE, RELEASE, HelmUser
+from tests.cluster.job_schedules import job_schedule, path
+from tests.cluster.operators import Operator, Scene, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.cluster import Cluster
+
+pytestmark = pytest.mark.xdist_group("chart")
+
+FORMER = Path(__file__).parent / "former_charts"
+URL = {"url": "postgresql://u:p@nowhere.invalid/db"}
+DEFINITION = "jobschedules.wakeboard.dev"
+EVERYTHING: dict[str, Any] = {
+    "devDatabase": {"enabled": True},
+    "pools": {
+        "default": {},
+        "mail": {"mode": "forever", "queues": ["mail"], "replicas": 2},
+        "reports": {"queues": ["reports"], "secretName": "keys", "lingerSeconds": 55},
+    },
+    "networkPolicy": {"enabled": True},
+    "rbac": {"aggregateToEdit": True},
+    "monitoring": {"dashboard": {"enabled": True}},
+    "commonLabels": {"team": "blue"},
+    "commonAnnotations": {"example.com/owner": "blue"},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of this module's own: the definition belongs to the whole cluster."""
+    with ControlPlane(tmp_path_factory.mktemp("chart") / "cluster") as own:
+        yield own
+
+
+@pytest.fixture
+def user(cluster: ControlPlane) -> Iterator[HelmUser]:
+    """Somebody who works in the namespace `jobs`, where nobody has a release yet. What they leave behind is removed."""
+    yield HelmUser(cluster)
+    for each in json.loads(HelmUser(cluster).helm("list", "--all-namespaces", "-o", "json")):
+        HelmUser(cluster, each["namespace"]).uninstall(each["name"])
+    cluster.kubectl("delete", CLUSTER_WIDE, "-l", "app.kubernetes.io/part-of=wakeboard")
+    mine = "serviceaccounts,secrets,deployments,statefulsets,cronjobs,jobs,pods,services,roles,rolebindings"
+    kinds = f"{mine},networkpolicies,poddisruptionbudgets,configmaps,persistentvolumeclaims"
+    words = ["-l", "app.kubernetes.io/name=wakeboard", "--all-namespaces", "--force", "--grace-period=0"]
+    cluster.kubectl("delete", kinds, *words)
+    if _definition_is_there(cluster):  # it takes the API server up to a minute to forget one
+        cluster.kubectl("delete", DEFINITION, "--all", "--all-namespaces")
+        _give_definition_to(cluster, "wakeboard", "jobs")
+
+
+def _definition_is_there(cluster: ControlPlane) -> bool:
+    return DEFINITION in cluster.kubectl("get", "crd", "-o", "name")
+
+
+def _give_definition_to(cluster: Cluster, release: str, namespace: str) -> None:
+    owner = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
+    words = [f"{key}={value}" if value else f"{key}-" for key, value in owner.items()]
+    cluster.kubectl("annotate", "--overwrite", "crd", DEFINITION, *words)
+
+
+def have_schedule(user: HelmUser, name: str = "report") -> None:
+    user.cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", DEFINITION)
+    wait_for(lambda: _made(user, name))
+
+
+def _made(user: HelmUser, name: str) -> bool:
+    try:  # a definition is served a moment after it is established
+        user.cluster.call("POST", path(user.namespace), job_schedule(name))
+    except Refused as refused:
+        return refused.status == 409
+    return True
+
+
+def schedules(user: HelmUser) -> list[str]:
+    return [each["metadata"]["name"] for each in user.cluster.call("GET", path(user.namespace))["items"]]
+
+
+def restricted(user: HelmUser) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    user.cluster.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": user.namespace, "labels": labels}}
+    )
+
+
+# -- one release -------------------------------------------------------------------------------------------------------
+
+
+def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(user: HelmUser) -> None:
+    said = user.install("wakeboard", database=URL)
+    assert "kubectl -n jobs get jobschedules" in said
+    have_schedule(user)
+    account = user.get("serviceaccount", "wakeboard-operator")["metadata"]["uid"]
+    user.upgrade("wakeboard", database=URL, pools={"default": {"concurrency": 7}, "mail": {"mode": "forever"}})
+    job = user.get("cronjob", "wakeboard-wake-default")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    assert environment(job["containers"][0])["WAKEBOARD_CONCURRENCY"] == "7"
+    assert "Deployment/wakeboard-worker-mail" in user.names("wakeboard")
+    user.helm("rollback", "wakeboard", "1")
+    assert "Deployment/wakeboard-worker-mail" not in user.names("wakeboard")
+    assert user.get("serviceaccount", "wakeboard-operator")["metadata"]["uid"] == account
+    user.uninstall("wakeboard")
+    assert user.names("wakeboard") == set()
+    assert schedules(user) == ["report"]
+    user.install("wakeboard", database=URL)
+    assert schedules(user) == ["report"]
+
+
+def test_what_a_release_makes_in_the_cluster_goes_with_it(user: HelmUser) -> None:
+    user.install("wakeboard", **EVERYTHING)
+    user.uninstall("wakeboard")
+    assert user.names("wakeboard") == {"Secret/wakeboard-dev-database"}, "the password of the data that stays"
+    left = user.cluster.kubectl("get", CLUSTER_WIDE, "-l", f"{RELEASE}=wakeboard", "-o", "name")
+    assert left == ""
+
+
+def test_every_pod_passes_the_restricted_level(user: HelmUser) -> None:
+    restricted(user)
+    user.install("wakeboard", **EVERYTHING)
+    user.kubectl("create", "job", "wake", "--from=cronjob/wakeboard-wake-reports")
+    hook = user.template("wakeboard", "--show-only", "templates/database/migrate.yaml", **_hooked())
+    test = user.template("wakeboard", "--show-only", "templates/trial.yaml", **_hooked())
+    user.kubectl("apply", "-f", "-", stdin=hook)
+    user.kubectl("apply", "-f", "-", stdin=test)
+    wanted = {"operator": 2, "worker": 3, "dev-database": 1, "migrate": 1, "trial": 1}
+
+    def counted() -> dict[str, int]:
+        found = json.loads(user.kubectl("get", "pods", "-o", "json"))["items"]
+        parts = [each["metadata"]["labels"]["app.kubernetes.io/component"] for each in found]
+        return {part: parts.count(part) for part in parts}
+
+    wait_for(lambda: counted() == wanted, why=lambda: (counted(), user.kubectl("get", "events")))
+    assert "violates PodSecurity" not in user.kubectl("get", "events")
+
+
+def _hooked() -> dict[str, Any]:
+    return {"database": URL, "migrations": {"mode": "hook"}}
+
+
+def test_the_password_of_the_trial_database_is_made_once_and_kept(user: HelmUser) -> None:
+    def password() -> str:
+        data = user.get("secret", "wakeboard-dev-database")["data"]
+        found = base64.b64decode(data["password"]).decode()
+        assert f":{found}@wakeboard-dev-database:5432/" in base64.b64decode(data["owner-dsn"]).decode()
+        return found
+
+    user.install("wakeboard", devDatabase={"enabled": True})
+    first = password()
+    assert len(first) == 32
+    user.upgrade("wakeboard", devDatabase={"enabled": True}, log={"level": "debug"})
+    assert password() == first
+    user.uninstall("wakeboard")
+    user.install("wakeboard", devDatabase={"enabled": True})
+    assert password() == first
+
+
+def test_where_no_password_can_be_kept_one_must_be_given(user: HelmUser) -> None:
+    with pytest.raises(Refused, match=r"devDatabase\.password is empty.*give one"):
+        user.template("wakeboard", devDatabase={"enabled": True})
+    shown = user.template("wakeboard", devDatabase={"enabled": True, "password": "a/b c"})
+    dsn = base64.b64encode(b"postgresql://wakeboard:a%2Fb%20c@wakeboard-dev-database:5432/wakeboard").decode()
+    assert dsn in shown
+
+
+@pytest.mark.parametrize("mode", ["initContainer", "hook", "none"])
+def test_what_helm_renders_can_be_applied_twice_and_after_a_change(user: HelmUser, mode: str) -> None:
+    values: dict[str, Any] = {**EVERYTHING, "migrations": {"mode": mode}, "devDatabase": {}, "database": URL}
+    there = HelmUser(user.cluster, f"rendered-{mode.lower()}")
+    user.cluster.kubectl("create", "namespace", there.namespace)
+    there.kubectl("apply", "-f", "-", stdin=there.template("wakeboard", **values))
+    again = there.template("wakeboard", **values)
+    assert there.kubectl("diff", "-f", "-", stdin=again) == ""
+    there.kubectl("apply", "-f", "-", stdin=again)
+    changed: dict[str, Any] = {**values, "log": {"level": "debug"}, "worker": {"image": {"tag": "2"}}}
+    later = there.kubectl("apply", "-f", "-", stdin=there.template("wakeboard", "--skip-tests", **changed))
+    assert "deployment.apps/wakeboard-operator configured" in later
+
+
+def test_an_upgrade_from_the_first_chart_changes_nothing_that_cannot_be_changed(user: HelmUser) -> None:
+    for former in sorted(FORMER.iterdir()):
+        user.install("wakeboard", chart=former)
+        before = user.names("wakeboard")
+        user.upgrade("wakeboard", **EVERYTHING)
+        assert before <= user.names("wakeboard"), "no object is lost under its name"
+        user.uninstall("wakeboard")
+
+
+def test_the_longest_names_are_cut_and_stay_apart(user: HelmUser) -> None:
+    pools = {f"{'p' * 39}{last}": {"mode": mode} for last in "ab" for mode in ["cronjob" if last == "a" else "forever"]}
+    pools |= {f"{'q' * 39}{last}": {"mode": "cronjob"} for last in "ab"}
+    for last in "xy":
+        release = "a-release-with-a-name-as-long-as-helm-allows-it-to-b" + last
+        values: dict[str, Any] = {**EVERYTHING, "crds": {"enabled": False}, "pools": pools}
+        user.install(release, **values)
+        crons = [name for name in user.names(release) if name.startswith("CronJob/")]
+        assert len(crons) == 4
+        assert all(len(name.partition("/")[2]) <= 52 for name in crons)
+    wait_for(lambda: user.kubectl("get", "pods", "-l", "wakeboard.dev/pool", "-o", "name"))
+
+
+# -- several releases --------------------------------------------------------------------------------------------------
+
+
+def test_a_second_release_is_refused_with_what_to_type_and_then_works_beside_the_first(user: HelmUser) -> None:
+    user.install("wakeboard", database=URL)
+    second = HelmUser(user.cluster, "team-b")
+    with pytest.raises(Refused) as refused:
+        second.install("wakeboard", database=URL)
+    assert "belongs to the release wakeboard in the namespace jobs" in str(refused.value)
+    assert "--set crds.enabled=false" in str(refused.value)
+    own: dict[str, Any] = {"operator": {"source": "k8s:team-b", "namespaces": ["team-b"]}, "crds": {"enabled": False}}
+    second.install("wakeboard", database=URL, **own)
+    assert user.names("wakeboard") & second.names("wakeboard") >= {"Deployment/wakeboard-operator"}
+    second.uninstall("wakeboard")
+    assert user.cluster.call("GET", path("jobs"))["items"] == []
+    assert user.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "jobs")
+
+
+def test_two_releases_of_one_name_in_two_namespaces_do_not_share_cluster_roles(user: HelmUser) -> None:
+    user.install("wakeboard", database=URL)
+    second = HelmUser(user.cluster, "team-b")
+    second.install("wakeboard", database=URL, crds={"enabled": False})
+    second.uninstall("wakeboard")
+    assert user.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "team-b")
+    assert not second.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "team-b")
+
+
+def test_a_reinstall_under_another_name_works_after_what_the_refusal_says_to_type(user: HelmUser) -> None:
+    user.install("wakeboard", database=URL)
+    have_schedule(user)
+    user.uninstall("wakeboard")
+    with pytest.raises(Refused) as refused:
+        user.install("board", database=URL)
+    assert "belongs to the release wakeboard in the namespace jobs" in str(refused.value)
+    for line in re.findall(r"^\s*kubectl (.+)$", str(refused.value), re.MULTILINE):
+        user.cluster.kubectl(*shlex.split(line))
+    user.install("board", database=URL)
+    assert schedules(user) == ["report"]
+
+
+def test_a_definition_that_somebody_applied_by_hand_is_adopted_the_same_way(user: HelmUser) -> None:
+    install_crds(user.cluster)
+    _give_definition_to(user.cluster, "", "")
+    with pytest.raises(Refused, match="belongs to no release of Helm") as refused:
+        user.install("wakeboard", database=URL)
+    for line in re.findall(r"^\s*kubectl (.+)$", str(refused.value), re.MULTILINE):
+        user.cluster.kubectl(*shlex.split(line))
+    user.install("wakeboard", database=URL)
+
+
+def test_without_the_definition_the_notes_say_who_must_bring_it(user: HelmUser) -> None:
+    said = user.install("wakeboard", database=URL, crds={"enabled": False})
+    assert "kubectl apply --server-side -f crds/" in said
+    assert "CustomResourceDefinition" not in user.helm("get", "manifest", "wakeboard")
+
+
+def test_the_definition_goes_only_where_somebody_asked_for_it(own_control_plane: ControlPlane) -> None:
+    user = HelmUser(own_control_plane)
+    user.install("wakeboard", database=URL, crds={"keep": False})
+    user.uninstall("wakeboard")
+    wait_for(lambda: not _definition_is_there(own_control_plane) or _is_going(user))
+
+
+def _is_going(user: HelmUser) -> bool:
+    return "deletionTimestamp" in user.get("crd", DEFINITION)["metadata"]
+
+
+# -- rights ------------------------------------------------------------------------------------------------------------
+
+OPERATOR_MAY = [
+    ("get", "jobschedules.wakeboard.dev"),
+    ("list", "jobschedules.wakeboard.dev"),
+    ("watch", "jobschedules.wakeboard.dev"),
+    ("patch", "jobschedules.wakeboard.dev/status"),
+    ("create", "events"),
+]
+OPERATOR_MAY_NOT = [
+    ("create", "jobschedules.wakeboard.dev"),
+    ("patch", "jobschedules.wakeboard.dev"),
+    ("delete", "jobschedules.wakeboard.dev"),
+    ("get", "secrets"),
+    ("get", "pods"),
+    ("list", "namespaces"),
+    ("create", "jobs.batch"),
+]
+
+
+def test_an_operator_may_do_everywhere_what_it_needs_and_nothing_else(user: HelmUser) -> None:
+    user.install("wakeboard", database=URL)
+    for verb, resource in OPERATOR_MAY:
+        assert user.may("wakeboard-operator", verb, resource, "default"), (verb, resource)
+    for verb, resource in OPERATOR_MAY_NOT:
+        assert not user.may("wakeboard-operator", verb, resource, "jobs"), (verb, resource)
+    assert user.may("wakeboard-operator", "get", "namespaces/kube-system", "kube-system")
+
+
+def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmUser) -> None:
+    user.cluster.kubectl("create", "namespace", "shop")
+    user.install("wakeboard", database=URL, operator={"source": "k8s:shop", "namespaces": ["shop"]})
+    for verb, resource in OPERATOR_MAY:
+        assert user.may("wakeboard-operator", verb, resource, "shop"), (verb, resource)
+    for verb, resource in OPERATOR_MAY[:-1]:
+        assert not user.may("wakeboard-operator", verb, resource, "jobs"), (verb, resource)
+    assert not user.may("wakeboard-operator", "get", "namespaces/kube-system", "kube-system")
+    assert user.cluster.kubectl("get", CLUSTER_WIDE, "-l", "app.kubernetes.io/component=operator", "-o", "name") == ""
+    user.cluster.kubectl("delete", "namespace", "shop", "--wait=false")
+
+
+def test_viewers_of_a_namespace_see_its_schedules_and_editors_may_not_write_them_unless_somebody_says_so(
+    user: HelmUser,
+) -> None:
+    user.install("wakeboard", database=URL)
+    user.kubectl("create", "serviceaccount", "ann")
+    user.kubectl("create", "rolebinding", "ann", "--clusterrole=edit", "--serviceaccount=jobs:ann")
+    wait_for(lambda: user.may("ann", "list", "jobschedules.wakeboard.dev", "jobs"))
+    assert not user.may("ann", "create", "jobschedules.wakeboard.dev", "jobs")
+    user.upgrade("wakeboard", database=URL, rbac={"aggregateToEdit": True})
+    wait_for(lambda: user.may("ann", "create", "jobschedules.wakeboard.dev", "jobs"))
+    user.kubectl("delete", "serviceaccount/ann", "rolebinding/ann")
+
+
+def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
+    user: HelmUser, database: str, tmp_path: Path
+) -> None:
+    """The pod's own variables and service account, in a process here, since there is no node."""
+    user.install("wakeboard", database=URL, operator={"statusMovingSeconds": 1})
+    have_schedule(user)
+    deployed = user.get("deployment", "wakeboard-operator")
+    container = dict(pod_specs([deployed]))["Deployment/wakeboard-operator"]["containers"][0]
+    said = {name.removeprefix("WAKEBOARD_"): value for name, value in environment(container).items()}
+    settings = {**said, "OPERATOR_PORT": "0", "LOG_FORMAT": "console"}
+    login = user.cluster.kubeconfig_of_service_account("jobs", "wakeboard-operator")
+    with Operator(database, login, tmp_path, **settings) as operator:
+        scene = Scene(user.cluster, "jobs", database)
+        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        assert '"leads": true' in operator.ask("/readyz")[1]
+        assert scene.sql("select release from leadership") == [("jobs/wakeboard",)]
+    scene.delete("report")
+
+
+def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmUser) -> None:
+    user.install("wakeboard", database=URL)
+    user.kubectl("apply", "-f", "-", stdin=user.template("wakeboard", "--show-only=templates/trial.yaml", database=URL))
+    for verb in ("create", "get", "patch", "delete"):
+        assert user.may("wakeboard-trial", verb, "jobschedules.wakeboard.dev", "jobs")
+    assert not user.may("wakeboard-trial", "list", "jobschedules.wakeboard.dev", "jobs")
+    assert not user.may("wakeboard-trial", "get", "secrets", "jobs")
+    role = named([user.get("role", "wakeboard-trial-of-jobs")], "Role", "wakeboard-trial-of-jobs")
+    assert len(role["rules"]) == 1
