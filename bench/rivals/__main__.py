@@ -140,9 +140,10 @@ def _introduction(plan: Plan, about: str) -> str:
         f"## wakeboard beside other job queues\n\n{about}\n\n"
         f"`{COMMAND}` installs them and measures all in turn, each in databases of its own on one server ({durable})."
         " Each drain begins with a copy of a database into which the queue has enqueued its jobs, vacuumed, analysed"
-        f" and in memory; jobs do nothing. {plan.rounds} rounds, in an order that changes; a queue that took more than"
-        f" {plan.slow_s:.0f} s for {plan.jobs[0]:,} jobs was drained in {plan.slow_rounds} rounds, and not with more"
-        f" jobs. A drain is stopped after {plan.drain_within_s:.0f} s.\n"
+        f" and in memory; jobs do nothing. {plan.rounds} rounds, in an order that changes; {plan.slow_rounds} for a"
+        f" queue that does less than {plan.slow_rate:,.0f} jobs/s with one process, and none with more than"
+        f" {plan.jobs[0]:,} jobs for one that does less than {plan.too_slow_rate:,.0f}. A drain is stopped after"
+        f" {' or '.join(f'{plan.within_s(jobs):.0f} s ({jobs:,} jobs)' for jobs in plan.jobs)}.\n"
     )
 
 

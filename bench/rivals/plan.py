@@ -17,31 +17,33 @@ class Plan:
     """Sizes, rounds and bounds. In a round each queue drains each case once, in turn."""
 
     rounds: int = 5
+    slow_rounds: int = 2  # for whoever is slow
     jobs: tuple[int, ...] = (50_000, 300_000)
     processes: tuple[int, ...] = (1, 2, 4)
-    enqueue_rounds: int = 3
-    drain_within_s: float = 15.0  # for each 300,000 jobs; what is not done then does not count
+    enqueue_rounds: int = 2
     enqueue_within_s: float = 120.0
-    slow_s: float = 6.0  # whoever takes longer for a case
-    slow_rounds: int = 2  # drains it in so many rounds only, and sits out the longer queues
+    slow_rate: float = 25_000.0  # jobs per second with one process
+    too_slow_rate: float = 12_500.0  # for the longer queues
+    least_s: float = 10.0  # of a drain, before it is stopped
+    least_rate: float = 15_000.0  # jobs per second; where that takes longer, a drain may
 
     def within_s(self, jobs: int) -> float:
-        """The bound of a drain."""
-        return self.drain_within_s * max(1.0, jobs / 300_000)
+        """When a drain is stopped; what is not done then does not count."""
+        return max(self.least_s, jobs / self.least_rate)
 
     def takes_part(self, rival: Rival, case: Case, in_round: int, results: Results) -> bool:
         """Whether a queue drains this case in this round."""
-        if in_round >= self.slow_rounds and _is_slow(results, rival, case, self.slow_s * case.jobs / self.jobs[0]):
+        if in_round >= self.slow_rounds and not _reaches(results, rival, Case(case.jobs, 1), self.slow_rate):
             return False
         shorter = [jobs for jobs in self.jobs if jobs < case.jobs]
-        return not shorter or not _is_slow(results, rival, Case(max(shorter), 1), self.slow_s)
+        return not shorter or _reaches(results, rival, Case(max(shorter), 1), self.too_slow_rate)
 
 
-QUICK = Plan(rounds=1, jobs=(5_000, 20_000), processes=(1, 2), enqueue_rounds=1, drain_within_s=5.0)
+QUICK = Plan(rounds=1, jobs=(5_000, 20_000), processes=(1, 2), enqueue_rounds=1, least_s=4.0)
 
 
-def _is_slow(results: Results, rival: Rival, case: Case, slow_s: float) -> bool:
-    """Whether it failed, or took longer than that, in any round so far."""
-    rounds = results.drains.get((rival.name, case), {})
-    drains = results.of(rival.name, case)
-    return len(drains) < len(rounds) or any(not drain.complete or drain.seconds > slow_s for drain in drains)
+def _reaches(results: Results, rival: Rival, case: Case, rate: float) -> bool:
+    """Whether it came to an end at this rate, at least once so far. Nobody knows before the first round."""
+    if (rival.name, case) not in results.drains:
+        return True
+    return any(drain.complete and drain.rate >= rate for drain in results.of(rival.name, case))

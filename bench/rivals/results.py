@@ -103,12 +103,12 @@ def drain_table(results: Results, jobs: int, processes: Sequence[int]) -> Table:
     took_part = [rival for rival in results.rivals if any((rival.name, case) in results.drains for case in cases)]
     return Table(
         title=f"{jobs:,} jobs",
-        note="Jobs per second, from the first job's start until none is left; and how many times as fast wakeboard was"
-        " in the same rounds.",
+        note="Jobs per second, from the first job's start until none is left. Ratio: how many times as fast wakeboard"
+        " was in the same rounds.",
         head=(
             "queue",
             *(processes_in_words(each) for each in processes),
-            *(f"wakeboard, {processes_in_words(each)}: times as fast" for each in processes),
+            *(f"ratio, {processes_in_words(each)}" for each in processes),
         ),
         rows=[
             (
