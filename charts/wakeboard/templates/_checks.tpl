@@ -28,6 +28,9 @@ What cannot work is refused in a sentence that says what to do instead. Included
 {{- if and .Values.operator.namespaces (not .Values.operator.source) }}
 {{- fail "operator.namespaces needs operator.source: a name for what this operator looks at, e.g. --set operator.source=k8s:team-a. Without a list the cluster's own uid is the name." }}
 {{- end }}
+{{- range $name, $_ := .Values.pools }}
+{{- $_ := include "wakeboard.pool" (list $ $name) }}
+{{- end }}
 {{- include "wakeboard.checkDefinition" . }}
 {{- end }}
 
