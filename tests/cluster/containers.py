@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.cluster.private_machine import Machine
 
 PATIENCE = 30.0  # seconds
+UNPACKED_WITHIN = 300.0  # seconds, for a large image on a busy disk
 LOOK_EVERY = 0.05  # seconds
 KNOWN = 'labels."io.cri-containerd.image"==managed'  # the label of images that the kubelet can use
 
@@ -43,7 +44,7 @@ class Containerd(Part):
 
     def load(self, archive: Path) -> list[str]:
         """The names of the images in it: an OCI archive or one of `docker save`. Pods can use them from now on."""
-        said = self._ask("images", "import", str(archive))
+        said = self._ask("images", "import", str(archive), patience=UNPACKED_WITHIN)
         names = [line.split()[1] for line in said.splitlines() if line.startswith("unpacking ")]
         until = time.monotonic() + PATIENCE
         while missing := set(names) - set(self._ask("images", "list", "--quiet", KNOWN).split()):
@@ -56,5 +57,5 @@ class Containerd(Part):
         """SIGKILL to the first process of the container with this id."""
         self._ask("tasks", "kill", "--signal", "SIGKILL", container)
 
-    def _ask(self, *words: str) -> str:
-        return self._inside.run("ctr", "--address", SOCKET, "--namespace", "k8s.io", *words)
+    def _ask(self, *words: str, patience: float = PATIENCE) -> str:
+        return self._inside.run("ctr", "--address", SOCKET, "--namespace", "k8s.io", *words, patience=patience)

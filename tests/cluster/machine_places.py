@@ -46,6 +46,7 @@ class Place:
     def make_cgroup(self) -> None:
         """One for each controller, or one for all: so it is on hosts with version 1, and with version 2."""
         for root in _cgroup_roots():
+            _pass_controllers_on(root)
             (root / self.name).mkdir(exist_ok=True)
 
     def remember(self, folders: Iterable[Path]) -> None:
@@ -104,6 +105,14 @@ def _cgroup_roots() -> list[Path]:
     if (CGROUPS / "cgroup.controllers").exists():
         return [CGROUPS]
     return [folder for folder in CGROUPS.iterdir() if folder.is_dir() and not folder.is_symlink()]
+
+
+def _pass_controllers_on(root: Path) -> None:
+    """Version 2 alone: a group has those controllers that the one above it passes on, and a kubelet needs most."""
+    known = root / "cgroup.controllers"
+    for controller in known.read_text().split() if known.exists() else []:
+        with suppress(OSError):  # if it misses one, the kubelet says which
+            (root / "cgroup.subtree_control").write_text(f"+{controller}")
 
 
 def _remove_cgroup(top: Path) -> None:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.cluster.machine_places import take_place
@@ -19,6 +17,7 @@ from tests.cluster.parts import children, end_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
 PATIENCE = 60.0  # seconds until a command that does not end is a failure
 READY = "ready\n"
@@ -31,14 +30,16 @@ KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
 }
-KUBELET_FOLDER = Path("/var/lib/kubelet")  # not to be had elsewhere: some paths in it are fixed
+KUBELET_FOLDER = "/var/lib/kubelet"  # a kubelet may be told another, but keeps some paths in this one
 # The last process is the first of the machine: it waits, and by ignoring SIGCHLD has the kernel bury every orphan.
 PREPARE = """
 set -e
 mount -t tmpfs tmpfs /run
 mount -t tmpfs tmpfs /var/log
+mkdir /run/lib /run/lib-work /run/settings
+mount -t overlay -o lowerdir=/var/lib,upperdir=/run/lib,workdir=/run/lib-work overlay /var/lib
+mkdir -p "$2"
 mount --bind "$1" "$2"
-mkdir /run/settings
 while read -r setting value; do
     [ -e "/proc/sys/$setting" ] || continue
     mkdir -p "$(dirname "/run/settings/$setting")"
@@ -58,8 +59,8 @@ class CommandFailed(Exception):
 class Machine:
     """Not running yet. `address` is its own, `host_address` what it reaches this host by.
 
-    In it, `/run` and `/var/log` are empty, and `/var/lib/kubelet` is a folder in the folder given. The rest of the file
-    system is this host's.
+    In it, `/run` and `/var/log` are empty, `/var/lib` may be changed and is not, and `/var/lib/kubelet` is a folder in
+    the folder given. The rest of the file system is this host's.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -76,12 +77,11 @@ class Machine:
         self._place.remember([self._kubelet, *folders])
         self._place.make_cgroup()
         self._kubelet.mkdir(parents=True)
-        KUBELET_FOLDER.mkdir(exist_ok=True)
         settings = "".join(f"{name} {value}\n" for name, value in KERNEL_SETTINGS.items())
         own = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with self._log.open("w") as log:
             self._first = subprocess.Popen(
-                ["unshare", *own, "--", "sh", "-c", PREPARE, "machine", str(self._kubelet), str(KUBELET_FOLDER)],
+                ["unshare", *own, "--", "sh", "-c", PREPARE, "machine", str(self._kubelet), KUBELET_FOLDER],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -104,8 +104,6 @@ class Machine:
             for pid in children(self._first.pid):
                 os.kill(pid, signal.SIGKILL)
             self._first.wait()
-            with suppress(OSError):
-                KUBELET_FOLDER.rmdir()  # unless it is not ours
         self._place.give_back()
 
     def command(self, words: Sequence[str]) -> list[str]:
@@ -114,11 +112,9 @@ class Machine:
         (first,) = children(self._first.pid)
         return ["nsenter", f"--target={first}", "--net", "--mount", "--pid", "--", *words]
 
-    def run(self, *words: str, stdin: str | None = None) -> str:
+    def run(self, *words: str, patience: float = PATIENCE) -> str:
         """What a command in it prints; raises CommandFailed."""
-        answer = subprocess.run(
-            self.command(words), input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE
-        )
+        answer = subprocess.run(self.command(words), capture_output=True, text=True, check=False, timeout=patience)
         if answer.returncode:
             raise CommandFailed(f"{' '.join(words)}: {answer.stderr.strip()}")
         return answer.stdout
