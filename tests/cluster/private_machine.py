@@ -68,6 +68,7 @@ class Machine:
         self._kubelet = folder / "kubelet"
         self._log = folder / "machine.log"
         self._first: subprocess.Popen[str] | None = None
+        self._stopped = False
         self.address = self._place.address
         self.host_address = self._place.host_address
         self.cgroup = f"/{self._place.name}"
@@ -100,11 +101,14 @@ class Machine:
 
     def stop(self) -> None:
         """Ends everything in it, for good, and returns when it is gone. Its addresses may be another's from now on."""
+        if self._stopped:
+            return
         if self._first is not None:
             for pid in children(self._first.pid):
                 os.kill(pid, signal.SIGKILL)
             self._first.wait()
         self._place.give_back()
+        self._stopped = True
 
     def command(self, words: Sequence[str]) -> list[str]:
         """What runs these words inside: a process that waits for the one that it starts there."""

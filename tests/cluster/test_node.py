@@ -15,6 +15,7 @@ import pytest
 from tests.cluster.binaries import find_program
 from tests.cluster.cluster import Refused
 from tests.cluster.machine_places import CGROUPS, take_place
+from tests.cluster.node_needs import what_is_missing
 from tests.cluster.small_images import BUSYBOX
 
 if TYPE_CHECKING:
@@ -263,6 +264,15 @@ def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_
         assert not (tmp_path / "node" / "containerd").exists()
     finally:
         place.give_back()
+
+
+def test_what_a_node_misses_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/nowhere")
+    missing = what_is_missing()
+    assert "the package containerd" in missing
+    assert "the package busybox-static" in missing
+    assert any("kubelet is not built yet" in words for words in missing)
 
 
 def processes(cgroup: str) -> list[str]:
