@@ -16,6 +16,7 @@ from bench.arena import running_arena
 from bench.claims import measure_claims
 from bench.drains import measure_drains
 from bench.enqueues import measure_enqueues
+from bench.goals import goals_table
 from bench.handling import measure_handling
 from bench.lateness import measure_lateness
 from bench.machine import description, load_average
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from bench.arena import Arena
+    from bench.goals import Goal
     from bench.tables import Table
 
 COMMAND: Final = "make bench"
@@ -55,15 +57,19 @@ def main(words: Sequence[str] | None = None) -> int:
     if options.repetitions:
         plan = replace(plan, repetitions=options.repetitions, few_repetitions=options.repetitions)
     tables: list[str] = []
+    goals: list[Goal] = []
     with running_arena() as arena:
         about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}."
         print(f"{about}\n", flush=True)
         for name in options.only or MEASUREMENTS:
-            text = _measured(name, arena, plan)
+            text, found = _measured(name, arena, plan)
             print(text, flush=True)
             tables.append(text)
+            goals += found
+    summary = goals_table(goals).markdown()
+    print(summary)
     if not options.only and not options.quick:
-        write_section(COMMAND, "\n".join([f"## wakeboard by itself\n\n{about}\n", *tables]))
+        write_section(COMMAND, "\n".join([f"## wakeboard by itself\n\n{about}\n", summary, *tables]))
     return 0
 
 
@@ -80,12 +86,12 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def _measured(name: str, arena: Arena, plan: Plan) -> str:
+def _measured(name: str, arena: Arena, plan: Plan) -> tuple[str, Sequence[Goal]]:
     load, began = load_average(), time.monotonic()
     print(f"measuring: {name} …", file=sys.stderr, flush=True)
-    text = MEASUREMENTS[name](arena, plan).markdown()
+    table = MEASUREMENTS[name](arena, plan)
     took = f"\nTook {time.monotonic() - began:.0f} s; load average {load:.1f} before it.\n"
-    return text + took
+    return table.markdown() + took, table.goals
 
 
 if __name__ == "__main__":

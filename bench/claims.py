@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import wakeboard
+from bench.goals import at_most
 from bench.plan import Crowd
 from bench.tables import Table, number, spread
 from wakeboard.store.connection import connect
@@ -79,6 +80,7 @@ def measure_claims(arena: Arena, plan: Plan) -> Table:
     """The same claims in an empty database and in a full one."""
     alone = _claims(arena, Crowd(0, 0, 0, 0, 0), plan.claims)
     beside = _claims(arena, plan.crowd, plan.claims)
+    pages, took = _ratio(beside.buffers, alone.buffers), _ratio(beside.took_ms, alone.took_ms)
     crowd = plan.crowd
     return Table(
         title="Claims",
@@ -89,15 +91,24 @@ def measure_claims(arena: Arena, plan: Plan) -> Table:
         " would take more than a twentieth of its time.",
         head=("figure", "alone", "beside them", "ratio of medians"),
         rows=[
-            ("pages touched", spread(alone.buffers), spread(beside.buffers), _ratio(beside.buffers, alone.buffers)),
-            ("ms", spread(alone.took_ms), spread(beside.took_ms), _ratio(beside.took_ms, alone.took_ms)),
+            (
+                "pages touched",
+                spread(alone.buffers),
+                spread(beside.buffers),
+                number(_ratio(beside.buffers, alone.buffers)),
+            ),
+            ("ms", spread(alone.took_ms), spread(beside.took_ms), number(_ratio(beside.took_ms, alone.took_ms))),
             ("ms of a walk from the start", number(alone.walk_ms), number(beside.walk_ms), ""),
+        ],
+        goals=[
+            at_most("claim in a crowd: times as many pages as alone", 1.1, [pages]),
+            at_most("claim in a crowd: times as long as alone", 1.2, [took]),
         ],
     )
 
 
-def _ratio(these: list[float], those: list[float]) -> str:
-    return number(statistics.median(these) / statistics.median(those))
+def _ratio(these: list[float], those: list[float]) -> float:
+    return statistics.median(these) / statistics.median(those)
 
 
 def _claims(arena: Arena, crowd: Crowd, claims: int) -> Claims:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import wakeboard
 from bench.arena import BATCH, Database
 from bench.drains import Case, Questions, drain, drain_copy
+from bench.goals import at_least
 from bench.processes import OURS, MeasuredProcess
 from bench.tables import Table, spread
 from bench.telling import WAITS_S
@@ -39,12 +40,14 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
     waiting: list[Drain] = []
     shared: list[Drain] = []
     requests: list[Drain] = []
+    bare: list[float] = []
     case = Case(plan.handled, 1)
     for _ in range(plan.few_repetitions):
         coroutines.append(drain(arena, case))
         threads.append(drain(arena, case, handlers="bench.plain_handlers"))
         waiting.append(drain(arena, case, handlers="bench.waiting_handlers", concurrency=AT_ONCE))
         shared.append(drain(arena, Case(plan.handled, 2), handlers="bench.waiting_handlers", concurrency=AT_ONCE // 2))
+        bare.append(_bare_rate(plan.handled))
         requests.append(_drain_requests(arena, plan.requests))
     limit = AT_ONCE / WAITS_S
     ratios = [plain.rate / coroutine.rate for plain, coroutine in zip(threads, coroutines, strict=True)]
@@ -57,9 +60,25 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
         rows=[
             _row("coroutine that does nothing", coroutines, ""),
             _row("plain function that does nothing, 8 threads", threads, f"{spread(ratios)} times as fast"),
-            _row("coroutine that waits", waiting, _part(waiting, limit)),
-            _row("the same in two processes, each half at once", shared, _part(shared, limit)),
+            _row("coroutine that waits", waiting, _part(_rates(waiting), limit)),
+            _row("the same in two processes, each half at once", shared, _part(_rates(shared), limit)),
+            [
+                "the same waits in asyncio alone, without a board",
+                f"{plan.handled:,}",
+                spread(bare),
+                "",
+                _part(bare, limit),
+            ],
             _row("`http`", requests, ""),
+        ],
+        goals=[
+            at_least("plain handlers in threads: times as fast as coroutines", 0.7, ratios),
+            at_least(
+                "handlers that wait: part of what is possible",
+                0.9,
+                [each.rate / limit for each in waiting],
+                f"one core is busy then; asyncio alone reaches {statistics.median(bare) / limit:.0%}",
+            ),
         ],
     )
 
@@ -74,8 +93,27 @@ def _row(name: str, drains: list[Drain], compared: str) -> list[str]:
     ]
 
 
-def _part(drains: list[Drain], limit: float) -> str:
-    return f"{statistics.median(each.rate for each in drains) / limit:.0%} of what is possible"
+def _rates(drains: list[Drain]) -> list[float]:
+    return [each.rate for each in drains]
+
+
+def _part(rates: list[float], limit: float) -> str:
+    return f"{statistics.median(rates) / limit:.0%} of what is possible"
+
+
+def _bare_rate(waits: int) -> float:
+    """What Python's event loop can do: so many waits, as many at once as handlers, and nothing else."""
+
+    async def wait() -> None:
+        for _ in range(waits // AT_ONCE):
+            await asyncio.sleep(WAITS_S)
+
+    async def side_by_side() -> None:
+        await asyncio.gather(*(wait() for _ in range(AT_ONCE)))
+
+    began = time.perf_counter()
+    asyncio.run(side_by_side())
+    return waits / (time.perf_counter() - began)
 
 
 def _drain_requests(arena: Arena, runs: int) -> Drain:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import wakeboard
+from bench.goals import at_most
 from bench.tables import Table, percentile, spread
 from bench.workers import workplace
 
@@ -30,6 +31,7 @@ class Way:
 
     name: str
     settings: dict[str, Any]
+    bound_ms: float  # wanted of the p99
     ahead_s: float = 0.0
 
 
@@ -45,9 +47,9 @@ class Lateness:
 
 
 WAYS: Final = (
-    Way("NOTIFY", {"listen": "true"}),
-    Way("polling every 20 ms", {"listen": "false", "poll_seconds": 0.02}),
-    Way("polling every second, known ahead", {"listen": "false", "poll_seconds": 1}, AHEAD_S),
+    Way("NOTIFY", {"listen": "true"}, 5),
+    Way("polling every 20 ms", {"listen": "false", "poll_seconds": 0.02}, 25),
+    Way("polling every second, known ahead", {"listen": "false", "poll_seconds": 1}, 25, AHEAD_S),
 )
 
 
@@ -72,6 +74,10 @@ def measure_lateness(arena: Arena, plan: Plan) -> Table:
             "waiting: transactions/min",
         ),
         rows=[_row(name, lateness) for name, lateness in found.items()],
+        goals=[
+            at_most(f"lateness by {way.name}, p99 ms", way.bound_ms, [each.p99_ms for each in found[way.name]])
+            for way in WAYS
+        ],
     )
 
 

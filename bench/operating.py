@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from bench.goals import at_most
 from bench.tables import Table, number, percentile
 from tests.cluster.conftest import install_crds
 from tests.cluster.control_plane import ControlPlane
@@ -26,6 +27,15 @@ SIDE_BY_SIDE: Final = 40
 STILL_S: Final = 60.0
 WITHIN_S: Final = 600.0
 NAMESPACE: Final = "default"
+BOUNDS: Final = {
+    "cold start to all rows, s": 5.0,
+    "cold start to all statuses, s": 60.0,
+    "memory (RSS), MB": 230.0,
+    "a minute in which nothing ticks: status writes": 0.0,
+    "from a transition to its status, p99 s": 5.0,
+    "handover after SIGTERM, s": 2.0,
+    "handover after SIGKILL, s": 17.0,
+}
 
 
 def measure_operator(arena: Arena, plan: Plan) -> Table:
@@ -64,6 +74,11 @@ def measure_operator(arena: Arena, plan: Plan) -> Table:
         f" {plan.lags} edits and pauses, one after another. A handover ends when the other one leads.",
         head=("figure", "value"),
         rows=rows,
+        goals=[
+            at_most(f"operator: {figure}", BOUNDS[figure], [float(value.replace(",", ""))])
+            for figure, value in rows
+            if figure in BOUNDS
+        ],
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
+from bench.goals import at_least
 from bench.tables import Table, number, spread
 from bench.workers import workplace
 
@@ -52,6 +53,7 @@ def measure_pinned(arena: Arena, plan: Plan) -> Table:
         f" third of that time. Pinned is {spread(ratios)} times as fast as free.",
         head=("snapshot", "runs/s", "dead rows at the end"),
         rows=[_row("none", free), _row("pinned", pinned)],
+        goals=[at_least("under load with a snapshot pinned: times as fast as without", 0.8, ratios)],
     )
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bench.goals import Goal
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -18,6 +20,7 @@ class Table:
     note: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    goals: Sequence[Goal] = ()
 
     def markdown(self) -> str:
         """The table as text, in columns of equal width."""

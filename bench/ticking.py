@@ -9,6 +9,7 @@ from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
 
 import wakeboard.duties.ticks as duty
+from bench.goals import at_most
 from bench.tables import Table, number, spread
 from wakeboard.cronline import parse_cron
 from wakeboard.store.board import Board
@@ -55,6 +56,10 @@ def measure_ticking(arena: Arena, plan: Plan) -> Table:
             (f"{plan.definitions:,} schedules in the same minute, all made into runs", spread(storms)),
             (f"{number(ticks)} missed ticks of a minutely schedule, catchUp Latest", spread(latest)),
             ("the same, catchUp All with 10,000 runs", spread(every)),
+        ],
+        goals=[
+            at_most(f"{plan.definitions:,} schedules in the same minute, s", 5, storms),
+            at_most(f"{number(ticks)} missed ticks, s", 1, every),
         ],
     )
 

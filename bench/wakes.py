@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bench.goals import at_most
 from bench.tables import Table, spread
 from bench.workers import workplace
 
@@ -32,6 +33,11 @@ def measure_wakes(arena: Arena, plan: Plan) -> Table:
             ("idle wake, wall s", spread([cost.wall_s for cost in idle])),
             ("idle wake, CPU s", spread([cost.cpu_s for cost in idle])),
             ("idle wake, peak memory MB", spread([cost.peak_mb for cost in idle])),
+        ],
+        goals=[
+            at_most("exec to first completed run, s", 0.35, firsts),
+            at_most("idle wake, CPU s", 0.35, [cost.cpu_s for cost in idle]),
+            at_most("idle wake, peak memory MB", 60, [cost.peak_mb for cost in idle]),
         ],
     )
 

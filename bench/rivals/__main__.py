@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from bench.arena import SETTINGS, running_arena
 from bench.drains import Drain
+from bench.goals import goals_table
 from bench.machine import description, load_average
 from bench.page import PLOTS, write_section
 from bench.rivals.catalogue import RIVALS, named
@@ -30,6 +31,7 @@ from bench.rivals.results import (
     drain_plot,
     drain_table,
     enqueue_table,
+    goals,
     processes_in_words,
     who_they_are,
 )
@@ -117,7 +119,9 @@ def _tell(rival: Rival, what: str, found: Drain | Failed | float) -> None:
 
 
 def _report(results: Results, plan: Plan, installation: Installation, about: str, took_s: float) -> str:
+    kept = goals(results)
     tables = [
+        *([goals_table(kept).markdown()] if kept else []),
         who_they_are(results.rivals, lambda rival: installation.versions(rival.packages)).markdown(),
         enqueue_table(results, plan.jobs[0]).markdown(),
     ]

@@ -8,16 +8,29 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bench.bars import Bar, Group, bar_chart
 from bench.drains import Drain
-from bench.rivals.catalogue import OUR_NAME
+from bench.goals import at_least
+from bench.rivals.catalogue import OUR_NAME, YARDSTICK
 from bench.rivals.contest import Failed
 from bench.tables import Table, number, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.rivals.catalogue import Rival
+    from bench.goals import Goal
+from bench.rivals.catalogue import Rival
 
 NOTHING: Final = "-"
+BOUNDS: Final = {
+    ("graphile-worker", 50_000, 1): 2.0,
+    ("graphile-worker", 50_000, 2): 2.0,
+    ("graphile-worker", 300_000, 1): 2.0,
+    ("graphile-worker", 300_000, 2): 1.5,
+    (YARDSTICK, 50_000, 1): 0.8,
+    (YARDSTICK, 50_000, 2): 0.8,
+    (YARDSTICK, 300_000, 1): 0.8,
+    (YARDSTICK, 300_000, 2): 0.8,
+}
+WHY: Final = "[what bounds it](decisions/0012-two-processes-on-four-shared-cores.md)"
 
 
 class Case(NamedTuple):
@@ -162,6 +175,20 @@ def enqueue_table(results: Results, jobs: int) -> Table:
         head=("queue", "jobs/s"),
         rows=rows,
     )
+
+
+def goals(results: Results) -> list[Goal]:
+    """Of the bounds that were measured, whether they are kept."""
+    return [
+        at_least(
+            f"times as fast as {name}: {jobs:,} jobs, {processes_in_words(processes)}",
+            bound,
+            results.ratios(name, Case(jobs, processes)),
+            WHY,
+        )
+        for (name, jobs, processes), bound in BOUNDS.items()
+        if results.ratios(name, Case(jobs, processes))
+    ]
 
 
 def drain_plot(results: Results, jobs: int, processes: Sequence[int]) -> str:
