@@ -58,3 +58,10 @@ def test_ticks_are_made_while_every_slot_is_busy(board: Board) -> None:
             parse_cron("* * * * *", name="default/due").to_text(),
         )
         board.watcher.wait("select true from wakeboard.all_runs where trigger = 'tick'")
+
+
+def test_a_wake_does_not_end_before_the_last_run_behind_a_limit(board: Board) -> None:
+    """Each slot becomes free shortly after somebody looked for one."""
+    board.enqueue("naps", '{"seconds": 0.03}', count=20, limit_key="k")
+    board.wake(handlers=ASYNC)
+    assert board.watcher.ask("select count(*) from wakeboard.job_run_history") == 20

@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.errors import DatabaseUnavailable
-from wakeboard.store.leasing import text_array
+from wakeboard.store.leasing import Release, text_array
+from wakeboard_worker.heartbeat import TRUSTED_PART, clock
 from wakeboard_worker.logs import log
 from wakeboard_worker.walking import Walk
 
@@ -72,6 +73,7 @@ class Claiming:
         self._walks = [Walk(lane, settings.queues) for lane in desk.lanes]
         self._rates = {id(lane): _Rate(lane) for lane in desk.lanes}
         self._all_types = text_array(tuple(desk.handlers))
+        self._prompt_s = settings.lease_seconds * (1 - TRUSTED_PART)
         self._born = time.monotonic()
         self._after_key = ""
         self._limited_at = self._suspects_at = 0.0
@@ -145,7 +147,7 @@ class Claiming:
             walk.found_nothing = False
             return 0
         rows = await walk.claim(leasing, count)
-        self._take(rows)
+        self._take(rows, walk.sent)
         return len(rows)
 
     async def _claim_limited(self, leasing: Leasing) -> int:
@@ -157,8 +159,9 @@ class Claiming:
         keys = await leasing.due_limit_keys(self._after_key, LIMIT_KEYS)
         claimed = 0
         for walk in walks if keys else ():  # lane by lane: what waits for a thread holds a place that others could use
+            sent = clock()
             rows = await leasing.claim_limited(walk.job_types, keys, walk.lane.free)
-            self._take(rows)
+            self._take(rows, sent)
             claimed += len(rows)
         self._after_key = keys[-1] if len(keys) == LIMIT_KEYS else ""
         if not claimed and not self._after_key:
@@ -166,12 +169,13 @@ class Claiming:
         return claimed or bool(self._after_key)
 
     async def _claim_suspect(self, leasing: Leasing) -> bool:
+        sent = clock()
         rows = await leasing.claim_suspect(self._all_types)
         if not rows:
             self._making_room = False
             return False
         log.warning("run %d has been running when two workers died: it runs alone", rows[0][0])
-        self._take(rows)
+        self._take(rows, sent)
         while not self._desk.empty and not self.stopped:
             self._desk.room.clear()
             await self._room(1.0)
@@ -187,11 +191,22 @@ class Claiming:
             self._making_room = waits_s is not None and waits_s > SUSPECT_PATIENCE_S
         return self._making_room
 
-    def _take(self, rows: list[Any]) -> None:
-        if rows:
+    def _take(self, rows: list[Any], sent: float) -> None:
+        """Rows that came too late go back at once: their lease could lapse before this worker stops believing in it.
+
+        A lease counts from no earlier than `sent`, and the trust may last three quarters of a lease from now on.
+        """
+        if not rows:
+            return
+        if self._heartbeat.trusted() and clock() - sent <= self._prompt_s:
             self._desk.take(rows)
             self._slots.kick()
             self._threads.kick()
+            return
+        log.warning("a claim was answered too late: %d leases are given back", len(rows))
+        self._desk.counts.claimed += len(rows)
+        self._desk.releases.extend(Release(row[0], row[1], counted=False) for row in rows)
+        self._desk.flush.set()
 
     # -- pauses --------------------------------------------------------------------------------------------------------
 
@@ -208,6 +223,7 @@ class Claiming:
         if self._nothing_ahead and not stays:
             for walk in self._walks:  # what became due between the last claim and the question is found by one more
                 walk.rewind()
+            self._limited_at = 0.0  # and a slot that became free
             self._round_at_once = True
             return True
         self._round_at_once = due_s is not None  # it may be a tick

@@ -12,6 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from wakeboard.store.leasing import LOOK, Marks, text_array
+from wakeboard_worker.heartbeat import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,7 @@ class Walk:
         self._rich = False  # the last claim was full, and nothing was in its way: the next one may look further
         self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
         self._again_at = 0.0
+        self.sent = 0.0  # clock() when the last claim was sent
         self.found_nothing = False  # the last claim walked from the start to the end, and nothing was due
 
     def rewind(self) -> None:
@@ -49,8 +51,10 @@ class Walk:
         began = time.monotonic()
         if began >= self._again_at and not self._from_start:
             self.rewind()
+        self.sent = clock()
         rows = await leasing.claim(self._marks, self.job_types, count, None if self._rich else LOOK)
         while not rows and await self._look_further(leasing):
+            self.sent = clock()
             rows = await leasing.claim(self._marks, self.job_types, count)
         full = len(rows) >= count
         self._note(began, rows, full=full)

@@ -1,0 +1,36 @@
+"""A claim that is answered late is not believed: its lease could lapse before its worker stops by itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+
+# The first claim of a run takes 0.8 s. A lease of 2 s is trusted for 1.5 s, so that a claim may take half a second.
+SLOW_FIRST_CLAIM = """
+create function slowly() returns trigger language plpgsql as $$
+begin
+  if new.status = 'running' and new.lease_epoch = 1 then
+    perform pg_sleep(0.8);
+  end if;
+  return new;
+end $$;
+create trigger slowly before update on wakeboard.job_runs for each row execute function slowly()
+"""
+
+
+@pytest.mark.parametrize("kind", ["any", "limited", "suspect"])
+def test_runs_of_a_claim_that_was_answered_late_are_given_back_before_they_start(board: Board, kind: str) -> None:
+    (run,) = board.enqueue("answers")
+    if kind == "limited":
+        board.watcher.do("update wakeboard.job_runs set limit_key = 'one'")
+    if kind == "suspect":
+        board.watcher.do("update wakeboard.job_runs set crash_count = 2")
+    board.watcher.do(SLOW_FIRST_CLAIM)
+    worker = board.wake(lease_seconds=2)
+    assert "a claim was answered too late: 1 leases are given back" in worker.log
+    row = board.run(run)
+    assert (row["status"], row["lease_epoch"], row["attempts"], row["release_count"]) == ("succeeded", 2, 1, 0)
