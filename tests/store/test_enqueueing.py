@@ -18,7 +18,8 @@ from wakeboard.errors import KeyReused, WakeboardError
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
     from tests.store.players import Player
@@ -36,8 +37,8 @@ def application(database: str) -> Iterator[psycopg.Connection[Any]]:
         yield conn
 
 
-def board(person: Player, columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in person.sql(f"select {columns} from job_runs order by id")]
+def board(person: Player, columns: str, join: str = "") -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in person.sql(f"select {columns} from job_runs as run {join} order by run.id")]
 
 
 def test_many_runs_are_answered_in_their_order(application: psycopg.Connection[Any], person: Player) -> None:
@@ -89,6 +90,35 @@ def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connect
     assert [run.created for run in made] == [True, False, True, False]
     assert (made[1].id, made[3].id) == (first.id, made[0].id)
     assert person.value("select count(*) from job_runs") == 3
+
+
+def test_runs_with_keys_stand_in_the_order_of_the_jobs(application: psycopg.Connection[Any], person: Player) -> None:
+    keys = ["c", "a", None, "b"]
+    made = wakeboard.enqueue_many(application, [Job("ping", idempotency_key=key) for key in keys])
+    application.commit()
+    assert board(person, "id, idempotency_key") == [(run.id, key) for run, key in zip(made, keys, strict=True)]
+    agrees = board(person, "run.uuid = key.run_uuid", "left join job_keys as key on key.run_id = run.id")
+    assert agrees == [(True,), (True,), (None,), (True,)]
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_a_key_that_somebody_is_about_to_use_is_waited_for(
+    application: psycopg.Connection[Any],
+    person: Player,
+    player: Callable[[int], Player],
+    meanwhile: ThreadPoolExecutor,
+    ends: str,
+) -> None:
+    holder = player(0)
+    holder.sql("begin")
+    theirs = holder.enqueue(idempotency_key="a")
+    jobs = [Job("ping", idempotency_key="b"), Job("ping", idempotency_key="a")]
+    ours = meanwhile.submit(wakeboard.enqueue_many, application, jobs)
+    person.wait_until_somebody_waits()
+    holder.sql(ends)
+    b, a = ours.result(30)
+    assert (b.created, a.created) == (True, ends == "rollback")
+    assert (a.id == theirs) == (ends == "commit")
 
 
 @pytest.mark.parametrize(

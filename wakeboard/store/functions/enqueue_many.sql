@@ -1,6 +1,6 @@
 -- for: client, worker, operator
 -- Enqueues many runs in one statement; arrays of equal length, or null where the default serves all. Answers in their order.
--- Idempotency keys make it go one by one.
+-- Idempotency keys are as with `enqueue`, also among the many.
 
 create or replace function wakeboard.enqueue_many(
   job_types text[], payloads jsonb[], queues text[] default null, priorities integer[] default null,
@@ -11,26 +11,59 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
 as $$
 #variable_conflict use_column
+declare
+  new_ids bigint[];
 begin
-  if idempotency_keys is not null then
+  if idempotency_keys is null then
     return query
-    select made.id, made.created
-      from (select *                         -- in the keys' order: two callers with the same keys wait, and do not deadlock
-              from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys) with ordinality
-                     as job (job_type, payload, queue, priority, run_at, key, limit_key, place)
-             order by job_type, key, place) as job
-     cross join lateral enqueue(job.job_type, coalesce(job.payload, '{}'), coalesce(job.queue, 'default'), coalesce(job.priority, 3),
-                                job.run_at, job.key, job.limit_key, enqueue_many.max_attempts, enqueue_many.timeout_s) as made
-     order by job.place;
+    insert into job_runs as run (scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key)
+    select coalesce(job.run_at, statement_timestamp()), coalesce(job.run_at, statement_timestamp()), enqueue_many.timeout_s,
+           enqueue_many.max_attempts, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
+           coalesce(job.payload, '{}'), job.limit_key
+      from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
+             as job (job_type, payload, queue, priority, run_at, limit_key)
+    returning run.id, true;
     return;
   end if;
+
+  -- All whose key is free are made at once.
+  new_ids := array(select nextval('job_runs_id_seq') from unnest(job_types));
+  with free as (
+    insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
+    select job.job_type, job.key, job.id, gen_random_uuid(), md5(coalesce(job.payload, '{}')::text)
+      from unnest(job_types, payloads, idempotency_keys, new_ids) with ordinality as job (job_type, payload, key, id, place)
+     where job.key is not null
+     order by job.job_type, job.key, job.place   -- two callers with the same keys wait, and do not deadlock
+        on conflict on constraint an_idempotency_key_is_used_once_per_job_type do nothing
+    returning run_id, run_uuid
+  )
+  insert into job_runs (
+    id, uuid, scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key, idempotency_key)
+  select job.id, coalesce(free.run_uuid, gen_random_uuid()), coalesce(job.run_at, statement_timestamp()),
+         coalesce(job.run_at, statement_timestamp()), enqueue_many.timeout_s, enqueue_many.max_attempts,
+         coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type, coalesce(job.payload, '{}'), job.limit_key, job.key
+    from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, new_ids)
+           as job (job_type, payload, queue, priority, run_at, key, limit_key, id)
+    left join free on free.run_id = job.id
+   where job.key is null or free.run_id is not null;
+
+  -- The others are told what their keys stand for, each by itself: a key may be tidied away just now.
   return query
-  insert into job_runs as run (scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key)
-  select coalesce(job.run_at, statement_timestamp()), coalesce(job.run_at, statement_timestamp()), enqueue_many.timeout_s,
-         enqueue_many.max_attempts, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
-         coalesce(job.payload, '{}'), job.limit_key
-    from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
-           as job (job_type, payload, queue, priority, run_at, limit_key)
-  returning run.id, true;
+  with job as materialized (
+    select job.*, exists (select from job_runs as run where run.id = job.id) as made
+      from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, new_ids) with ordinality
+             as job (job_type, payload, queue, priority, run_at, key, limit_key, id, place)
+  ), other as materialized (
+    select * from job where not made
+  ), answer as (
+    select job.place, job.id, true as created from job where made
+    union all
+    select other.place, known.id, known.created
+      from other
+     cross join lateral enqueue(other.job_type, coalesce(other.payload, '{}'), coalesce(other.queue, 'default'),
+                                coalesce(other.priority, 3), other.run_at, other.key, other.limit_key,
+                                enqueue_many.max_attempts, enqueue_many.timeout_s) as known
+  )
+  select answer.id, answer.created from answer order by answer.place;
 end
 $$;
