@@ -79,7 +79,8 @@ class Machine:
         self._place.make_cgroup()
         self._kubelet.mkdir(parents=True)
         settings = "".join(f"{name} {value}\n" for name, value in KERNEL_SETTINGS.items())
-        own = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        # What this host unmounts is unmounted there, too, and not kept busy; nothing goes the other way.
+        own = ["--net", "--mount", "--propagation=slave", "--pid", "--fork", "--kill-child", "--mount-proc"]
         with self._log.open("w") as log:
             self._first = subprocess.Popen(
                 ["unshare", *own, "--", "sh", "-c", PREPARE, "machine", str(self._kubelet), KUBELET_FOLDER],
