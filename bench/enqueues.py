@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from bench.plan import Plan
 
 PAYLOAD: Final = {"customer": 4711, "kind": "reminder"}
+BAR: Final = 200_000
 CONNECTIONS: Final = 4
+SIDE_BY_SIDE: Final = f"in bulk, {CONNECTIONS} connections"
+WHY: Final = "the server takes most of it to write the rows: see the plain insert, and decision 0017"
 # What the server needs at least: the same rows, from nowhere, with nothing sent and nothing answered.
 PLAIN: Final = """
 insert into wakeboard.job_runs (job_type, payload)
@@ -32,7 +35,7 @@ def measure_enqueues(arena: Arena, plan: Plan) -> Table:
     """In bulk, and one by one."""
     ways: dict[str, Callable[[Database, int], None]] = {
         "in bulk": _in_bulk,
-        f"in bulk, {CONNECTIONS} connections": _side_by_side,
+        SIDE_BY_SIDE: _side_by_side,
         "in bulk, each with an idempotency key": _with_keys,
         f"such rows by a plain `insert … select`, {BATCH:,} a transaction": _plainly,
     }
@@ -55,7 +58,10 @@ def measure_enqueues(arena: Arena, plan: Plan) -> Table:
             ("one by one, p50 ms", spread([percentile(ms, 0.50) for ms in singles])),
             ("one by one, p99 ms", spread([percentile(ms, 0.99) for ms in singles])),
         ],
-        goals=[at_least("enqueued in bulk over one connection, runs/s", 200_000, rates["in bulk"])],
+        goals=[
+            at_least("enqueued in bulk over one connection, runs/s", BAR, rates["in bulk"], WHY),
+            at_least(f"enqueued in bulk over {CONNECTIONS} connections, runs/s", BAR, rates[SIDE_BY_SIDE]),
+        ],
     )
 
 
