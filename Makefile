@@ -2,12 +2,13 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench lock setup clean servers cluster judges bench-rivals images wheelhouse
+.PHONY: help demo test check fix bench chaos lock setup clean servers cluster judges bench-rivals images wheelhouse
 
 PYTHON ?= python3
 BIN := .venv/bin
 # At most four: each test process runs a PostgreSQL of its own.
 TEST_PROCESSES ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2); [ $$n -gt 4 ] && n=4; echo $$n)
+CHAOS_FAULTS ?= 500
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make lock' $(LOCK_ARGS)
 
@@ -39,6 +40,9 @@ bench: .venv/dev.ready servers cluster ## measure for ten minutes; write docs/be
 
 bench-rivals: .venv/dev.ready ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.rivals $(BENCH_ARGS)
+
+chaos: .venv/dev.ready servers ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
+	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
 	$(COMPILE) pyproject.toml --extra local --extra operator --group dev --output-file locks/dev.txt

@@ -1,0 +1,222 @@
+"""What the workers of a campaign run. `GOOD` types must end well whatever happens; others do what no handler should.
+
+Effects are written through a connection of the handler's own, as an application does it: faults meet it too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from typing import Any, Final, cast
+from uuid import uuid4
+
+import psycopg
+
+import wakeboard
+
+DSN: Final = os.environ.get("CHAOS_APP_DSN", "")
+
+# Job type -> the effects that a run of it has when it succeeded.
+GOOD: Final[dict[str, tuple[str, ...]]] = {
+    "quick": (),
+    "naps": (),
+    "flaky": (),
+    "overruns": (),
+    "ships": (),
+    "snoozes": ("snoozed",),
+    "charges": ("charge",),
+    "charges in a thread": ("charge",),
+    "limited": ("limited",),
+    "two effects": ("first", "second"),
+    "ticks": ("tick",),
+}
+MEGABYTE: Final = 1 << 20
+_EFFECT: Final = "insert into chaos.effects (run_id, run_uuid, key, worker_clock) values (%s, %s, %s, %s)"
+
+
+async def _connect() -> psycopg.AsyncConnection[Any]:
+    return await psycopg.AsyncConnection.connect(DSN, application_name="chaos effects", connect_timeout=5)
+
+
+async def _have_effect(run: wakeboard.Run, key: str) -> None:
+    async with await _connect() as conn:  # commits at its end
+        if await run.once(conn, key):
+            await conn.execute(_EFFECT, (run.id, run.uuid, key, datetime.now(UTC)))
+
+
+def _payload(run: wakeboard.Run) -> dict[str, Any]:
+    return cast("dict[str, Any]", run.payload)
+
+
+# -- good --------------------------------------------------------------------------------------------------------------
+
+
+@wakeboard.handler("quick")
+async def quick(run: wakeboard.Run) -> Any:
+    """Does nothing."""
+    return _payload(run).get("tag")
+
+
+@wakeboard.handler("naps")
+async def naps(run: wakeboard.Run) -> None:
+    """Waits."""
+    await asyncio.sleep(_payload(run)["seconds"])
+
+
+@wakeboard.handler("flaky")
+async def flaky(run: wakeboard.Run) -> None:
+    """Fails as often as its payload says, then succeeds."""
+    if run.attempt <= _payload(run)["failures"]:
+        raise RuntimeError("not yet")
+
+
+@wakeboard.handler("overruns")
+async def overruns(run: wakeboard.Run) -> None:
+    """Runs into its timeout at its first attempt."""
+    if run.attempt == 1:
+        await asyncio.sleep(30)
+
+
+@wakeboard.handler("snoozes")
+async def snoozes(run: wakeboard.Run) -> None:
+    """Goes back to sleep once, behind an effect."""
+    async with await _connect() as conn:
+        first = await run.once(conn, "snoozed")
+        if first:
+            await conn.execute(_EFFECT, (run.id, run.uuid, "snoozed", datetime.now(UTC)))
+    if first:
+        raise wakeboard.Snooze(0.3)
+
+
+@wakeboard.handler("charges")
+async def charges(run: wakeboard.Run) -> None:
+    """One effect."""
+    await _have_effect(run, "charge")
+
+
+@wakeboard.handler("ticks")
+async def ticks(run: wakeboard.Run) -> None:
+    """One effect for a tick."""
+    await _have_effect(run, "tick")
+
+
+@wakeboard.handler("limited")
+async def limited(run: wakeboard.Run) -> None:
+    """One effect, and some time in its limit's slot."""
+    await asyncio.sleep(_payload(run)["seconds"])
+    await _have_effect(run, "limited")
+
+
+@wakeboard.handler("two effects")
+async def two_effects(run: wakeboard.Run) -> None:
+    """Two effects in two transactions, with time to die between them."""
+    await _have_effect(run, "first")
+    await asyncio.sleep(_payload(run)["seconds"])
+    await _have_effect(run, "second")
+
+
+@wakeboard.handler("charges in a thread")
+def charges_in_a_thread(run: wakeboard.Run) -> None:
+    """One effect, from a plain function."""
+    with psycopg.connect(DSN, application_name="chaos effects", connect_timeout=5) as conn:
+        if run.once(conn, "charge"):
+            conn.execute(_EFFECT, (run.id, run.uuid, "charge", datetime.now(UTC)))
+
+
+@wakeboard.handler("ships")
+async def ships(run: wakeboard.Run) -> dict[str, str]:
+    """Two steps and an effect outside: the second step must see what the first attempt to end the first one stored."""
+    label = await run.step("label", lambda: uuid4().hex)
+    run.progress(0.3)
+    async with run.effect("parcel") as parcel:
+        if not parcel.done:
+            async with await _connect() as conn:
+                await conn.execute(
+                    "insert into chaos.parcels values (%s, %s, %s) on conflict do nothing",
+                    (parcel.provider_key, run.id, label),
+                )
+    return {"label": label, "receipt": await run.step("receipt", lambda: f"for {label}")}
+
+
+@wakeboard.handler("discards")
+async def discards(run: wakeboard.Run) -> None:
+    """Gives itself up."""
+    raise wakeboard.Discard("there is no such customer")
+
+
+# -- bad: what a fault enqueues ----------------------------------------------------------------------------------------
+
+
+@wakeboard.handler("blocks")
+async def blocks(run: wakeboard.Run) -> None:
+    """Blocks the event loop."""
+    time.sleep(_payload(run)["seconds"])  # noqa: ASYNC251 - that is the fault
+
+
+@wakeboard.handler("never stops")
+async def never_stops(run: wakeboard.Run) -> None:
+    """Swallows every cancellation, for a while."""
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        try:
+            await asyncio.sleep(end - time.monotonic())
+        except asyncio.CancelledError:
+            continue
+
+
+@wakeboard.handler("never stops in a thread")
+def never_stops_in_a_thread(run: wakeboard.Run) -> None:
+    """Looks at nothing, for a while."""
+    time.sleep(8)
+
+
+@wakeboard.handler("forks")
+async def forks(run: wakeboard.Run) -> None:
+    """Forks, and leaves a child behind that holds every socket of this worker for a while."""
+    if os.fork() == 0:
+        time.sleep(5)  # noqa: ASYNC251 - in the child, which has no event loop to block
+        os._exit(0)
+    await asyncio.sleep(0.1)
+
+
+@wakeboard.handler("starts a program")
+async def starts_a_program(run: wakeboard.Run) -> int:
+    """Leaves a program behind that ends later."""
+    program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3)"], env={})  # noqa: ASYNC220 - the fault
+    return program.pid
+
+
+@wakeboard.handler("hogs")
+async def hogs(run: wakeboard.Run) -> None:
+    """Takes all the memory that this process may have, and keeps it for a moment."""
+    hoard: list[bytearray] = []
+    size = 64 * MEGABYTE
+    while size > 4096:
+        try:
+            hoard.append(bytearray(size))
+        except MemoryError:
+            size //= 2
+    await asyncio.sleep(_payload(run)["seconds"])
+    raise MemoryError("all of it was taken")
+
+
+@wakeboard.handler("says too much")
+async def says_too_much(run: wakeboard.Run) -> Any:
+    """Five megabytes as a result, or as an error, or bytes that are no text."""
+    how = _payload(run)["how"]
+    if how == "result":
+        return {"text": "x" * 5 * MEGABYTE}
+    if how == "binary":
+        return os.urandom(1000)
+    raise RuntimeError("\0\ud800" + "y" * 5 * MEGABYTE)
+
+
+@wakeboard.handler("kills")
+async def kills(run: wakeboard.Run) -> None:
+    """Kills its worker, whoever else runs there."""
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,50 @@
+"""How the processes of the cast ended: killed, asked, done, or in a way that a worker should not."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import TYPE_CHECKING, Final
+
+from chaos.results import Violation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from chaos.cast import Ended
+    from chaos.results import Result
+
+# Why a worker may end with 1 by itself, in its own words.
+ANYONE_MAY_SAY: Final = re.compile(r"half of the places are lost|blocked the event loop|MemoryError")
+A_WAKE_MAY_SAY: Final = re.compile(
+    r"cannot connect to|the connection to the database was lost|the database cannot do this now"  # for ten seconds
+)
+
+
+def judge_endings(endings: Sequence[Ended], result: Result) -> list[Violation]:
+    """The endings that should not be; counts all of them."""
+    found: list[Violation] = []
+    for ended in endings:
+        word = _word(ended)
+        result.counts[f"processes that {word}"] += 1
+        if word == "ended as they should not":
+            said = ended.said.strip()[-1500:]
+            detail = f"{ended.actor} ({ended.mode}) ended with {ended.code}: {said}"
+            found.append(Violation("other", "a process of the cast ends only as it should", detail))
+        for line in re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b[^\n]{0,150}", ended.said, re.MULTILINE):
+            result.remarks[line] += 1
+    return found
+
+
+def _word(ended: Ended) -> str:
+    if ended.code == -signal.SIGKILL:
+        return "were killed"
+    if ended.asked and ended.code in {0, -signal.SIGTERM}:
+        return "were asked to go"
+    stays = "--forever" in ended.mode or "duties" in ended.mode
+    if ended.code == 0 and not stays:
+        return "were done"
+    said = ended.said[-1500:]
+    if ended.code == 1 and (ANYONE_MAY_SAY.search(said) or (not stays and A_WAKE_MAY_SAY.search(said))):
+        return "said why and went"
+    return "ended as they should not"

@@ -1,0 +1,67 @@
+"""Another release to run beside this one: the code before the last change of it, or this code under another number."""
+
+from __future__ import annotations
+
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from io import BytesIO
+from typing import TYPE_CHECKING, Final
+
+import wakeboard
+from chaos.cast import PROJECT
+from wakeboard.store.connection import SCHEMA_VERSION
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PARTS: Final = ("wakeboard", "worker")
+LOOK_BACK: Final = 20  # commits
+NUMBER: Final = "0.1.99"
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Where its code lies, and the number it reports (empty: its own)."""
+
+    code: Path
+    number: str
+    said: str
+
+    def __str__(self) -> str:
+        return self.said
+
+
+def find_other_release(folder: Path) -> Release:
+    """The newest earlier code for this schema, written to `folder`; this code as NUMBER where Git knows none."""
+    for commit in _earlier_commits():
+        if _differs(commit) and _schema_version(commit) == SCHEMA_VERSION:
+            _extract(commit, folder)
+            return Release(folder, "", f"the code of commit {commit[:10]}")
+    return Release(PROJECT, NUMBER, f"the same code ({wakeboard.__version__}) calling itself {NUMBER}")
+
+
+def _git(*words: str) -> bytes:
+    try:
+        return subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, check=True, timeout=30).stdout
+    except (OSError, subprocess.SubprocessError):
+        return b""
+
+
+def _earlier_commits() -> list[str]:
+    return _git("log", f"-{LOOK_BACK}", "--format=%H", "--", *PARTS).decode().split()[1:]
+
+
+def _differs(commit: str) -> bool:
+    return bool(_git("diff", "--name-only", commit, "--", *PARTS))
+
+
+def _schema_version(commit: str) -> int:
+    source = _git("show", f"{commit}:wakeboard/store/connection.py").decode()
+    lines = [line for line in source.splitlines() if line.startswith("SCHEMA_VERSION")]
+    return int(lines[0].split("=")[1].split("#")[0]) if lines else 0
+
+
+def _extract(commit: str, folder: Path) -> None:
+    with tarfile.open(fileobj=BytesIO(_git("archive", commit, *PARTS))) as archive:
+        archive.extractall(folder, filter="data")
