@@ -38,6 +38,13 @@ async def blocks_at_once(run: wakeboard.Run) -> None:
     _tell("ended")
 
 
+@wakeboard.handler("never comes back")
+async def never_comes_back(run: wakeboard.Run) -> None:
+    """Blocks the event loop for ever."""
+    while True:
+        time.sleep(1)  # noqa: ASYNC251 - that is the misbehaviour
+
+
 @wakeboard.handler("grinds")
 async def grinds(run: wakeboard.Run) -> None:
     """Never waits, and takes its time."""

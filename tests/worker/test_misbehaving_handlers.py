@@ -44,6 +44,18 @@ def test_a_handler_that_never_stops_does_not_keep_the_wake(board: Board) -> None
     assert (seen["status"], seen["error_type"]) == ("dead", "Timeout")
 
 
+def test_a_handler_that_blocks_for_ever_ends_its_worker_and_its_neighbours_run_elsewhere(board: Board) -> None:
+    (stuck,) = board.enqueue("never comes back", timeout_s=1, max_attempts=1)
+    (neighbour,) = board.enqueue("naps", '{"seconds": 1}')
+    with board.worker("--forever", handlers=PLAIN):  # it makes duties, and knows neither of the two
+        with board.worker("--forever", handlers=ASYNC, lease_seconds=2) as blocked:
+            assert blocked.exit_code() == 1
+            assert "blocked the event loop" in blocked.log
+        board.watcher.do("select wakeboard.cancel(array[%s]::bigint[])", stuck)
+        with board.worker("--forever", handlers=ASYNC):
+            board.watcher.wait("select true from wakeboard.job_run_history where id = %s", neighbour)
+
+
 def test_slots_lost_to_handlers_that_never_stop_end_the_worker_with_an_error(board: Board) -> None:
     board.enqueue("never stops", count=2, timeout_s=1, max_attempts=1)
     with board.worker("--forever", handlers=ASYNC, concurrency=4) as worker:

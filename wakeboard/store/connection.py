@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 10  # seconds
 SCHEMA_VERSION = 5  # the newest migration that this release was written for
 
+# Read only (a failover); deadlocks; no memory, disk or connections; a lock; statement_timeout; unreadable files.
+FOR_NOW = ("25006", "40", "53", "55P03", "57014", "58")
+
 # The server notices a vanished client, and the client a vanished server, within half a minute.
 _KEEPALIVE: Mapping[str, Any] = {
     "keepalives_idle": 10,
@@ -99,7 +102,7 @@ def _without_password(sentence: str) -> str:
 def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table, one line for each meaning
     """A database error as an error of ours: the one place where foreign errors are mapped."""
     message = exc.diag.message_primary or re.sub(r"\s+", " ", str(exc)).strip()
-    match exc.sqlstate:
+    match exc.sqlstate or "08000":
         case "WB001":
             return LeaseLost(message)
         case "WB002":
@@ -114,9 +117,9 @@ def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table
             return WakeboardError(f"the database role may not do this: {message}.")
         case "23514" | "22023":
             return WakeboardError((exc.diag.constraint_name or message).replace("_", " "))
-        case None | "08000" | "08003" | "08006" | "57P01" | "57P02" | "57P03" | "57P05":
+        case code if code.startswith(("08", "57P")):  # PgBouncer says 08P01 to whatever befell its server
             return DatabaseUnavailable(f"the connection to the database was lost: {message}")
-        case "25006" | "40001" | "40P01" | "53000" | "53100" | "53200" | "53300" | "55P03":
+        case code if code.startswith(FOR_NOW):
             return DatabaseUnavailable(f"the database cannot do this now: {message}")
         case _:
             return WakeboardError(message)
@@ -130,7 +133,7 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
         ).fetchone()
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as exc:
         raise SchemaMismatch(f"{place_of(conn)} has no wakeboard schema yet: run `wakeboard migrate`.") from exc
-    except psycopg.errors.InsufficientPrivilege as exc:
+    except psycopg.Error as exc:
         raise translated(exc) from exc
     version, min_code = row or (0, "0")
     if version < SCHEMA_VERSION:

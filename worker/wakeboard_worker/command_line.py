@@ -71,6 +71,8 @@ def main(stopping: Stopping, words: Sequence[str] | None = None) -> None:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
         sys.stderr.write(f"wakeboard worker: {error}\n")
+    except Exception:  # noqa: BLE001 - the interpreter would show it, too, and then wait for threads that never end
+        sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]  there is one here
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

@@ -118,6 +118,8 @@ class Desk:
         self.releases: list[Release] = []
         self.telling: list[Any] = []  # on its way to the board
         self.counts = Counts()
+        self.sweeps = 0  # so far: the event loop turns as long as this grows
+        self.broken: BaseException | None = None  # what ended a part of this worker that must not end
         self.lost_sight_at: float | None = None  # time.monotonic(): leases may be ours that are not in hand
         self.flush, self.room = asyncio.Event(), asyncio.Event()
 
@@ -161,6 +163,14 @@ class Desk:
         known |= {row[0]: Held(row[0], row[1]) for row in rows}
         known |= {told.id: Held(told.id, told.epoch) for told in outcomes if told.id not in known}
         return sorted(known.values())
+
+    def longest_timeout_s(self) -> float:
+        """Of what runs in the event loop; 0: nothing does. For the heartbeat's thread."""
+        lane = self.loop_lane
+        attempts = list(lane.running.values())
+        if (at := lane.stepping) is not None and not at.settled:
+            attempts.append(at)
+        return max((attempt.timeout_s for attempt in attempts), default=0)
 
     # -- out -----------------------------------------------------------------------------------------------------------
 
@@ -260,6 +270,7 @@ class Desk:
     def sweep(self) -> None:
         """Every half second: timeouts, handlers that do not stop, rows that wait for too long."""
         now = time.monotonic()
+        self.sweeps += 1
         for lane in self.lanes:
             for attempt in list(lane.running.values()):
                 over_s = now - attempt.started - attempt.timeout_s if attempt.started else 0.0

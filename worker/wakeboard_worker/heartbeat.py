@@ -3,18 +3,23 @@
 Every quarter of a lease it renews all leases in hand in one call. Trust is counted from the moment at which the last
 answered request was *sent*: when three quarters of a lease have passed since then, this worker must not believe in its
 leases any more. The clock is one that goes on while the machine sleeps.
+
+It also watches the event loop. One that has not turned for the whole timeout of the handler that runs in it, and the
+grace after that, will not turn again: the process ends, so that what it holds goes to workers that work.
 """
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.errors import WakeboardError
 from wakeboard.store.connection import connect_blocking
 from wakeboard.store.leasing import Held, renew
 from wakeboard_worker.logs import log
+from wakeboard_worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,6 +31,7 @@ BEATS_PER_LEASE = 4
 TRUSTED_PART = 0.75  # of a lease without an answer
 BUSY_AGAIN_S = 0.5
 AFTER_FAILURE_S = 0.5
+LOOP_GRACE_S = 15.0  # for the event loop, beyond the longest timeout of what runs in it
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
@@ -43,11 +49,17 @@ class Heartbeat:
         self._trusted_until = clock() + worker.lease_s * TRUSTED_PART
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
+        self._watchdog = Watchdog()
         self._conn: Any = None
         self._lost = False
+        self._every = worker.lease_s / BEATS_PER_LEASE
+        self._busy: set[int] = set()  # rows that somebody else had locked
+        self._all_due_at = 0.0
+        self._sweeps, self._looked_at, self._still_s = 0, clock(), 0.0  # of the event loop
 
     def start(self) -> None:
         """Starts the thread; the worker has just registered."""
+        self._watchdog.start()
         self._thread.start()
 
     def stop(self) -> None:
@@ -60,40 +72,50 @@ class Heartbeat:
         return clock() < self._trusted_until
 
     def _beat(self) -> None:
-        every = self._worker.lease_s / BEATS_PER_LEASE
-        pause, all_due_at = every, 0.0
-        busy: set[int] = set()
+        pause = self._every
         while not self._end.wait(pause):
-            self._distrust()
-            sent = clock()
-            ask_all = sent >= all_due_at or not busy
-            held = [lease for lease in self._desk.held() if ask_all or lease.id in busy]
             try:
-                answers = self._renew(held)
-            except (WakeboardError, OSError) as error:
-                log.warning("a heartbeat failed: %s", error)
-                self._close()
-                pause = min(AFTER_FAILURE_S, every)
-                self._distrust()
-                continue
-            busy = {answer.id for answer in answers if answer.answer == "busy"}
-            if ask_all:  # a repeat for busy rows alone says nothing about the others
-                all_due_at = sent + every
-                self._trusted_until, self._lost = sent + self._worker.lease_s * TRUSTED_PART, False
-            self._tell(answers)
-            pause = min(BUSY_AGAIN_S, every) if busy else every
+                self._watch_loop()
+                pause = self._renew_what_is_due()
+            except Exception as error:  # noqa: BLE001 - whatever it is (no memory, no descriptor left), the heart goes on
+                pause = min(AFTER_FAILURE_S, self._every)
+                with suppress(Exception):
+                    log.warning("a heartbeat failed: %s", error)
+                    self._close()
+                    self._distrust()
+
+    def _renew_what_is_due(self) -> float:
+        """One beat; the seconds until the next one."""
+        self._distrust()
+        sent = clock()
+        ask_all = sent >= self._all_due_at or not self._busy
+        held = [lease for lease in self._desk.held() if ask_all or lease.id in self._busy]
+        answers = self._renew(held)
+        self._busy = {answer.id for answer in answers if answer.answer == "busy"}
+        if ask_all:  # a repeat for busy rows alone says nothing about the others
+            self._all_due_at = sent + self._every
+            self._trusted_until, self._lost = sent + self._worker.lease_s * TRUSTED_PART, False
+        self._tell(answers)
+        return min(BUSY_AGAIN_S, self._every) if self._busy else self._every
+
+    def _watch_loop(self) -> None:
+        """Ends the process when the event loop is blocked for good: what it holds could never be given back."""
+        now, sweeps, allowed_s = clock(), self._desk.sweeps, self._desk.longest_timeout_s() + LOOP_GRACE_S
+        turned = sweeps != self._sweeps
+        # A process that was frozen wakes up in all its threads: what it slept through counts as one beat.
+        self._still_s = 0.0 if turned else self._still_s + min(now - self._looked_at, 2 * self._every)
+        self._sweeps, self._looked_at = sweeps, now
+        if self._still_s > allowed_s:
+            # Whoever blocks the loop may hold the lock of the log.
+            os.write(2, f"wakeboard worker: a handler has blocked the event loop for {allowed_s:g} s\n".encode())
+            os._exit(1)
 
     def _renew(self, held: list[Held]) -> list[Attention]:
         if self._conn is None:
             self._conn = connect_blocking(self._dsn, name=f"wakeboard heartbeat {self._worker.name}")
         # A server that has gone silent must not hold the heartbeat for longer than the trust lasts.
-        watchdog = threading.Timer(self._worker.lease_s / BEATS_PER_LEASE, _cut, [self._conn])
-        watchdog.daemon = True
-        watchdog.start()
-        try:
+        with self._watchdog.waiting(self._conn, self._every):
             return renew(self._conn, self._worker, held)
-        finally:
-            watchdog.cancel()
 
     def _tell(self, answers: Iterable[Attention]) -> None:
         needed = [answer for answer in answers if answer.answer != "busy"]

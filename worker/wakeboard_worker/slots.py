@@ -91,7 +91,13 @@ class Slots:
             await asyncio.wait(self._tasks, timeout=STOP_WITHIN_S)
 
     def _add_slot(self) -> None:
-        self._tasks.append(asyncio.create_task(self._slot(), name=f"slot {len(self._tasks)}"))
+        task = asyncio.create_task(self._slot(), name=f"slot {len(self._tasks)}")
+        task.add_done_callback(self._note_end)
+        self._tasks.append(task)
+
+    def _note_end(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._desk.broken = error
 
     async def _slot(self) -> None:
         desk, lane, functions, around = self._desk, self._lane, self._functions, self._desk.around

@@ -37,6 +37,8 @@ from wakeboard_worker.stopping import INSISTED
 from wakeboard_worker.threads import Threads
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wakeboard.settings import Settings
     from wakeboard.store.board import Board
     from wakeboard_worker.command_line import Mode
@@ -58,12 +60,8 @@ async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
         Line(dsn, worker, purpose, prepared_statements=settings.prepared_statements)
         for purpose in ("claims", "outcomes", "handlers")
     )
-    if not await _connected(claims, mode, stopping):
-        return 0
     try:
-        await require_schema((await claims.leasing()).conn)
-        if not await (await claims.leasing()).register(list(handlers)):
-            log.info("pool %s has %s workers already; this one goes", settings.pool, settings.max_workers)
+        if not await _registered(claims, list(handlers), mode, stopping):
             return 0
         around = Surroundings(asyncio.get_running_loop(), worker.nonce, effects.leasing)
         desk = Desk(handlers, around, settings.concurrency, settings.threads)
@@ -94,20 +92,35 @@ def _introduce(settings: Settings) -> Worker:
     )
 
 
-async def _connected(line: Line, mode: Mode, stopping: Stopping) -> bool:
-    """The first connection: a draining worker tries for ten seconds, others for ever. False: somebody said stop."""
+async def _registered(line: Line, job_types: Sequence[str], mode: Mode, stopping: Stopping) -> bool:
+    """Connects, and says who works here; a draining worker tries for ten seconds, others for ever.
+
+    False: somebody said stop, or the pool has workers enough.
+    """
     give_up_at = time.monotonic() + CONNECT_FOR_S
     while not stopping.asked:
         try:
-            await line.leasing()
+            leasing = await line.leasing()
+            await require_schema(leasing.conn)
+            if await leasing.register(job_types):
+                return True
         except DatabaseUnavailable as error:
             if mode.drains and time.monotonic() > give_up_at:
                 raise
             log.warning("%s Trying again.", error)
             await line.wait_after(error)
         else:
-            return True
+            me = leasing.worker
+            log.info("pool %s has %s workers already; this one goes", me.pool, me.max_workers)
+            return False
     return False
+
+
+async def first_end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Waits until one of them ends, and raises what ended it: without its fellows none of them is of any use."""
+    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in ended:
+        task.result()
 
 
 async def _say_goodbye(line: Line) -> None:
@@ -150,16 +163,15 @@ class _Wake:
         if self._settings.listen and (self._mode.forever or self._mode.linger_s):
             background.append(asyncio.create_task(self._listen()))
         self._stopping.tell(lambda: loop.call_soon_threadsafe(self._claiming.stop))
+        work = asyncio.create_task(self._work())
         try:
-            await self._make_rounds((await self._claims.leasing()).conn)
-            await self._claiming.run()
-            await self._finish()
+            await first_end([work, *background])
         finally:
             self._heartbeat.stop()
             self._threads.stop()
-            for task in background:
+            for task in (work, *background):
                 task.cancel()
-            await asyncio.gather(*background, return_exceptions=True)
+            await asyncio.gather(work, *background, return_exceptions=True)
             await self._slots.stop()
         seconds = time.monotonic() - began
         log.info("wake over after %.1f s: %s", seconds, self._desk.counts, extra={"counts": str(self._desk.counts)})
@@ -167,6 +179,10 @@ class _Wake:
             log.error("half of the places are lost to handlers that cannot be stopped; this worker ends")
             return 1
         return 0
+
+    async def _work(self) -> None:
+        await self._claiming.run()
+        await self._finish()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -209,9 +225,11 @@ class _Wake:
     # -- beside --------------------------------------------------------------------------------------------------------
 
     async def _look_after(self) -> None:
-        """Timeouts, handlers that do not stop, rows that wait for too long."""
+        """Timeouts, handlers that do not stop, rows that wait for too long; raises what broke a part of this worker."""
         while True:
             await asyncio.sleep(SWEEP_EVERY_S)
+            if self._desk.broken is not None:
+                raise self._desk.broken
             self._desk.sweep()
             self._threads.sweep()
 

@@ -1,0 +1,27 @@
+"""A statement that is cancelled (statement_timeout, an administrator) costs a moment, not the worker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+
+from tests.chaos.processes import Worker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.chaos.processes import Watcher
+
+WAITING = "from pg_stat_activity where application_name like 'wakeboard claims%' and wait_event_type = 'Lock'"
+
+
+def test_a_worker_whose_claim_is_cancelled_claims_again(database: str, watcher: Watcher, tmp_path: Path) -> None:
+    with Worker(database, tmp_path, "--forever"):
+        with psycopg.connect(database) as stranger:
+            stranger.execute("lock table wakeboard.job_runs")
+            watcher.wait(f"select true {WAITING}")
+            watcher.do(f"select pg_cancel_backend(pid) {WAITING}")
+            watcher.wait(f"select not exists (select {WAITING})")
+        watcher.enqueue("quick")
+        watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")

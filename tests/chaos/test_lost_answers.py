@@ -1,0 +1,77 @@
+"""Answers that are lost after the commit, at the moments at which a worker depends on one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from chaos.switchboard import Loss, Switchboard, Trap
+from tests.chaos.processes import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.chaos.processes import Watcher
+
+
+@pytest.fixture
+def board(database: str) -> Iterator[Switchboard]:
+    parts = urlsplit(database)
+    place = parse_qs(parts.query)
+    board = Switchboard(f"{place['host'][0]}/.s.PGSQL.{place['port'][0]}")
+    board.start()
+    yield board
+    board.stop()
+
+
+def through(board: Switchboard, database: str) -> str:
+    return f"postgresql://postgres@127.0.0.1:{board.port}{urlsplit(database).path}?sslmode=disable&gssencmode=disable"
+
+
+@pytest.mark.parametrize("statement", [b"wakeboard.schema_state", b"wakeboard.register"])
+def test_a_worker_that_stays_starts_although_its_first_answers_are_lost(
+    statement: bytes, database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+) -> None:
+    watcher.enqueue("quick")
+    trap = Trap("wakeboard claims", statement, Loss.ANSWER)
+    board.set_trap(trap)
+    with Worker(through(board, database), tmp_path, "--forever"):
+        watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
+    assert trap.sprung.is_set()
+
+
+def test_a_completion_whose_answer_is_lost_is_accepted_once(
+    database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+) -> None:
+    (run,) = watcher.enqueue("waits")
+    with Worker(through(board, database), tmp_path, "--forever"):
+        watcher.wait("select true from witness")
+        trap = Trap("wakeboard outcomes", b"wakeboard.complete", Loss.ANSWER)
+        board.set_trap(trap)
+        watcher.do("insert into gate values (true)")
+        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+        watcher.enqueue("quick")
+        watcher.wait("select count(*) = 2 from wakeboard.job_run_history where status = 'succeeded'")
+    assert trap.sprung.is_set()
+
+
+def test_leases_whose_claim_was_never_answered_come_back_while_their_worker_lives(
+    database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+) -> None:
+    with Worker(through(board, database), tmp_path, "--forever"):
+        watcher.wait("select true from wakeboard.workers")
+        unanswered = Trap("wakeboard claims", b"wakeboard.claim(", Loss.HELD)  # it looks, and finds nothing
+        board.set_trap(unanswered)
+        assert unanswered.sprung.wait(10)
+        lost = Trap("wakeboard claims", b"wakeboard.claim(", Loss.ANSWER, b'"quick"')
+        board.set_trap(lost)
+        runs = watcher.enqueue("quick", 10)
+        for line in board.lines("", "wakeboard claims"):
+            board.let_go(line)
+        assert lost.sprung.wait(10)
+        watcher.wait("select count(*) = 10 from wakeboard.job_run_history where status = 'succeeded'")
+    crashes = watcher.rows("select distinct crash_count from wakeboard.job_run_history where id = any(%s)", runs)
+    assert crashes == [(1,)]

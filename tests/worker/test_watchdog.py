@@ -1,0 +1,29 @@
+"""A server that has gone silent is waited for only as long as was said."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from wakeboard_worker.watchdog import Watchdog
+
+
+def test_a_connection_whose_answer_does_not_come_in_time_is_cut(database: str) -> None:
+    watchdog = Watchdog()
+    watchdog.start()
+    for _ in range(2):  # one thread, again and again
+        with psycopg.connect(database) as conn, watchdog.waiting(conn, 30):
+            assert conn.execute("select 1").fetchone() == (1,)
+        conn = psycopg.connect(database)
+        with pytest.raises(psycopg.OperationalError), watchdog.waiting(conn, 0.1):
+            conn.execute("select pg_sleep(60)")
+        conn.close()
+
+
+def test_a_connection_is_left_alone_once_its_answer_is_there(database: str) -> None:
+    watchdog = Watchdog()
+    watchdog.start()
+    with psycopg.connect(database) as conn:
+        with watchdog.waiting(conn, 0.05):
+            conn.execute("select 1")
+        conn.execute("select pg_sleep(0.2)")
