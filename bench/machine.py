@@ -37,6 +37,15 @@ def cpu_s_of_tree(root: int) -> float:
             return own + reaped + children
 
 
+def peak_mb(pid: int) -> float:
+    """The most memory (RSS) that a process has used so far; 0 if it is gone."""
+    try:
+        lines = (PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM:")), 0.0)
+
+
 def busy_cpu_s() -> float:
     """Seconds that all CPUs together have been busy since the machine started."""
     try:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.machine import cpu_s_of_tree
+from bench.machine import cpu_s_of_tree, peak_mb
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +52,11 @@ class MeasuredProcess:
             stderr=self._said,
         )
         self.pid = self._process.pid
+        self._peak_mb = 0.0
+
+    def look(self) -> None:
+        """Notes its memory. What the system tells at the end is of no use: it begins with the size of this process."""
+        self._peak_mb = max(self._peak_mb, peak_mb(self.pid))
 
     def cpu_s(self) -> float:
         """CPU seconds so far."""
@@ -71,6 +75,7 @@ class MeasuredProcess:
         """Waits for its end; one that does not come is brought about."""
         deadline = time.monotonic() + within_s
         while True:
+            self.look()
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
                 break
@@ -79,8 +84,8 @@ class MeasuredProcess:
             time.sleep(LOOK_EVERY_S)
         self._process.returncode = os.waitstatus_to_exitcode(status)
         self._said.close()
-        peak_mb = used.ru_maxrss / (1024 if sys.platform == "linux" else 1024 * 1024)
-        return Cost(time.time() - self.started_at, used.ru_utime + used.ru_stime, peak_mb, self._process.returncode)
+        wall_s = time.time() - self.started_at
+        return Cost(wall_s, used.ru_utime + used.ru_stime, self._peak_mb, self._process.returncode)
 
     def awaited(self) -> bool:
         """Whether nobody has asked for its cost yet."""

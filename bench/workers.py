@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 300.0
 LOOK_EVERY_S: Final = 0.005
+MEMORY_EVERY_S: Final = 0.1
 
 
 class NotDone(RuntimeError):
@@ -94,7 +95,12 @@ class Workplace:
             NotDone: it did not happen in time, or all workers ended before it did.
         """
         deadline = time.monotonic() + within_s
+        looks_at = 0.0
         while not happened():
+            if time.monotonic() > looks_at:
+                looks_at = time.monotonic() + MEMORY_EVERY_S
+                for worker in self._started:
+                    worker.look()
             everybody_left = all(worker.dead() for worker in self._started)
             if time.monotonic() > deadline or (everybody_left and not happened()):
                 why = "the workers left" if everybody_left else f"not within {within_s:.0f} s"
