@@ -1,0 +1,106 @@
+"""The checker of campaigns can fail: whatever is lost or doubled behind the moves' backs, it finds."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from chaos.applications import Told
+from chaos.checker import check
+from chaos.roles import ROLES
+from chaos.stage import WITNESS
+from wakeboard.cronline import parse_cron
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OVERBOOK = """
+insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key)
+select n, 'claimed', 7, 1, 'running', now(), 'printer' from generate_series(101, 103) as n
+"""
+CLAIM = "select id from wakeboard.claim(%s, 60, '{default}', '{3}', '{-infinity}', '{0}', array[%s], 10)"
+
+
+@pytest.fixture
+def conn(database: str) -> Iterator[psycopg.Connection]:
+    """A database in which a run with an effect has succeeded, one failed, and a schedule has made ten ticks."""
+    with psycopg.connect(database, autocommit=True) as conn:
+        for role in ROLES.named().values():
+            with suppress(psycopg.errors.DuplicateObject):
+                conn.execute(f"create role {role}".encode())
+        conn.execute(WITNESS.read_bytes())
+        _story(conn)
+        yield conn
+
+
+def _story(conn: psycopg.Connection) -> None:
+    conn.execute("select wakeboard.enqueue('charges', '{\"tag\": \"a\"}', idempotency_key => 'a')")
+    conn.execute(CLAIM, (7, "charges"))
+    with conn.transaction():
+        conn.execute("select wakeboard.once(7, 1, uuid, 1, 'charge') from wakeboard.job_runs")
+        conn.execute(
+            "insert into chaos.effects (run_id, run_uuid, key, worker_clock) select 1, uuid, 'charge', now()"
+            " from wakeboard.job_runs"
+        )
+    conn.execute("select wakeboard.complete(7, '{1}', 1)")
+    conn.execute("select wakeboard.enqueue('flaky', '{\"tag\": \"b\"}', max_attempts => 1)")
+    conn.execute(CLAIM, (7, "flaky"))
+    conn.execute("select wakeboard.fail(7, '{2}', '{1}', '{failed}', '{E}', '{no}', '{\"\"}', '{null}')")
+    conn.execute(
+        "insert into wakeboard.job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
+        " next_run_at) values ('file:chaos', 'chaos', 'one', '', 'ticks', '* * * * *', %s,"
+        " date_trunc('minute', now()) - interval '9 minutes')",
+        (parse_cron("* * * * *", name="one").to_text(),),
+    )
+    conn.execute(
+        "select wakeboard.materialise(array[def.id], array[def.generation], array[def.next_run_at],"
+        "   array[date_trunc('minute', now()) + interval '1 minute'], array[date_trunc('minute', now())],"
+        "   array[null], array_agg(def.id), array_agg(tick), '{}', '{}', '{}', '{}', '{}')"
+        "  from wakeboard.job_definitions as def, generate_series(def.next_run_at, now(), '1 minute') as tick"
+        " group by def.id"
+    )
+    conn.execute("select wakeboard.cancel(array_agg(id)) from wakeboard.job_runs where trigger = 'tick'")
+
+
+TOLD = Told(acknowledged={"a": 1, "b": 2}, by_key={"a": {1}}, created={"a": 1}, bulks=[])
+
+
+def test_a_story_without_faults_is_found_to_be_right(conn: psycopg.Connection) -> None:
+    assert check(conn, TOLD) == []
+
+
+@pytest.mark.parametrize(
+    ("behind_its_back", "promise"),
+    [
+        ("delete from wakeboard.job_run_history where id = 1", "an acknowledged enqueue is never lost"),
+        ("delete from wakeboard.job_run_history where id = 1", "every run is in exactly one table (in none)"),
+        ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 1", "at most one"),
+        ("insert into chaos.effects select * from chaos.effects", "no effect twice"),
+        ("delete from chaos.effects", "effects of succeeded runs happened exactly once"),
+        ("delete from wakeboard.job_effects", "effects and their ledger agree"),
+        ("update wakeboard.job_run_history set locked_by = 8 where id = 1", "the accepted completion came from"),
+        ("update wakeboard.job_run_history set attempts = 2 where id = 1", "attempts are counted right"),
+        ("update wakeboard.job_run_history set crash_count = 1 where id = 1", "crashes are counted right"),
+        ("delete from wakeboard.job_attempts", "attempts are counted right"),
+        ("update wakeboard.job_runs set lease_epoch = 5", "the lease's epoch counts claims and revokes"),
+        ("delete from wakeboard.job_run_history where id = 5", "no tick is lost"),
+        ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 5", "no tick twice"),
+        ("update wakeboard.job_definitions set next_run_at = now()", "the cursor stands at the next tick"),
+        (
+            "insert into wakeboard.job_runs (id, job_type, payload) values (99, 'quick', '{\"tag\": \"a\"}')",
+            "an enqueue happens at most once",
+        ),
+        (
+            "insert into wakeboard.job_runs (job_type, run_at) values ('quick', now() - interval '1 minute')",
+            "no run is stuck",
+        ),
+        ("insert into chaos.orders values ('order-1', 77)", "an application's row and its run commit together"),
+        (OVERBOOK, "limits are never exceeded"),
+    ],
+)
+def test_whatever_is_lost_or_doubled_is_found(behind_its_back: str, promise: str, conn: psycopg.Connection) -> None:
+    conn.execute(behind_its_back.encode())
+    assert any(found.promise.startswith(promise) for found in check(conn, TOLD))
