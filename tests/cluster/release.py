@@ -1,0 +1,162 @@
+"""A release of the chart on a node, used as a person would: helm, kubectl, the command line in an operator's pod."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.cluster import Refused
+from tests.cluster.images import build_what_is_missing, find_image
+from tests.cluster.job_schedules import path
+from tests.cluster.operators import wait_for
+from tools.judges import find_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from tests.cluster.node import Node
+
+NAME = "wakeboard"
+IMAGES = ("wakeboard-operator", "wakeboard-worker", "wakeboard-example", "wakeboard-postgres")
+HELM_PATIENCE_S = 180
+COMMAND_PATIENCE_S = 60
+OPERATOR = "app.kubernetes.io/component=operator"
+
+
+class Release:
+    """The release `wakeboard` in a namespace. `namespace` is the release's, `jobs` one where people keep schedules."""
+
+    def __init__(self, node: Node, chart: Path, namespace: str, jobs: str) -> None:
+        self.node, self._chart, self.namespace, self.jobs = node, chart, namespace, jobs
+        self._wakes = 0
+
+    # -- helm
+
+    def helm(self, *words: str, stdin: str | None = None) -> str:
+        """What helm prints; raises Refused with what it says on stderr."""
+        where = ["--kubeconfig", str(self.node.admin), "--namespace", self.namespace]
+        command = [str(find_tool("helm")), *words, *where]
+        answer = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=HELM_PATIENCE_S + 20
+        )
+        if answer.returncode:
+            raise Refused(f"{answer.stdout}\n{answer.stderr}".strip())
+        return answer.stdout
+
+    def install(self, values: dict[str, Any]) -> str:
+        """`helm install --wait`: what it prints, NOTES included."""
+        words = ["install", NAME, str(self._chart), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
+        return self.helm(*words, stdin=json.dumps(values))
+
+    def upgrade(self, values: dict[str, Any]) -> str:
+        """`helm upgrade --wait`, with these values alone."""
+        words = ["upgrade", NAME, str(self._chart), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
+        return self.helm(*words, stdin=json.dumps(values))
+
+    # -- kubectl
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        """kubectl in the release's namespace."""
+        return self.node.kubectl("--namespace", self.namespace, *words, stdin=stdin)
+
+    def pods(self, selector: str) -> list[dict[str, Any]]:
+        """Its pods that are not being deleted."""
+        found = json.loads(self.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
+        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+    def wakeboard(self, *words: str) -> str:
+        """What the command line says in a pod of the operator."""
+        pod = next(pod for pod in self.pods(OPERATOR) if _ready(pod))
+        return self.kubectl("exec", pod["metadata"]["name"], "-c", "operator", "--", "wakeboard", *words)
+
+    def asked(self, *words: str) -> Any:
+        """What the command line answers with --json."""
+        return json.loads(self.wakeboard(*words, "--json"))
+
+    def wake(self, pool: str = "default") -> str:
+        """A wake now, as `kubectl create job --from=cronjob/…` makes it; the pod's name, once it runs."""
+        self._wakes += 1
+        job = f"wake-{pool}-{self._wakes}"
+        self.kubectl("create", "job", job, f"--from=cronjob/{NAME}-wake-{pool}")
+        return wait_for(lambda: self._started(job), within_s=COMMAND_PATIENCE_S, why=lambda: self.told(job))
+
+    def _started(self, job: str) -> str:
+        for pod in self.pods(f"batch.kubernetes.io/job-name={job}"):
+            if pod["status"]["phase"] != "Pending":
+                return pod["metadata"]["name"]
+        return ""
+
+    def ended(self, pod: str, within_s: float = 90) -> dict[str, Any]:
+        """How the pod's container ended: `exitCode` and more."""
+
+        def state() -> Any:
+            document = json.loads(self.kubectl("get", "pod", pod, "-o", "json"))
+            return document["status"]["containerStatuses"][0]["state"].get("terminated")
+
+        return wait_for(state, within_s=within_s, why=lambda: self.logs(pod))
+
+    def logs(self, pod: str) -> str:
+        """What a pod has said; what kubectl says if it cannot be asked."""
+        try:
+            return self.kubectl("logs", pod, "--all-containers")
+        except Refused as refused:
+            return str(refused)
+
+    def told(self, job: str) -> str:
+        """What the cluster says about a job's pods, for the message of a failure."""
+        return self.kubectl("describe", "pods", "-l", f"batch.kubernetes.io/job-name={job}")
+
+    # -- schedules
+
+    def declare(self, name: str, **spec: Any) -> None:
+        """A JobSchedule, applied as a person does, and taken in by the operator."""
+        self.node.apply(
+            {
+                "apiVersion": "wakeboard.dev/v1alpha1",
+                "kind": "JobSchedule",
+                "metadata": {"name": name, "namespace": self.jobs},
+                "spec": spec,
+            }
+        )
+        generation = self.node.call("GET", path(self.jobs, name))["metadata"]["generation"]
+        self.comes(name, lambda status: status.get("acceptedGeneration") == generation)
+
+    def ask_for(self, name: str, action: str, token: str) -> None:
+        """An action by annotation; returns when the status tells that it was done."""
+        words = ["annotate", "jobschedule", name, f"wakeboard.dev/{action}={token}", "--overwrite"]
+        self.node.kubectl("--namespace", self.jobs, *words)
+        self.comes(name, lambda status: status.get("lastAction", {}).get("token") == token)
+
+    def status(self, name: str) -> dict[str, Any]:
+        """The status that the schedule has in the cluster."""
+        return self.node.call("GET", path(self.jobs, name)).get("status") or {}
+
+    def comes(self, name: str, what: Callable[[dict[str, Any]], bool], within_s: float = 90) -> dict[str, Any]:
+        """The schedule's status, once `what` of it is true."""
+        wait_for(lambda: what(self.status(name)), within_s=within_s, why=lambda: self.explained(name))
+        return self.status(name)
+
+    def explained(self, name: str) -> str:
+        """What a person would look at when a schedule does not do as expected."""
+        return "\n".join(
+            [json.dumps(self.status(name), indent=1), self.wakeboard("runs", "--json"), self.kubectl("get", "pods")]
+        )
+
+    def run_of(self, name: str) -> dict[str, Any]:
+        """The newest run of a schedule, with everything that is known of it."""
+        runs: Sequence[dict[str, Any]] = self.asked("runs", "--schedule", name)
+        return self.asked("run", str(runs[0]["id"]))
+
+
+def load_images(node: Node) -> None:
+    """The project's own images, as the Dockerfile makes them."""
+    build_what_is_missing()
+    for name in IMAGES:
+        node.load_image(find_image(name))
+
+
+def _ready(pod: dict[str, Any]) -> bool:
+    conditions = pod["status"].get("conditions", [])
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

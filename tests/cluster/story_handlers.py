@@ -1,0 +1,39 @@
+"""Handlers of the end-to-end test: a ConfigMap carries this file into the pods of a pool."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import psycopg
+
+import wakeboard
+
+DSN = os.environ["WAKEBOARD_DSN"]
+FOR_EVER_S = 600
+
+
+@wakeboard.handler("prints")
+async def prints(run: wakeboard.Run) -> str:
+    """Fails as long as nobody has put paper into the printer."""
+    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
+        answer = await conn.execute("select to_regclass('paper') is not null")
+        if not (await answer.fetchone() or (False,))[0]:
+            raise RuntimeError("the printer is out of paper")
+    return "printed"
+
+
+@wakeboard.handler("hangs_once")
+async def hangs_once(run: wakeboard.Run) -> str:
+    """Whoever runs it first hangs; whoever comes after ends at once."""
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        first = await run.once(conn, "hang")
+    if first:
+        await asyncio.sleep(FOR_EVER_S)
+    return "taken over"
+
+
+@wakeboard.handler("counts")
+async def counts(run: wakeboard.Run) -> int:
+    """What the payload says."""
+    return run.payload["number"]

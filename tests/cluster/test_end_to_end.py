@@ -1,0 +1,257 @@
+"""The whole product on a real node, from nothing: images, chart, CronJob, pods, faults, upgrade, farewell.
+
+One story: each test goes on where the one before it ended. One step waits for a real minute of the CronJob (it is the
+first); the others wake workers as `kubectl create job --from=cronjob/…` does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cluster.cluster import Refused
+from tests.cluster.job_schedules import path
+from tests.cluster.operators import wait_for
+from tests.cluster.release import NAME, OPERATOR, Release, load_images
+
+if TYPE_CHECKING:
+    from tests.cluster.node import Node
+
+pytestmark = pytest.mark.timeout(400)
+
+ROOT = Path(__file__).parents[2]
+HANDLERS = Path(__file__).with_name("story_handlers.py")
+LOCAL = "localhost/"
+A_MINUTE_AND_A_POD_S = 100
+DATABASE = f"{NAME}-dev-database-0"
+HANDLERS_VOLUME = {
+    "handlers": ["story_handlers"],
+    "extraEnv": [{"name": "PYTHONPATH", "value": "/story"}],
+    "volumes": [{"name": "story", "configMap": {"name": "story-handlers"}}],
+    "volumeMounts": [{"name": "story", "mountPath": "/story"}],
+}
+VALUES: dict[str, Any] = {
+    "image": {"pullPolicy": "Never"},
+    "devDatabase": {
+        "enabled": True,
+        "image": {"repository": f"{LOCAL}wakeboard-postgres", "tag": "dev"},
+        "persistence": {"enabled": True, "size": "1Gi"},
+    },
+    "operator": {"image": {"repository": f"{LOCAL}wakeboard-operator", "tag": "dev"}},
+    "worker": {
+        "image": {"repository": f"{LOCAL}wakeboard-worker", "tag": "dev"},
+        "leaseSeconds": 5,
+        "graceSeconds": 2,
+        "drainLookaheadSeconds": 3,
+    },
+    "pools": {
+        "default": {},  # woken by its CronJob every minute, as it comes
+        "story": {"queues": ["story"], "schedule": "0 0 1 1 *", **HANDLERS_VOLUME},  # woken by the story
+        "steady": {"mode": "forever", "queues": ["steady"]},
+        "example": {
+            "queues": ["example"],
+            "schedule": "0 0 1 1 *",
+            "image": {"repository": f"{LOCAL}wakeboard-example", "tag": "dev"},
+        },
+    },
+    "networkPolicy": {"enabled": True},
+}
+
+
+@pytest.fixture(scope="module")
+def release(real_node: Node) -> Release:
+    """The chart, not yet installed; two namespaces at the `restricted` level, and the project's images on the node."""
+    load_images(real_node)
+    for name in ("wakeboard-system", "shop"):
+        real_node.apply(_namespace(name))
+    real_node.enforce_network_policies()
+    real_node.make_volume("story-data", "1Gi")
+    release = Release(real_node, ROOT / "charts" / "wakeboard", "wakeboard-system", "shop")
+    release.node.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "story-handlers", "namespace": release.namespace},
+            "data": {"story_handlers.py": HANDLERS.read_text()},
+        }
+    )
+    return release
+
+
+def _namespace(name: str) -> dict[str, Any]:
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def succeeded(status: dict[str, Any]) -> bool:
+    return status.get("lastRun", {}).get("result") == "succeeded"
+
+
+def test_helm_installs_it_into_a_restricted_namespace_and_says_what_to_do_next(release: Release) -> None:
+    said = release.install(VALUES)
+    assert "get jobschedules" in said
+    assert release.asked("runs") == []
+
+
+def test_a_schedule_becomes_a_run_becomes_a_status_within_a_real_minute(release: Release) -> None:
+    release.declare("greet", jobType="ping", schedule="* * * * *")
+    status = release.comes("greet", succeeded, A_MINUTE_AND_A_POD_S)
+    assert status["lastRun"]["scheduledFor"]
+    assert shown(release, "greet").keys() >= {"NEXT-RUN", "AGE"}
+    assert shown(release, "greet").items() >= {"READY": "True", "RESULT": "succeeded", "DEAD": "0"}.items()
+    release.declare("greet", jobType="ping", schedule="* * * * *", suspend=True)
+
+
+def test_a_failing_run_is_retried_dies_is_counted_and_brought_back(release: Release) -> None:
+    backoff = {"strategy": "Fixed", "baseSeconds": 1, "maxSeconds": 1}
+    release.declare("print", jobType="prints", queue="story", maxAttempts=2, backoff=backoff)
+    release.ask_for("print", "run-now", "first")
+    release.wake("story")
+    status = release.comes("print", lambda status: status.get("dead") == 1)
+    assert "out of paper" in status["lastFailure"]["message"]
+    assert [each["outcome"] for each in release.run_of("print")["attempts_made"]] == ["failed", "failed"]
+    sql(release, "create table paper ()")
+    release.ask_for("print", "retry-dead", "paper")
+    release.wake("story")
+    assert release.comes("print", succeeded)["dead"] == 0
+
+
+def test_a_run_whose_container_is_killed_is_taken_over(release: Release) -> None:
+    run, pod = hanging(release, "killed")
+    release.node.kill_container(release.namespace, pod)
+    wait_for(lambda: release.run_of("killed")["status"] == "queued", why=lambda: release.explained("killed"))
+    release.wake("story")
+    release.comes("killed", succeeded)
+    taken_over = release.asked("run", str(run))
+    assert (taken_over["result"], taken_over["crash_count"]) == ("taken over", 1)
+
+
+def test_a_run_whose_pod_is_deleted_is_given_back_with_its_attempt(release: Release) -> None:
+    run, pod = hanging(release, "deleted")
+    release.kubectl("delete", "pod", pod, "--wait=false")
+    given_back(release, "deleted", run)
+
+
+def test_a_drained_node_loses_no_run_and_gives_attempts_back(release: Release) -> None:
+    run, _ = hanging(release, "drained")
+    words = ["--pod-selector=app.kubernetes.io/component=worker", "--force", "--delete-emptydir-data", "--timeout=60s"]
+    node = json.loads(release.node.kubectl("get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
+    release.node.kubectl("drain", node, *words)
+    release.node.kubectl("uncordon", node)
+    given_back(release, "drained", run)
+
+
+def test_the_other_operator_takes_over_when_the_leader_is_killed(release: Release) -> None:
+    leader = leading_pod(release)
+    release.kubectl("delete", "pod", leader, "--grace-period=0", "--force")
+    wait_for(lambda: leading_pod(release) not in ("", leader), why=lambda: release.kubectl("get", "pods"))
+    release.declare("after-handover", jobType="ping", queue="steady")
+    release.ask_for("after-handover", "run-now", "1")
+    release.comes("after-handover", succeeded)
+
+
+def test_a_restart_of_postgres_loses_nothing(release: Release) -> None:
+    before = {row["id"]: row["status"] for row in release.asked("runs", "-n", "1000")}
+    release.kubectl("delete", "pod", DATABASE)
+    release.kubectl("wait", "--for=condition=Ready", "--timeout=50s", "pod", DATABASE)
+    release.declare("after-restart", jobType="ping", queue="steady")
+    release.ask_for("after-restart", "run-now", "1")
+    release.comes("after-restart", succeeded)
+    after = {row["id"]: row["status"] for row in release.asked("runs", "-n", "1000")}
+    assert after.items() >= before.items()
+
+
+def test_an_upgrade_changes_the_pods_and_loses_nothing(release: Release) -> None:
+    before = {row["id"]: row["status"] for row in release.asked("runs", "-n", "1000")}
+    changed = {**VALUES, "worker": {**VALUES["worker"], "concurrency": 7}, "log": {"level": "debug"}}
+    release.upgrade(changed)
+    release.declare("after-upgrade", jobType="ping", queue="steady")
+    release.ask_for("after-upgrade", "run-now", "1")
+    release.comes("after-upgrade", succeeded)
+    after = {row["id"]: row["status"] for row in release.asked("runs", "-n", "1000")}
+    assert after.items() >= before.items()
+
+
+def test_a_users_own_image_runs_their_handler(release: Release) -> None:
+    release.declare("example", jobType="greet", queue="example", payload={"name": "Ada"})
+    release.ask_for("example", "run-now", "1")
+    release.wake("example")
+    release.comes("example", succeeded)
+
+
+def test_helm_test_sees_a_schedule_become_a_run_become_a_status(release: Release) -> None:
+    said = release.helm("test", NAME, "--logs", "--timeout=180s")
+    assert "succeeded" in said.lower()
+
+
+def test_a_rollback_keeps_schedules_and_runs(release: Release) -> None:
+    before = {row["id"] for row in release.asked("runs", "-n", "1000")}
+    release.helm("rollback", NAME, "1", "--wait", "--timeout=120s")
+    assert {row["id"] for row in release.asked("runs", "-n", "1000")} >= before
+
+
+def test_uninstalling_leaves_the_definition_the_schedules_and_the_data(release: Release) -> None:
+    schedules = names(release)
+    before = {row["id"] for row in release.asked("runs", "-n", "1000")}
+    release.helm("uninstall", NAME, "--wait", "--timeout=120s")
+    assert names(release) == schedules
+    assert "Bound" in release.kubectl("get", "persistentvolumeclaims")
+    release.install(VALUES)
+    assert {row["id"] for row in release.asked("runs", "-n", "1000")} >= before
+    release.comes("print", succeeded)
+
+
+# -- words of the story
+
+
+def shown(release: Release, name: str) -> dict[str, str]:
+    """The row of `kubectl get jobschedules`, by column."""
+    lines = release.node.kubectl("--namespace", release.jobs, "get", "jobschedules").splitlines()
+    head, *rows = [re.split(r" {2,}", line.strip()) for line in lines]
+    return next(dict(zip(head, row, strict=True)) for row in rows if row[0] == name)
+
+
+def hanging(release: Release, name: str) -> tuple[int, str]:
+    """A run that hangs in a worker: its number, and the pod."""
+    release.declare(name, jobType="hangs_once", queue="story")
+    release.ask_for(name, "run-now", "1")
+    pod = release.wake("story")
+    wait_for(lambda: release.run_of(name)["effects"], why=lambda: release.logs(pod))
+    return release.run_of(name)["id"], pod
+
+
+def given_back(release: Release, name: str, run: int) -> None:
+    """The run waits again with its attempt, and the next wake ends it."""
+    wait_for(lambda: release.run_of(name)["status"] == "queued", why=lambda: release.explained(name))
+    returned = release.asked("run", str(run))
+    assert (returned["attempts"], returned["release_count"], returned["crash_count"]) == (0, 1, 0)
+    release.wake("story")
+    release.comes(name, succeeded)
+
+
+def leading_pod(release: Release) -> str:
+    """The operator's pod that leads; empty while none does."""
+    for pod in release.pods(OPERATOR):
+        name = pod["metadata"]["name"]
+        code = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
+        try:
+            page = release.kubectl("exec", name, "-c", "operator", "--", "python", "-c", code)
+        except Refused:  # it is about to end
+            continue
+        if "wakeboard_leader 1.0" in page:
+            return name
+    return ""
+
+
+def sql(release: Release, statement: str) -> None:
+    """As the owner of the database."""
+    release.kubectl("exec", DATABASE, "--", "sh", "-c", f'psql -U "$POSTGRES_USER" "$POSTGRES_DB" -c "{statement}"')
+
+
+def names(release: Release) -> set[str]:
+    """The schedules that there are."""
+    return {each["metadata"]["name"] for each in release.node.call("GET", path("shop"))["items"]}
