@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
+from tests.cluster import flags
 from tests.cluster import node_settings as settings
 from tests.cluster.certificates import Authority
 from tests.cluster.containers import Containerd
@@ -23,6 +24,8 @@ from tests.cluster.small_images import find_busybox, write_small_images
 
 ROOT = Path(__file__).resolve().parents[2]
 A_NAME = "kubernetes.default.svc.cluster.local"
+IPTABLES = "iptables", "--wait"
+LEAVING = "--out-interface", "eth0", "--jump", "MASQUERADE"
 ANYONE_MAY_WRITE = 0o777
 DATA = "containerd", "etcd", "kubelet", "volumes"  # folders that go with the node
 
@@ -117,8 +120,7 @@ class Node(ControlPlane):
         self.apply({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec})
 
     def _start_node(self) -> None:
-        leaving = f"--source {settings.PODS} --out-interface eth0"  # this host knows no way to a pod's own address
-        self.machine.run(*f"iptables --table nat --append POSTROUTING {leaving} --jump MASQUERADE".split())
+        self._rule_traffic()
         self.containerd.wait_until_ready()
         busybox = find_busybox()
         assert busybox
@@ -131,6 +133,16 @@ class Node(ControlPlane):
             part.start()
         self._wait_for("the node", self._ready, self.containerd, *parts)
         self._wait_for("cluster DNS", self._finds_names, *parts)
+
+    def _rule_traffic(self) -> None:
+        """This host knows no way to a pod's own address, so what leaves has the node's.
+
+        A Service that the proxy does not know yet refuses: a packet to it that got lost would set its connection up,
+        and every packet sent again would follow it, for two minutes.
+        """
+        self.machine.run(*IPTABLES, *f"--table nat --append POSTROUTING --source {settings.PODS}".split(), *LEAVING)
+        for chain in ("FORWARD", "OUTPUT"):
+            self.machine.run(*IPTABLES, "--append", chain, "--destination", flags.SERVICES, "--jump", "REJECT")
 
     def _ready(self) -> bool:
         """Pods may be put there: it says so, and the controllers have seen it."""
