@@ -74,6 +74,13 @@ def test_a_quick_queue_takes_part_in_everything_even_if_it_stumbles_once(results
     assert PLAN.takes_part(THEM, LONG, 2, results)
 
 
+def test_millions_of_jobs_are_drained_in_two_rounds_only(results: Results) -> None:
+    longest = Case(3_000_000, 2)
+
+    assert PLAN.takes_part(US, longest, 1, results)
+    assert not PLAN.takes_part(US, longest, 2, results)
+
+
 def test_a_queue_that_fails_or_is_stopped_counts_as_slow(results: Results) -> None:
     results.note_drain(THEM, SHORT, 0, Failed("nothing was done within 10 s"))
     results.note_drain(US, SHORT, 0, drain(49_000, 1.0, complete=False))
