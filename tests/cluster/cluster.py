@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 from tests.cluster.binaries import find_program
 from tests.cluster.certificates import Authority, Pair
-from tests.cluster.watching import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -82,6 +81,8 @@ class Cluster:
 
     def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = PATIENCE) -> list[Any]:
         """The objects of a collection as soon as they are so, without polling; raises NotCome with how they are."""
+        from tests.cluster.watching import wait_for  # it is built on this module
+
         return wait_for(self, path, come, within)
 
     def ready(self) -> bool:

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.network_policy import Pod, table
@@ -24,17 +24,29 @@ COLLECTIONS = NAMESPACES, PODS, POLICIES
 FOREVER = float("inf")
 
 
+class Told(NamedTuple):
+    """What a collection holds now."""
+
+    path: str
+    objects: list[Any]
+
+
+News: TypeAlias = "Told | Exception"
+
+
 def enforce(cluster: Cluster, node: str) -> None:
     """Does not return. The node's own CoreDNS counts as the pod that policies expect it to be."""
     dns = Pod("kube-system", {"k8s-app": "kube-dns"}, node, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53})
-    news: queue.SimpleQueue[tuple[str, list[Any]]] = queue.SimpleQueue()
+    news: queue.SimpleQueue[News] = queue.SimpleQueue()
     for path in COLLECTIONS:
         threading.Thread(target=_tell, args=(cluster, path, news), daemon=True).start()
     known: dict[str, list[Any]] = {}
     in_force = ""
     while True:
-        path, objects = news.get()
-        known[path] = objects
+        told = news.get()
+        if isinstance(told, Exception):
+            raise told
+        known[told.path] = told.objects
         if len(known) == len(COLLECTIONS) and news.empty():
             due = table(known[NAMESPACES], known[PODS], known[POLICIES], dns)
             if due != in_force:
@@ -43,9 +55,12 @@ def enforce(cluster: Cluster, node: str) -> None:
                 print(due, flush=True)  # noqa: T201 - its log
 
 
-def _tell(cluster: Cluster, path: str, news: queue.SimpleQueue[tuple[str, list[Any]]]) -> None:
-    for objects in as_they_change(cluster, path, FOREVER):
-        news.put((path, objects))
+def _tell(cluster: Cluster, path: str, news: queue.SimpleQueue[News]) -> None:
+    try:
+        for objects in as_they_change(cluster, path, FOREVER):
+            news.put(Told(path, objects))
+    except Exception as lost:  # noqa: BLE001 - a thread that ends unheard would leave old rules in force
+        news.put(lost)
 
 
 if __name__ == "__main__":

@@ -246,6 +246,17 @@ def test_a_policy_denies_and_allows(town: Town):
     comes_true(lambda: town.hears("stranger", "shop") and town.hears("friend", "other"))
 
 
+def test_policies_outlive_the_api_server(town: Town):
+    town.node.enforce_network_policies()
+    town.serve("shop")
+    town.run("customer", "sleep 1000")
+    town.wait("customer")
+    comes_true(lambda: town.hears("customer", "shop"))
+    town.node.restart_api_server()
+    town.apply("NetworkPolicy", "closed", {"podSelector": {"matchLabels": {"app": "shop"}}}, "networking.k8s.io/v1")
+    comes_true(lambda: not town.hears("customer", "shop"))
+
+
 def comes_true(what: Callable[[], bool]) -> None:
     until = time.monotonic() + WAITS
     while not what():

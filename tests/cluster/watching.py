@@ -7,6 +7,8 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from tests.cluster.cluster import Refused
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
 AGAIN = 0.1  # seconds until an API server that does not answer is asked again
 LOST = OSError, http.client.HTTPException
+NOT_NOW = {429, *range(500, 600)}  # HTTP: what an API server says that begins or ends
 LONGEST_WATCH = 30.0  # seconds; a quiet connection would be taken for a lost one
 LONGEST_TELLING = 4000  # characters about objects that are not as hoped for
 
@@ -42,7 +45,9 @@ def as_they_change(cluster: Cluster, path: str, until: float) -> Iterator[list[A
     while (left := until - time.monotonic()) > 0:
         try:
             listed = cluster.call("GET", path)
-        except LOST:
+        except (*LOST, Refused) as lost:
+            if isinstance(lost, Refused) and lost.status not in NOT_NOW:
+                raise
             time.sleep(AGAIN)
             continue
         objects = {item["metadata"]["uid"]: item for item in listed["items"]}
@@ -66,7 +71,7 @@ def watch(cluster: Cluster, path: str, version: str, seconds: float) -> Iterator
     try:
         for line in cluster.lines(asked):
             yield json.loads(line)
-    except LOST:
+    except (*LOST, Refused):  # whoever may list may watch: so it is too old a version, or too busy a server
         return
 
 
