@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.chaos.processes import Watcher
+
+LEASE_S = 2  # of the workers of these tests
+BUSY_MACHINE_S = 10
 
 
 @pytest.fixture
@@ -61,17 +65,31 @@ def test_a_completion_whose_answer_is_lost_is_accepted_once(
 def test_leases_whose_claim_was_never_answered_come_back_while_their_worker_lives(
     database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
 ) -> None:
-    with Worker(through(board, database), tmp_path, "--forever"):
-        watcher.wait("select true from wakeboard.workers")
-        unanswered = Trap("wakeboard claims", b"wakeboard.claim(", Loss.HELD)  # it looks, and finds nothing
-        board.set_trap(unanswered)
-        assert unanswered.sprung.wait(10)
-        lost = Trap("wakeboard claims", b"wakeboard.claim(", Loss.ANSWER, b'"quick"')
-        board.set_trap(lost)
+    with Worker(through(board, database), tmp_path, "--forever", poll_seconds=5):
+        watcher.wait(  # it sleeps until it is notified
+            "select state_change < clock_timestamp() - interval '0.5 s' from pg_stat_activity"
+            " where state = 'idle' and application_name like 'wakeboard claims%'"
+        )
+        trap = Trap("wakeboard claims", b"wakeboard.claim(", Loss.ANSWER, b'"quick"')
+        board.set_trap(trap)
         runs = watcher.enqueue("quick", 10)
-        for line in board.lines("", "wakeboard claims"):
-            board.let_go(line)
-        assert lost.sprung.wait(10)
+        assert trap.sprung.wait(10)
         watcher.wait("select count(*) = 10 from wakeboard.job_run_history where status = 'succeeded'")
     crashes = watcher.rows("select distinct crash_count from wakeboard.job_run_history where id = any(%s)", runs)
     assert crashes == [(1,)]
+
+
+def test_leases_that_a_leaving_worker_does_not_know_of_come_back_as_soon_as_a_dead_ones(
+    database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+) -> None:
+    with Worker(database, tmp_path, "--forever", queues="elsewhere"):  # it walks over all leases now, and in a minute
+        watcher.wait("select reaped_at > 'epoch' from wakeboard.installation")
+        watcher.enqueue("quick", 10)
+        trap = Trap("wakeboard claims", b"wakeboard.claim(", Loss.ANSWER, b'"quick"')
+        board.set_trap(trap)
+        with Worker(through(board, database), tmp_path, drain_lookahead_seconds=0) as leaving:
+            assert leaving.exit_code() == 0
+        assert trap.sprung.is_set()
+        left = time.monotonic()
+        watcher.wait("select count(*) = 10 from wakeboard.job_runs where status = 'queued' and crash_count = 1")
+        assert time.monotonic() - left < LEASE_S + 6 + BUSY_MACHINE_S

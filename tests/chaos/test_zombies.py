@@ -43,6 +43,19 @@ def test_a_zombie_whose_run_nobody_took_yet_does_not_believe_in_its_lease(
     assert watcher.ask("select status::text from wakeboard.all_runs where id = %s", run) == "succeeded"
 
 
+def test_a_worker_that_was_taken_for_dead_says_again_who_it_is(database: str, watcher: Watcher, tmp_path: Path) -> None:
+    known = "select true from wakeboard.workers where name = 'sleeper'"
+    with (
+        Worker(database, tmp_path, "--forever", worker_name="sleeper") as sleeper,
+        Worker(database, tmp_path, "--forever"),
+    ):
+        watcher.wait(known)
+        sleeper.send(signal.SIGSTOP)
+        watcher.wait(f"select not exists ({known})")
+        sleeper.send(signal.SIGCONT)
+        watcher.wait(known)
+
+
 def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(database: str, watcher: Watcher, tmp_path: Path) -> None:
     (run,) = watcher.enqueue("blocks")
     with Worker(database, tmp_path, "--forever"), Worker(database, tmp_path, "--forever"):

@@ -192,8 +192,8 @@ def test_a_walk_goes_in_slices(person: Player, worker: Player) -> None:
 def test_a_worker_that_has_been_silent_for_long_is_forgotten(person: Player, worker: Player, other: Player) -> None:
     worker.register(lease_s=60)
     other.register(lease_s=60)
-    silent(person, worker, 91)
-    silent(person, other, 89)
+    silent(person, worker, 121)
+    silent(person, other, 119)
     person.reap(always=False)
     assert person.column("select nonce from workers") == [other.nonce]
 

@@ -169,13 +169,16 @@ class Leasing:
         self._claims.adapters.register_loader("jsonb", ByteaBinaryLoader)
         self._claims.adapters.register_loader("uuid", ByteaBinaryLoader)
 
-    async def register(self, job_types: Sequence[str]) -> bool:
-        """Says who works here and what it knows. False: the pool has `max_workers` already, and this one should go."""
+    async def register(self, job_types: Sequence[str], *, again: bool = False) -> bool:
+        """Says who works here and what it knows. False: the pool has `max_workers` already, and this one should go.
+
+        `again`: the board may have forgotten it, and it stays in any case.
+        """
         me = self.worker
         return await self._value(
             "select wakeboard.register(%s, %s, %s, %s, %s, %s::text[], %s, %s, %s::text[], %s)",
             *(me.nonce, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
-            *(text_array(job_types), me.max_workers),
+            *(text_array(job_types), None if again else me.max_workers),
         )
 
     async def goodbye(self) -> None:

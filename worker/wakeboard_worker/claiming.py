@@ -78,6 +78,7 @@ class Claiming:
         self._after_key = ""
         self._limited_at = self._suspects_at = 0.0
         self._making_room = self._round_at_once = False
+        self._losses = 0  # of the heartbeat's trust, when this worker last said who it is
         self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
         self.stopped = False
 
@@ -111,6 +112,7 @@ class Claiming:
         """One look for work, and the pause after it. False: nothing is due, and nothing will be soon."""
         desk = self._desk
         desk.room.clear()
+        await self._introduce_again(leasing)
         # Also while every slot is busy: ticks and lapsed leases do not wait for room.
         at_once, self._round_at_once = self._round_at_once, False
         await self._duties(leasing.conn, at_once)
@@ -129,6 +131,13 @@ class Claiming:
             await self._room(self._settings.poll_seconds)
             return True
         return await self._pause(leasing)
+
+    async def _introduce_again(self, leasing: Leasing) -> None:
+        """After a loss of trust: whoever took the lapsed leases back has taken this worker for dead."""
+        losses = self._heartbeat.losses
+        if losses != self._losses and self._heartbeat.trusted():
+            await leasing.register(tuple(self._desk.handlers), again=True)
+            self._losses = losses
 
     # -- claims --------------------------------------------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ class Heartbeat:
         self._watchdog = Watchdog()
         self._conn: Any = None
         self._lost = False
+        self.losses = 0  # how often the trust was lost: the board may have forgotten this worker since
         self._every = worker.lease_s / BEATS_PER_LEASE
         self._busy: set[int] = set()  # rows that somebody else had locked
         self._all_due_at = 0.0
@@ -125,6 +126,7 @@ class Heartbeat:
     def _distrust(self) -> None:
         if not self.trusted() and not self._lost:
             self._lost = True
+            self.losses += 1
             self._desk.around.loop.call_soon_threadsafe(self._desk.lose_everything)
 
     def _close(self) -> None:

@@ -66,7 +66,8 @@ async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
         around = Surroundings(asyncio.get_running_loop(), worker.nonce, effects.leasing)
         desk = Desk(handlers, around, settings.concurrency, settings.threads)
         code = await _Wake(settings, mode, stopping, worker, desk, claims, outcomes).run()
-        await _say_goodbye(claims)
+        if desk.lost_sight_at is None:  # otherwise leases of it may be left: its silence tells others to look for them
+            await _say_goodbye(claims)
         return code
     finally:
         for line in (claims, outcomes, effects):

@@ -47,9 +47,11 @@ class Watchdog:
 
         while True:
             with self._changed:
-                left_s = self._until - time.monotonic() if self._conn is not None else None
-                if left_s is None or left_s > 0:
+                conn, left_s = self._conn, self._until - time.monotonic()
+                if conn is None:
+                    self._changed.wait()
+                elif left_s > 0:
                     self._changed.wait(left_s)
-                    continue
-                conn, self._conn = self._conn, None
-                cut(conn)
+                else:
+                    cut(conn)
+                    self._conn = None

@@ -23,8 +23,8 @@ begin
       return query select null::bigint, 0, 0, 0, 0;
       return;
     end if;
-    -- Its leases have lapsed too by then (a worker beats each quarter of a lease), so this walk takes them.
-    delete from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s * 1.5);
+    -- Its leases have lapsed too by then (it claims for three quarters of a lease after a beat), so this walk takes them.
+    delete from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s * 2);
   end if;
 
   select max(id) into last_id
