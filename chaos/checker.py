@@ -117,10 +117,15 @@ def describe(conn: psycopg.Connection[Any], result: Result) -> None:
     for name, query in COUNTS.items():
         row = conn.execute(query.encode()).fetchone()
         result.counts[name] += int(row[0] if row and row[0] is not None else 0)
-    for (late,) in conn.execute(_RUN_LATENESS.encode()).fetchall():
-        result.run_lateness[bucket(float(late))] += 1
-    for (late,) in conn.execute(_TICK_LATENESS.encode()).fetchall():
-        result.tick_lateness[bucket(float(late))] += 1
+    for histogram, query in (
+        (result.run_lateness, _RUN_LATENESS),
+        (result.tick_lateness, _TICK_LATENESS),
+        (result.lapse_lateness, _LAPSE_LATENESS),
+    ):
+        for (late,) in conn.execute(query.encode()).fetchall():
+            histogram[bucket(float(late))] += 1
+    for row in conn.execute(_LONG_LAPSES.encode()).fetchall():
+        result.remarks["a lapsed lease was taken back late: " + ", ".join(map(str, row))] += 1
 
 
 COUNTS: Final = {
@@ -146,6 +151,12 @@ select greatest(0, extract(epoch from min(claim.at) - greatest(made.run_at, made
   join chaos.transitions as claim on claim.run_id = made.run_id and claim.what = 'claimed'
  where made.what = 'made' and made.limit_key is null
  group by made.run_id, made.run_at, made.at
+"""
+_LAPSE_LATENESS: Final = "select extract(epoch from at - lapsed_at) from chaos.transitions where what = 'taken back'"
+_LONG_LAPSES: Final = """
+select step.run_id, step.at, round(extract(epoch from step.at - lapsed_at), 1), worker.name
+  from chaos.transitions as step left join chaos.workers_seen as worker on worker.nonce = step.holder
+ where what = 'taken back' and step.at - lapsed_at > interval '9 s' order by 3 desc limit 10
 """
 _TICK_LATENESS: Final = """
 select extract(epoch from run.created_at - run.scheduled_for)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from chaos.results import Result
 
 # Why a worker may end with 1 by itself, in its own words.
-ANYONE_MAY_SAY: Final = re.compile(r"half of the places are lost|blocked the event loop|MemoryError")
+ANYONE_MAY_SAY: Final = re.compile(
+    r"half of the places are lost|blocked the event loop|MemoryError|can't start new thread"
+)
 A_WAKE_MAY_SAY: Final = re.compile(
     r"cannot connect to|the connection to the database was lost|the database cannot do this now"  # for ten seconds
 )

@@ -67,15 +67,15 @@ enqueued then has succeeded. *Claimable*: from its begin until the last lease th
 any was (bar: {CLAIMABLE_WITHIN_S} s, a lease and six seconds). *Again*: from there until that run is leased again (bar:
 {AGAIN_WITHIN_S} s with workers that stay).
 """
-_LATE: Final = (
-    "Late, while all this went on: runs without a limit from due until first leased, and ticks from their moment until"
-    " made into a run."
-)
+_LATE: Final = """\
+Late, while all this went on: runs without a limit, from due until first leased; ticks, from their moment until made
+into a run; lapses, from the end of a lost lease until it was taken back.
+"""
 _REPLAY: Final = """\
 ## Replaying
 
-Each campaign has at most 500 faults and a seed of its own, counted up from the first. What broke is printed with its
-seed, and the logs of every process are kept. `make chaos CHAOS_SEED=7 CHAOS_FAULTS=500` plays campaign 7 again: the
+Each campaign has at most 1000 faults and a seed of its own, counted up from the first. What broke is printed with its
+seed, and the logs of every process are kept. `make chaos CHAOS_SEED=7 CHAOS_FAULTS=1000` plays campaign 7 again: the
 same faults, at the same times after the start, on the same seats, for as long. What the processes are doing at these
 moments is not decided by a seed (nor is what the applications enqueue): a replay meets another interleaving, and a
 rare one may take several replays.
@@ -94,7 +94,9 @@ _LIMITS: Final = """\
 def summary(result: Result, command: str) -> str:
     """For the terminal."""
     head = f"{result.faults} faults, {_seeds(result)}, {result.seconds / 60:.1f} minutes. Again: {command}\n"
-    return "\n".join([head, *_findings(result), "", *_fault_table(result), "", *_figures(result), *_broken(result)])
+    said = [f"- said {count} times: {line}" for line, count in result.remarks.most_common(20)]
+    table, figures = _fault_table(result), _figures(result)
+    return "\n".join([head, *_findings(result), "", *table, "", *figures, *said, *_broken(result)])
 
 
 def page(result: Result, command: str) -> str:
@@ -180,10 +182,10 @@ def _figures(result: Result) -> list[str]:
         drained,
         "",
         _LATE,
-        "",
         "```",
         *_histogram("runs", result.run_lateness),
         *_histogram("ticks", result.tick_lateness),
+        *_histogram("lapses", result.lapse_lateness),
         "```",
     ]
 

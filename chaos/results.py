@@ -45,6 +45,7 @@ class Result:
     counts: Counter[str] = field(default_factory=Counter[str])
     run_lateness: list[int] = field(default_factory=lambda: [0] * (len(EDGES_S) + 1))
     tick_lateness: list[int] = field(default_factory=lambda: [0] * (len(EDGES_S) + 1))
+    lapse_lateness: list[int] = field(default_factory=lambda: [0] * (len(EDGES_S) + 1))
     recoveries: list[Recovery] = field(default_factory=list["Recovery"])
     drained_s: list[float] = field(default_factory=list[float])
     violations: list[Violation] = field(default_factory=list["Violation"])
@@ -68,8 +69,9 @@ class Result:
             (self.remarks, other.remarks),
         ):
             mine.update(theirs)
-        self.run_lateness = [a + b for a, b in zip(self.run_lateness, other.run_lateness, strict=True)]
-        self.tick_lateness = [a + b for a, b in zip(self.tick_lateness, other.tick_lateness, strict=True)]
+        self.run_lateness = _added(self.run_lateness, other.run_lateness)
+        self.tick_lateness = _added(self.tick_lateness, other.tick_lateness)
+        self.lapse_lateness = _added(self.lapse_lateness, other.lapse_lateness)
         self.recoveries += other.recoveries
         self.drained_s += other.drained_s
         self.violations += other.violations
@@ -92,6 +94,10 @@ class Result:
         values["recoveries"] = [Recovery(**one) for one in given["recoveries"]]
         values["violations"] = [Violation(**one) for one in given["violations"]]
         return cls(**values)
+
+
+def _added(ones: list[int], others: list[int]) -> list[int]:
+    return [one + other for one, other in zip(ones, others, strict=True)]
 
 
 def bucket(seconds: float) -> int:

@@ -36,7 +36,7 @@ create table chaos.transitions (
   status    text not null,
   run_at    timestamptz not null,
   limit_key text,
-  definition_id bigint
+  lapsed_at timestamptz                 -- of a lease that was taken back: when it had ended
 );
 create index on chaos.transitions (run_id);
 create index on chaos.transitions (at);
@@ -70,9 +70,9 @@ begin
     when old.locked_by <> 0 and new.lease_epoch > old.lease_epoch then 'taken back'  -- by reap
     when old.locked_by <> 0 then 'ended'                                             -- failed or given back
     else 'changed' end;
-  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, definition_id)
+  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, lapsed_at)
   values (run.id, word, case when tg_op = 'UPDATE' and old.locked_by <> 0 then old.locked_by else run.locked_by end,
-          run.lease_epoch, run.status, run.run_at, run.limit_key, run.definition_id);
+          run.lease_epoch, run.status, run.run_at, run.limit_key, case word when 'taken back' then old.locked_until end);
   return null;
 end
 $$;
