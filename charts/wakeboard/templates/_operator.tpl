@@ -47,6 +47,9 @@ podAntiAffinity:
     {{- toYaml $.Values.migrations.resources | nindent 4 }}
   volumeMounts:
     {{- include "wakeboard.mounts" $ | nindent 4 }}
+    {{- with $.Values.operator.volumeMounts }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}
 
 {{/* What an operator may do where it looks. */}}
@@ -71,8 +74,15 @@ spec:
   {{- with include "wakeboard.placement" (list $ (omit $.Values.operator "affinity" "topologySpreadConstraints")) | trim }}
   {{- nindent 2 . }}
   {{- end }}
+  {{- with $.Values.operator.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     {{- include "wakeboard.migrateContainer" . | nindent 4 }}
   volumes:
     {{- include "wakeboard.volumes" $ | nindent 4 }}
+    {{- with $.Values.operator.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
 {{- end }}

@@ -84,6 +84,10 @@ spec:
   {{- with include "wakeboard.placement" (list $ $pool) | trim }}
   {{- nindent 2 . }}
   {{- end }}
+  {{- with $pool.initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   containers:
     - name: worker
       image: {{ include "wakeboard.image" (list $ $pool.image $.Chart.AppVersion) }}
