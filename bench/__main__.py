@@ -66,7 +66,7 @@ def main(words: Sequence[str] | None = None) -> int:
             print(text, flush=True)
             tables.append(text)
             goals += found
-    summary = goals_table(goals).markdown()
+    summary = goals_table(goals).markdown() if goals else ""
     print(summary)
     if not options.only and not options.quick:
         write_section(COMMAND, "\n".join([f"## wakeboard by itself\n\n{about}\n", summary, *tables]))

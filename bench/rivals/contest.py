@@ -6,6 +6,8 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import psycopg
+
 from bench.drains import Drain, watch_drain
 from bench.processes import PROJECT, inherited_environment
 from bench.rivals.catalogue import OUR_NAME
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from bench.rivals.installing import Installation
 
 LEAVE_WITHIN_S: Final = 5.0
+LONGEST_WHY: Final = 300  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,16 @@ class Contest:
                 return watch_drain(
                     self._arena, database, place, start, rival.questions, within_s, stop_within_s=LEAVE_WITHIN_S
                 )
-        except (NotDone, EnqueueFailed) as failed:
-            return Failed(str(failed))
+        except (NotDone, EnqueueFailed, psycopg.Error) as failed:
+            return Failed(_in_one_line(str(failed)))
 
     def enqueue_rate(self, rival: Rival, jobs: int) -> float | Failed:
         """Jobs per second that it takes in bulk from one connection."""
         try:
             with self._arena.copy_of(_template(rival, 0), lambda dsn: self._prepare(rival, dsn)) as database:
                 return jobs / float(self._do(rival, database.dsn, "enqueue", str(jobs)))
-        except EnqueueFailed as failed:
-            return Failed(str(failed))
+        except (EnqueueFailed, psycopg.Error) as failed:
+            return Failed(_in_one_line(str(failed)))
 
     def forget(self, rival: Rival, jobs: int) -> None:
         """Its database with so many jobs is needed no more."""
@@ -99,6 +102,10 @@ class EnqueueFailed(RuntimeError):
 
 def _template(rival: Rival, jobs: int) -> str:
     return f"{rival.name}_{jobs}".replace("-", "_").replace(" ", "_")
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())[:LONGEST_WHY]
 
 
 def _last_line(text: str) -> str:
