@@ -47,6 +47,7 @@ MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
     "lateness": measure_lateness,
     "ticks": measure_ticking,
     "operator": measure_operator,
+    "pods": measure_pods,
 }
 
 

@@ -19,6 +19,8 @@ from tests.cluster.operators import wait_for
 from tests.cluster.release import NAME, OPERATOR, Release, load_images
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.cluster.node import Node
 
 pytestmark = pytest.mark.timeout(400)
@@ -63,7 +65,7 @@ VALUES: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def release(real_node: Node) -> Release:
+def release(real_node: Node) -> Iterator[Release]:
     """The chart, not yet installed; two namespaces at the `restricted` level, and the project's images on the node."""
     load_images(real_node)
     for name in ("wakeboard-system", "shop"):
@@ -79,7 +81,10 @@ def release(real_node: Node) -> Release:
             "data": {"story_handlers.py": HANDLERS.read_text()},
         }
     )
-    return release
+    yield release
+    release.helm("uninstall", NAME, "--wait", "--ignore-not-found")
+    real_node.kubectl("delete", "crd", "jobschedules.wakeboard.dev", "--ignore-not-found")
+    real_node.kubectl("delete", "namespace", release.namespace, release.jobs)
 
 
 def _namespace(name: str) -> dict[str, Any]:

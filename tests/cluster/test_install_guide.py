@@ -1,0 +1,145 @@
+"""docs/install.md, typed as it stands: every command of it, on a real node."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.binaries import find_program
+from tests.cluster.release import Release, load_images
+from tools.judges import find_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.node import Node
+
+pytestmark = pytest.mark.timeout(400)
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "install.md"
+PATIENCE_S = 240
+# What stands in the guide for what only its reader knows, and the images of this machine.
+MEANT = {
+    "registry.example.com/jobs": "localhost/wakeboard-example",
+    "worker.image.tag=1": "worker.image.tag=dev",
+    "'…'": "'secret'",
+    ":…@": ":secret@",
+    "db.example.com": "db.default",
+    "?sslmode=require": "",  # the test's server speaks no TLS
+}
+IMAGES = """
+image: {pullPolicy: Never}
+operator: {image: {repository: localhost/wakeboard-operator, tag: dev}}
+worker: {image: {repository: localhost/wakeboard-worker, tag: dev}}
+devDatabase: {image: {repository: localhost/wakeboard-postgres, tag: dev}}
+"""
+DATABASE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: db, namespace: default, labels: {app: db}}
+spec:
+  containers:
+    - name: postgres
+      image: localhost/wakeboard-postgres:dev
+      imagePullPolicy: Never
+      env: [{name: POSTGRES_PASSWORD, value: admin}, {name: POSTGRES_DB, value: shop}]
+      readinessProbe: {exec: {command: [pg_isready, -h, 127.0.0.1]}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: default}
+spec: {selector: {app: db}, ports: [{port: 5432}]}
+"""
+
+
+class Reader:
+    """Who reads the guide and types what it says. Only `helm install` is told more: the images of this machine."""
+
+    def __init__(self, node: Node, folder: Path) -> None:
+        self.node, self._folder = node, folder
+        self.schedules = Release(node, ROOT / "charts" / "wakeboard", "wakeboard", "wakeboard")
+        (folder / "images.yaml").write_text(IMAGES)
+        (folder / "kubectl").symlink_to(find_program("kubectl"))
+        wrapped = 'case "$1" in install) set -- "$@" --values'
+        (folder / "helm").write_text(
+            f'#!/bin/sh\n{wrapped} {folder}/images.yaml;; esac\nexec {find_tool("helm")} "$@"\n'
+        )
+        (folder / "helm").chmod(0o755)
+
+    def types(self, heading: str) -> str:
+        """Types every `sh` block below a heading; what it prints."""
+        return "".join(self._run(block) for block in _blocks(heading, "sh"))
+
+    def says_to_the_database(self, heading: str) -> None:
+        """The `sql` blocks below a heading, as a superuser."""
+        for block in _blocks(heading, "sql"):
+            self.node.kubectl("exec", "-i", "db", "--", "psql", "-v", "ON_ERROR_STOP=1", "shop", stdin=block)
+
+    def _run(self, script: str) -> str:
+        environment = {
+            **os.environ,
+            "PATH": f"{self._folder}:{os.environ['PATH']}",
+            "KUBECONFIG": str(self.node.admin),
+            "HOME": str(self._folder),
+        }
+        words = ["bash", "-euo", "pipefail", "-c", script]
+        done = subprocess.run(
+            words, env=environment, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def _blocks(heading: str, language: str) -> list[str]:
+    section = GUIDE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
+    found = re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
+    for written, meant in MEANT.items():
+        found = [block.replace(written, meant) for block in found]
+    return found
+
+
+@pytest.fixture(scope="module")
+def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    load_images(real_node)
+    real_node.make_volume("guide-data", "1Gi")
+    yield Reader(real_node, tmp_path_factory.mktemp("reader"))
+    real_node.kubectl("delete", "namespace", "wakeboard", "--ignore-not-found")
+
+
+def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:
+    assert "its status says that the run succeeded" in reader.types("A trial")
+    said = reader.types("Your first schedule")
+    assert "hello" in said
+    schedules = reader.schedules
+    schedules.comes("hello", lambda status: status.get("lastAction", {}).get("token") == "first")
+    schedules.comes("hello", lambda status: "lastRun" in status)
+
+
+def test_an_upgrade_to_the_users_image_and_a_farewell(reader: Reader) -> None:
+    reader.types("Your handlers")
+    schedules = reader.schedules
+    schedules.declare("greet", jobType="greet", payload={"name": "Ada"})
+    schedules.ask_for("greet", "run-now", "1")
+    schedules.wake()
+    schedules.comes("greet", lambda status: status.get("lastRun", {}).get("result") == "succeeded")
+    reader.types("Remove it")
+    assert "jobschedules" not in reader.node.kubectl("get", "crd", "-o", "name")
+
+
+def test_a_database_with_a_role_for_each_part(reader: Reader) -> None:
+    reader.node.kubectl("apply", "-f", "-", stdin=DATABASE)
+    reader.node.kubectl("wait", "--for=condition=Ready", "--timeout=50s", "pod", "db")
+    reader.says_to_the_database("Your own Postgres")
+    reader.types("Your own Postgres")
+    schedules = reader.schedules
+    schedules.declare("hello", jobType="ping")
+    schedules.ask_for("hello", "run-now", "1")
+    schedules.wake()
+    schedules.comes("hello", lambda status: status.get("lastRun", {}).get("result") == "succeeded")
+    reader.types("Remove it")
