@@ -24,6 +24,7 @@ from bench.operating import measure_operator
 from bench.page import write_section
 from bench.pinned import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
+from bench.pods import measure_pods
 from bench.servers import measure_servers
 from bench.ticking import measure_ticking
 from bench.wakes import measure_wakes
