@@ -68,7 +68,12 @@ class _Caller:
     def __call__(self) -> psycopg.Connection[Any]:
         if self._conn is None or self._conn.closed:
             self._conn = psycopg.connect(
-                self._dsn, autocommit=True, application_name=self._name, connect_timeout=5, tcp_user_timeout=5000
+                self._dsn,
+                autocommit=True,
+                prepare_threshold=None,  # traps know statements by their text
+                application_name=self._name,
+                connect_timeout=5,
+                tcp_user_timeout=5000,
             )
         return self._conn
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
+LONG_S: Final = 3.0
 
 _IN_FLIGHT: Final = "select id, lease_epoch from wakeboard.job_runs where locked_by <> 0"
 _STILL_IN_FLIGHT: Final = """
@@ -31,6 +32,11 @@ select extract(epoch from max(back.at)) - %s, extract(epoch from max(next.at - b
                       where later.run_id = back.run_id and later.what = 'claimed' and later.place > back.place) as next
     on true
  where back.what = 'taken back'
+"""
+_STEPS: Final = """
+select step.at::text, step.what, coalesce(worker.name, '')
+  from chaos.transitions as step left join chaos.workers_seen as worker on worker.nonce = step.holder
+ where step.run_id = %s order by step.place
 """
 _PROBE: Final = (
     "select id from wakeboard.enqueue('quick', '{}', priority => 5, max_attempts => 100, backoff => 'fixed',"
@@ -50,6 +56,7 @@ def measured(stage: Stage, kind: str, strike: Callable[[], Struck | None]) -> tu
     probe = stage.ask(_PROBE)[0][0]
     if _wait(stage, "select 1 from wakeboard.job_run_history where id = %s and status = 'succeeded'", probe):
         recovery.serves = time.monotonic() - ended
+        _explain(stage, kind, probe, recovery.serves)
     held = list({*before, *stage.ask(_IN_FLIGHT)})
     runs, epochs = [run for run, _ in held], [epoch for _, epoch in held]
     _wait(stage, f"select 1 where ({_STILL_IN_FLIGHT}) = 0", runs, epochs)
@@ -57,6 +64,15 @@ def measured(stage: Stage, kind: str, strike: Callable[[], Struck | None]) -> tu
     row = stage.ask(_TAKEN_BACK, began, runs, epochs)[0]
     recovery.claimable, recovery.again = (None if value is None else float(value) for value in row)
     return struck, recovery
+
+
+def _explain(stage: Stage, kind: str, probe: int, serves_s: float) -> None:
+    """Writes down what became of a run that took long."""
+    if serves_s < LONG_S:
+        return
+    steps = stage.ask(_STEPS, probe)
+    with (stage.logs / "strikes.log").open("a") as log:
+        log.write(f"after {kind} run {probe} took {serves_s:.1f} s: {'; '.join(' '.join(step) for step in steps)}\n")
 
 
 def _wait(stage: Stage, query: str, *values: Any) -> bool:

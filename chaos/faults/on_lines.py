@@ -130,7 +130,9 @@ class _KilledWaiting(Fault):
         """Holds the answer back, and kills the worker before it can read it."""
         if (victim := worker_of(stage, draw)) is None:
             return None
-        if not _sprung(stage, Trap(f"{self.purpose} {victim.name}", self.pattern, Loss.HELD)):
+        # A prepared statement comes without its text.
+        pattern = b"" if victim.seat.settings.get("prepared_statements") == "true" else self.pattern
+        if not _sprung(stage, Trap(f"{self.purpose} {victim.name}", pattern, Loss.HELD)):
             return None
         time.sleep(draw.between(0.01, 0.1))
         struck = Struck(victim.name, (victim.name,))
@@ -162,18 +164,20 @@ class AnswersHeldBack(Fault):
 
     def strike(self, stage: Stage, draw: Draw) -> Struck | None:
         """Holds them, and lets them go."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
         purpose = draw.choose(["wakeboard claims", "wakeboard outcomes", "wakeboard heartbeat", ""])
+        lines = [(board, line) for board in stage.boards for line in board.lines("", purpose or "wakeboard claims")]
+        connected = {line.name.rsplit(" ", 1)[-1] for _, line in lines}
+        victim = draw.pick([worker for worker in stage.cast.workers() if worker.name in connected])
+        if victim is None:
+            return None
         struck = Struck(f"{victim.name} {purpose}")
         held = [(board, line) for board in stage.boards for line in board.lines(victim.name, purpose)]
-        held = held or [(board, line) for board in stage.boards for line in board.lines(victim.name)]
         for board, line in held:
             board.hold(line)
         time.sleep(draw.between(0.2, 3.2))
         for board, line in held:
             board.let_go(line)
-        return struck if held else None
+        return struck
 
 
 class WorkerCutOff(Fault):

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from chaos.cast import Seat
+from chaos.endings import OTHER_RELEASE
 from chaos.faults.fault import Fault, Struck
 from chaos.roles import ROLES
 from wakeboard.errors import WakeboardError
@@ -63,7 +64,7 @@ class OtherRelease(Fault):
         """Adds a seat for it, and takes the seat away."""
         release = stage.other_release
         seat = Seat(
-            f"other{int(draw.who * 1e6)}",
+            f"{OTHER_RELEASE}{int(draw.who * 1e6)}",
             ("wakeboard_worker", "--forever"),
             stage.dsn_through(stage.direct, "chaos_worker"),
             {"queues": "default"},
