@@ -6,6 +6,7 @@ Effects are written through a connection of the handler's own, as an application
 from __future__ import annotations
 
 import asyncio
+import mmap
 import os
 import signal
 import subprocess
@@ -193,13 +194,16 @@ async def starts_a_program(run: wakeboard.Run) -> int:
 
 @wakeboard.handler("hogs")
 async def hogs(run: wakeboard.Run) -> None:
-    """Takes all the memory that this process may have, and keeps it for a moment."""
-    hoard: list[bytearray] = []
+    """Takes all the memory that this process may have, and keeps it for a moment.
+
+    It is address space that is bounded: pages that nobody touches cost the machine nothing.
+    """
+    hoard: list[mmap.mmap] = []
     size = 64 * MEGABYTE
-    while size > 4096:
+    while size >= mmap.PAGESIZE:
         try:
-            hoard.append(bytearray(size))
-        except MemoryError:
+            hoard.append(mmap.mmap(-1, size))
+        except (MemoryError, OSError):
             size //= 2
     await asyncio.sleep(_payload(run)["seconds"])
     raise MemoryError("all of it was taken")
