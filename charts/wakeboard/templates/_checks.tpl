@@ -28,10 +28,23 @@ What cannot work is refused in a sentence that says what to do instead. Included
 {{- if and .Values.operator.namespaces (not .Values.operator.source) }}
 {{- fail "operator.namespaces needs operator.source: a name for what this operator looks at, e.g. --set operator.source=k8s:team-a. Without a list the cluster's own uid is the name." }}
 {{- end }}
+{{- include "wakeboard.checkLabels" (list "commonLabels" .Values.commonLabels) }}
+{{- include "wakeboard.checkLabels" (list "operator.podLabels" .Values.operator.podLabels) }}
 {{- range $name, $_ := .Values.pools }}
-{{- $_ := include "wakeboard.pool" (list $ $name) }}
+{{- $pool := include "wakeboard.pool" (list $ $name) | fromYaml }}
+{{- include "wakeboard.checkLabels" (list (printf "pools.%s.podLabels" $name) $pool.podLabels) }}
 {{- end }}
 {{- include "wakeboard.checkDefinition" . }}
+{{- end }}
+
+{{/* Pods are found by labels that the chart sets: (list "commonLabels" $labels) */}}
+{{- define "wakeboard.checkLabels" -}}
+{{- $where := index . 0 }}
+{{- range $key, $_ := index . 1 }}
+{{- if or (hasPrefix "app.kubernetes.io/" $key) (hasPrefix "helm.sh/" $key) (eq $key "wakeboard.dev/pool") }}
+{{- fail (printf "%s sets %s, which the chart sets itself. nameOverride and fullnameOverride change names." $where $key) }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/*

@@ -81,8 +81,5 @@ spec:
   containers:
     {{- include "wakeboard.migrateContainer" . | nindent 4 }}
   volumes:
-    {{- include "wakeboard.volumes" $ | nindent 4 }}
-    {{- with $.Values.operator.volumes }}
-    {{- toYaml . | nindent 4 }}
-    {{- end }}
+    {{- include "wakeboard.volumes" (list $ $.Values.operator.volumes) | trim | nindent 4 }}
 {{- end }}

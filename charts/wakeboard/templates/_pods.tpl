@@ -84,7 +84,7 @@ What is empty is left out: it is empty by default.
 {{/* Pods begin anew when a connection string of the release itself changes: sums of its Secrets, as annotations. */}}
 {{- define "wakeboard.ownSecretSums" -}}
 {{- if .Values.database.url }}
-checksum/database: {{ sha256sum .Values.database.url }}
+checksum/database: {{ sha256sum .Values.database.url | trunc 8 | quote }}
 {{- end }}
 {{- end }}
 
@@ -99,15 +99,26 @@ checksum/database: {{ sha256sum .Values.database.url }}
 {{- end }}
 {{- end }}
 
-{{/* The volumes behind them. libpq wants a private key that its group may read at most, and root to own it. */}}
+{{/*
+The volumes behind them, and a person's own, of which one named `tmp` takes the place of ours: (list $ volumes).
+libpq wants a private key that its group may read at most, and root to own it.
+*/}}
 {{- define "wakeboard.volumes" -}}
+{{- $ := index . 0 }}
+{{- $names := list }}
+{{- range index . 1 }}{{- $names = append $names .name }}{{- end }}
+{{- if not (has "tmp" $names) }}
 - name: tmp
   emptyDir: {sizeLimit: 256Mi}
-{{- with .Values.database.tls.secretName }}
+{{- end }}
+{{- with $.Values.database.tls.secretName }}
 - name: database-tls
   secret:
     secretName: {{ . }}
     defaultMode: 0440
+{{- end }}
+{{- with index . 1 }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 

@@ -120,15 +120,12 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
   volumes:
-    {{- include "wakeboard.volumes" $ | nindent 4 }}
+    {{- include "wakeboard.volumes" (list $ $pool.volumes) | trim | nindent 4 }}
     {{- with $pool.secretName }}
     - name: secrets
       secret:
         secretName: {{ . }}
         defaultMode: 0440
-    {{- end }}
-    {{- with $pool.volumes }}
-    {{- toYaml . | nindent 4 }}
     {{- end }}
 {{- end }}
 
