@@ -86,7 +86,7 @@ class Results:
             if failed:
                 told.append(f"{what}: {len(failed)} of {len(rounds)} drains failed: {failed[-1].why}")
             if late:
-                done = spread([found.runs for found in late])
+                done = f"{statistics.median(found.runs for found in late):,.0f}"
                 told.append(f"{what}: stopped when the time was over, with {done} jobs done; the rate is theirs")
         return told
 
