@@ -4,7 +4,7 @@
 #   worker-build        the worker with its installer, to add packages in a multi-stage build: docs/worker-image.md
 #
 # Everything is installed by hash from locks/. Without a network: `make wheelhouse` first, then build with
-# --network=none --build-arg PIP_NO_INDEX=1 --build-arg UV_OFFLINE=1.
+# --network=none --build-arg PIP_NO_INDEX=1.
 # A builder that sets the times of files (SOURCE_DATE_EPOCH and rewrite-timestamp, or --timestamp) makes the same bytes
 # twice. Only what every builder knows is used (no RUN --mount, no here-documents); ARGs are declared in each stage.
 
@@ -18,21 +18,23 @@ FROM ${BASE} AS runtime
 RUN set -eu; \
     library=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))'); \
     rm -rf "$library"/ensurepip "$library"/site-packages/pip* /usr/share/python-wheels /usr/local/bin/pip* /usr/bin/pip*; \
-    python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash \
+    python3 -m compileall -q --invalidation-mode unchecked-hash \
         -x '/(test|idlelib|lib2to3|tkinter|turtledemo|site-packages|dist-packages)/' "$library"; \
+    mkdir /app; \
     echo 'wakeboard:x:65532:' >> /etc/group; \
     echo 'wakeboard:x:65532:65532:wakeboard:/app:/usr/sbin/nologin' >> /etc/passwd
 ENV PATH=/opt/wakeboard/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /app
 USER 65532:65532
 
-# The installer stands beside the venv that it fills. Unchecked bytecode stays valid when a builder sets file times.
+# The installer stands beside the venv that it fills. Unchecked bytecode stays valid when a builder sets file times; made
+# by several processes (-j) it would differ from build to build.
 FROM ${BASE} AS build
 ARG PIP_NO_INDEX
 ARG PIP_INDEX_URL
-ENV PIP_FIND_LINKS=/wheels PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore \
+ENV PIP_FIND_LINKS=/wheels PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_COMPILE=0 PIP_ROOT_USER_ACTION=ignore \
     UV_FIND_LINKS=/wheels UV_NO_CACHE=1 UV_LINK_MODE=copy \
-    COMPILE="python3 -m compileall -q -j 0 --invalidation-mode unchecked-hash"
+    COMPILE="python3 -m compileall -q --invalidation-mode unchecked-hash"
 COPY wheelhouse/ /wheels/
 COPY locks/build.txt /locks/
 RUN python3 -m venv /opt/build \
@@ -43,18 +45,18 @@ ENV PATH=/opt/wakeboard/bin:/opt/build/bin:$PATH PIP_PYTHON=/opt/wakeboard/bin/p
 # ---------------------------------------------------------------------------- others' packages: change seldom
 
 FROM build AS operator-packages
-ARG UV_OFFLINE
-ARG UV_DEFAULT_INDEX
+ARG PIP_NO_INDEX
+ARG PIP_INDEX_URL
 COPY locks/operator.txt /locks/
 # The client's synchronous half is never imported: without its bytecode the image is 25 MB smaller.
-RUN uv pip install --quiet --require-hashes -r /locks/operator.txt \
+RUN pip install --quiet --require-hashes -r /locks/operator.txt \
  && $COMPILE -x '/kubernetes/client/(api/|models/v)' /opt/wakeboard/lib
 
 FROM build AS worker-packages
-ARG UV_OFFLINE
-ARG UV_DEFAULT_INDEX
+ARG PIP_NO_INDEX
+ARG PIP_INDEX_URL
 COPY locks/worker.txt /locks/
-RUN uv pip install --quiet --require-hashes -r /locks/worker.txt && $COMPILE /opt/wakeboard/lib
+RUN pip install --quiet --require-hashes -r /locks/worker.txt && $COMPILE /opt/wakeboard/lib
 
 # ---------------------------------------------------------------------------- our packages: a layer of their own
 
@@ -64,10 +66,8 @@ COPY LICENSE README.md pyproject.toml ./
 COPY wakeboard/ wakeboard/
 COPY operator/ operator/
 COPY worker/ worker/
-RUN /opt/build/bin/hatchling build --target wheel --directory /dist \
- && uv pip install --quiet --offline --no-deps --prefix /ours/opt/wakeboard /dist/*.whl \
- && sed -i /uv_cache.json/d /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard-*.dist-info/RECORD \
- && rm /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard-*.dist-info/uv_cache.json \
+RUN hatchling build --target wheel --directory /dist \
+ && pip install --quiet --no-index --no-deps --prefix /ours/opt/wakeboard /dist/*.whl \
  && $COMPILE -s /ours /ours
 
 FROM code AS operator-code
@@ -94,7 +94,7 @@ LABEL org.opencontainers.image.title="wakeboard operator" \
 
 FROM worker-packages AS worker-build
 COPY --from=worker-code /ours/ /
-RUN uv pip freeze --exclude wakeboard > /locks/installed.txt
+RUN pip freeze --exclude wakeboard > /locks/installed.txt
 ENV PIP_CONSTRAINT=/locks/installed.txt UV_CONSTRAINT=/locks/installed.txt
 WORKDIR /app
 

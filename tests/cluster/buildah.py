@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tests.cluster.debian_roots import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-RUNNING = "/run/wakeboard-images"  # gone after a reboot, as the mounts are that it speaks of
+RUNNING = "/run/wakeboard-images-{}"  # gone after a reboot, as the mounts are that it speaks of
 STORAGE = """\
 [storage]
 driver = "overlay"
 graphroot = "{folder}/layers"
 runroot = "{running}"
 """
-MOST_IMAGES = 400  # every step of every build is one; then they are thrown away and built anew
+MOST_IMAGES = 300  # each step of a build is one; then 2 GB are thrown away and built anew
 LAST_WORDS = 40  # lines of a failed build
 
 
@@ -30,7 +32,8 @@ class Buildah:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         settings = folder / "storage.conf"
-        settings.write_text(STORAGE.format(folder=folder, running=RUNNING))
+        running = RUNNING.format(hashlib.sha256(bytes(folder.resolve())).hexdigest()[:8])
+        settings.write_text(STORAGE.format(folder=folder, running=running))
         self._environment = {**os.environ, "CONTAINERS_STORAGE_CONF": str(settings)}
 
     def build(
@@ -42,12 +45,14 @@ class Buildah:
         dockerfile: str = "Dockerfile",
         arguments: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
+        anew: bool = False,
     ) -> None:
-        """Builds a Dockerfile; steps that an earlier build made of the same are taken from it.
+        """Builds a Dockerfile; steps that an earlier build made of the same are taken from it, but not if `anew`.
 
         `mounts` are what the steps see of this machine, read-only.
         """
         words = ["--layers", "--pull=never", "--network=none", f"--timestamp={EPOCH}", f"--tag={reference}"]
+        words += ["--no-cache"] if anew else []
         words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
         words += [f"--volume={path}:{place}:ro" for path, place in (mounts or {}).items()]
@@ -56,6 +61,24 @@ class Buildah:
     def save(self, reference: str, archive: Path) -> None:
         """Writes an image as an OCI archive that carries its name."""
         self._run("push", reference, f"oci-archive:{archive}:{reference}")
+
+    def load(self, archive: Path) -> None:
+        """The image in an OCI archive, under its name."""
+        self._run("pull", f"oci-archive:{archive}")
+
+    def open(self, reference: str) -> Path:
+        """A folder with an image's files; what is written there reaches no one else."""
+        container = self._run("from", "--pull-never", reference).strip()
+        return Path(self._run("mount", container).strip())
+
+    def config(self, reference: str) -> dict[str, Any]:
+        """How a container of the image is run: User, Env, Entrypoint, Labels, StopSignal…"""
+        return json.loads(self._run("inspect", "--type=image", reference))["OCIv1"]["config"]
+
+    def close(self) -> None:
+        """Removes all containers and images."""
+        self._run("rm", "--all")
+        self._run("rmi", "--all", "--force")
 
     def has(self, reference: str) -> bool:
         """Whether the storage holds the image."""

@@ -37,7 +37,6 @@ OURS = (
     *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml", "wakeboard", "operator", "worker"),
     *("locks/build.txt", "locks/operator.txt", "locks/worker.txt"),
 )
-OURS_OFFLINE = {"PIP_NO_INDEX": "1", "UV_OFFLINE": "1"}
 POSTGRES_FOLDER = "tests/cluster/postgres_image"
 EXAMPLE_FOLDER = "examples/image/packaged"
 LOCKS = (*NEEDED, ROOT / EXAMPLE_FOLDER / "requirements.txt")
@@ -80,44 +79,55 @@ def find_image(name: str) -> Path:
     return archive
 
 
-def build_what_is_missing() -> None:
-    """Builds each image that is not there. Raises ImageMissing if this machine cannot, with what to type."""
-    if all(image.archive().exists() for image in IMAGES.values()):
-        return
+def build_what_is_missing() -> dict[str, Path]:
+    """Builds each image that is not there; the archives by name, for the code as it was when each was looked for.
+
+    Raises ImageMissing if this machine cannot, with what to type.
+    """
+    archives = {image.name: image.archive() for image in IMAGES.values()}
+    if all(archive.exists() for archive in archives.values()):
+        return archives
     if missing := _missing():
         raise ImageMissing(_why_not(f"The test cluster's images cannot be built: this needs {missing}"))
     with one_at_a_time(_folder() / "lock", "the test cluster's images"):
         began = time.monotonic()
         builder = Buildah(_folder() / "storage")
         builder.forget_if_there_are_many()
-        for image in IMAGES.values():
-            if not image.archive().exists():
-                _build(builder, image)
+        archives = {image.name: _built(builder, image) for image in IMAGES.values()}
         say(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
+    return archives
 
 
-def _build(builder: Buildah, image: Image) -> None:
-    """Builds from a copy, so that an edit meanwhile does not get into an archive that another hash names."""
+def build_anew(target: str, builder: Buildah, folder: Path) -> None:
+    """Builds a target of the Dockerfile from nothing, in another storage; `folder` is used for what the build reads."""
+    _build_ours(target, builder, ROOT, folder / "context", anew=True)
+
+
+def _built(builder: Buildah, image: Image) -> Path:
+    """The image's archive. It is built from a copy: an edit meanwhile must not get into what another hash names."""
     began = time.monotonic()
-    say(f"Building the image {image.name}.")
     with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name:
         project, context = Path(name) / "project", Path(name) / "context"
         _copy(image.sources, project)
         archive = image.archive(project)
+        if archive.exists():
+            return archive
+        say(f"Building the image {image.name}.")
         image.build(builder, project, context)
         builder.save(image.reference, Path(name) / "image.tar")
         (Path(name) / "image.tar").rename(archive)
     say(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
     for forgotten in sorted(_folder().glob(f"{image.name}-*.tar"), key=_last_use)[:-KEPT]:
         forgotten.unlink()
+    return archive
 
 
-def _build_ours(target: str, builder: Buildah, project: Path, context: Path) -> None:
+def _build_ours(target: str, builder: Buildah, project: Path, context: Path, *, anew: bool = False) -> None:
     """A target of the project's Dockerfile."""
     _copy(OURS, context, project)
     shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
-    arguments = {"BASE": _base(builder), **OURS_OFFLINE}
-    builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments)
+    arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1"}
+    builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments, anew=anew)
 
 
 def _build_example(builder: Buildah, project: Path, context: Path) -> None:

@@ -1,0 +1,86 @@
+"""An image's files in a folder, and programs that run in them as a hardened pod runs them.
+
+Like in a container the program is PID 1 of its namespace, has the image's user and environment, no other variables,
+and a root file system that nobody can write to. Its network is this machine's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tests.cluster.buildah import Buildah
+
+PATIENCE_S = 60
+OF_ITS_OWN = ("unshare", "--mount", "--propagation=private")
+# $1: the image's root; then pairs of a folder of this machine and where it is seen, up to `--`; then the program
+ENTER = """
+root=$1; shift
+mount --bind "$root" "$root"
+mount -o remount,bind,ro "$root"
+mount --rbind /dev "$root/dev"
+while [ "$1" != -- ]; do mount --bind "$1" "$root$2"; shift 2; done
+shift
+exec unshare --fork --kill-child --pid --mount-proc="$root/proc" "$@"
+"""
+
+
+class OpenedImage:
+    """One image of `builder`, opened. `root` is the folder of its files, `config` says how it is run."""
+
+    def __init__(self, builder: Buildah, reference: str) -> None:
+        self.root = builder.open(reference)
+        self.config: dict[str, Any] = builder.config(reference)
+
+    def start(
+        self,
+        *words: str,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, object] | None = None,
+        mounts: Mapping[Path, str] | None = None,
+    ) -> subprocess.Popen[str]:
+        """Starts the image's program with `words`, or another `command`; its output is one pipe.
+
+        The process that is returned holds the namespaces; the program is its child, and ends with it.
+        """
+        variables = [*self.config["Env"], *(f"{name}={value}" for name, value in (environment or {}).items())]
+        as_its_user = ["chroot", f"--userspec={self.config['User']}", "--groups=", str(self.root)]
+        there = ["env", "-i", f"--chdir={self.config.get('WorkingDir') or '/'}", *variables]
+        seen = [word for folder, place in (mounts or {}).items() for word in (str(folder), place)]
+        enter = [*OF_ITS_OWN, "sh", "-euc", ENTER, "sh", str(self.root), *seen, "--"]
+        program = [*(command or self.config["Entrypoint"]), *words]
+        return subprocess.Popen(
+            [*enter, *as_its_user, *there, *program], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+
+    def run(
+        self, *words: str, command: Sequence[str] | None = None, environment: Mapping[str, object] | None = None
+    ) -> tuple[int, str]:
+        """The exit code and the output of the image's program with `words`, or of another `command`."""
+        with self.start(*words, command=command, environment=environment) as process:
+            output, _ = process.communicate(timeout=PATIENCE_S)
+        return process.returncode, output
+
+
+def first_process(process: subprocess.Popen[str]) -> int | None:
+    """The PID, as this machine counts, of the program that was started; None: not yet."""
+    children = _children(process.pid)
+    return children[0] if children else None
+
+
+def second_process(process: subprocess.Popen[str]) -> int | None:
+    """The PID of its child; None: not yet."""
+    first = first_process(process)
+    children = _children(first) if first else []
+    return children[0] if children else None
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+    except FileNotFoundError:
+        return []

