@@ -76,7 +76,7 @@ class Player:
         queues: Sequence[str] = ("default",),
         lease_s: int = 60,
         behind: tuple[str, int] = ("-infinity", 0),
-        look: int = 2000,
+        look: int | None = 2000,
         max_timeout_s: int = 2_678_400,
     ) -> list[Lease]:
         """Leases due runs, most urgent first."""

@@ -1,0 +1,209 @@
+"""What ticks, edits, removals and run-now do to definitions and runs, in plain Python, beside `board_model`.
+
+Every schedule ticks each hour, half an hour away from now. Ticks are numbered: number 0 is the first one that was to
+come when the example began. Hours pass by the machine's word, so that tick n is due when more than n hours have passed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from tests.store.board_model import UNFINISHED, BoardModel, ModelRun
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+DEADLINE_HOURS: Final = 2  # of a schedule that has a starting deadline
+NEWEST: Final = {"Skip": 0, "Latest": 1, "All": 2}  # of the missed ticks, how many run
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What of a schedule's spec these examples change."""
+
+    policy: str = "Allow"
+    catch_up: str = "Latest"
+    deadline: bool = False
+    suspended: bool = False
+    priority: int = 3
+
+
+@dataclass
+class ModelDefinition:
+    """A row of job_definitions. `cursor`: the number of the next tick, None when it is suspended or removed."""
+
+    id: int
+    spec: ModelSpec
+    generation: int = 1
+    cursor: int | None = None
+    last_tick: int = -1
+    removed: bool = False
+    skipped: Counter[tuple[int, str]] = field(default_factory=Counter[tuple[int, str]])  # of each tick: why
+
+    @property
+    def limit_key(self) -> str | None:
+        """All but Allow run one at a time."""
+        return None if self.spec.policy == "Allow" else f"schedule:{self.id}"
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """What becomes of a definition's due ticks, as somebody computed it."""
+
+    definition: int
+    generation: int
+    cursor: int
+    hours: int  # when it was computed
+    run: tuple[int, ...]
+    skip: tuple[tuple[int, str], ...]
+
+
+class TickModel:
+    """The definitions of one source, by name."""
+
+    def __init__(self, board: BoardModel) -> None:
+        self.board = board
+        self.hours = 0
+        self.by_name: dict[str, ModelDefinition] = {}
+        board.late = self.is_late
+
+    def is_late(self, run: ModelRun) -> bool:
+        """Whether its starting deadline has passed."""
+        return run.deadline and run.tick is not None and run.tick + DEADLINE_HOURS < self.hours
+
+    def definition(self, number: int) -> ModelDefinition:
+        """By id."""
+        return next(each for each in self.by_name.values() if each.id == number)
+
+    # -- deciding ------------------------------------------------------------------------------------------------------
+
+    def is_paused(self, definition: ModelDefinition) -> bool:
+        """Whether a pause holds its ticks back."""
+        return bool(self.board.pauses & {"all", "queue:a", f"schedule:{definition.id}"})
+
+    def due(self, definition: ModelDefinition) -> range:
+        """Its due ticks."""
+        return range(self.hours if definition.cursor is None else definition.cursor, self.hours)
+
+    def plan(self, definition: ModelDefinition, reason: str = "") -> ModelPlan | None:
+        """What becomes of them; with a reason all are skipped. None: none is due."""
+        ticks = self.due(definition)
+        if not ticks:
+            return None
+        skip = [(tick, reason) for tick in ticks if reason]
+        late = self.hours - DEADLINE_HOURS if definition.spec.deadline else 0
+        skip += [(tick, "TooLate") for tick in ticks if not reason and tick < late]
+        missed = [tick for tick in ticks if not reason and tick >= late]
+        newest = NEWEST[definition.spec.catch_up]
+        run = missed[-newest:] if newest else []
+        skip += [(tick, f"CatchUp{definition.spec.catch_up}") for tick in missed if tick not in run]
+        return ModelPlan(definition.id, definition.generation, ticks[0], self.hours, tuple(run), tuple(skip))
+
+    def plans(self) -> list[ModelPlan]:
+        """Of all that `due_definitions` gives."""
+        free = [each for each in self.by_name.values() if not self.is_paused(each)]
+        return [plan for each in free if (plan := self.plan(each))]
+
+    # -- doing ---------------------------------------------------------------------------------------------------------
+
+    def materialise(self, plans: Iterable[ModelPlan]) -> list[tuple[int, int]]:
+        """The runs that come of them: (definition, tick). Plans that were overtaken do nothing."""
+        made: list[tuple[int, int]] = []
+        for plan in plans:
+            definition = self.definition(plan.definition)
+            now = (definition.generation, definition.cursor, self.hours)
+            if now == (plan.generation, plan.cursor, plan.hours) and not definition.removed:
+                made += [(plan.definition, tick) for tick in self._judge(definition, plan)]
+                definition.cursor = definition.last_tick + 1
+        return made
+
+    def _judge(self, definition: ModelDefinition, plan: ModelPlan) -> Sequence[int]:
+        """The ticks that become runs, as the concurrency policy says."""
+        definition.skipped.update(plan.skip)
+        definition.last_tick = plan.hours - 1
+        run = plan.run
+        match definition.spec.policy:
+            case "Forbid":
+                made = run[:1] if not self.unfinished(definition) else ()
+                definition.skipped.update((tick, "Forbidden") for tick in run if tick not in made)
+                return made
+            case "Replace":
+                if run:
+                    self._replace(definition)
+                definition.skipped.update((tick, "Replaced") for tick in run[:-1])
+                return run[-1:]
+            case _:
+                return run
+
+    def unfinished(self, definition: ModelDefinition) -> list[ModelRun]:
+        """Its runs that are queued, running or failed, whatever made them."""
+        return [run for run in self.board.live() if run.definition == definition.id and run.status in UNFINISHED]
+
+    def _replace(self, definition: ModelDefinition) -> None:
+        for run in self.unfinished(definition):
+            if run.status == "running":
+                run.cancel = True
+            else:
+                self.board.finish(run, "cancelled", "Replaced")
+
+    def tick_became(self, number: int, definition: ModelDefinition, tick: int) -> None:
+        """The run that a tick was made into."""
+        self.board.runs[number] = ModelRun(
+            number,
+            priority=definition.spec.priority,
+            limit_key=definition.limit_key,
+            max_attempts=2,
+            rank=(1, tick - self.hours),
+            definition=definition.id,
+            trigger="tick",
+            tick=tick,
+            deadline=definition.spec.deadline,
+        )
+
+    # -- edits ---------------------------------------------------------------------------------------------------------
+
+    def declare(self, name: str, spec: ModelSpec, number: int) -> tuple[str, list[tuple[int, int]]]:
+        """created, updated or unchanged; and the runs of ticks that were due under the old spec."""
+        known = self.by_name.get(name)
+        cursor = None if spec.suspended else self.hours
+        if known is None:
+            self.by_name[name] = ModelDefinition(number, spec, cursor=cursor, last_tick=self.hours - 1)
+            return "created", []
+        if known.spec == spec and not known.removed:
+            return "unchanged", []
+        paused = "Paused" if self.is_paused(known) else ""
+        plan = self.plan(known, "Suspended" if spec.suspended else paused)
+        made = self.materialise([plan] if plan else [])
+        known.spec, known.removed, known.cursor = spec, False, cursor
+        known.generation += 1
+        return "updated", made
+
+    def remove(self, name: str) -> None:
+        """Its due ticks are skipped, what waits is cancelled; what runs or is dead stays."""
+        known = self.by_name[name]
+        plan = self.plan(known, "ScheduleRemoved")
+        self.materialise([plan] if plan else [])
+        known.removed, known.cursor = True, None
+        for run in self.unfinished(known):
+            if run.status != "running":
+                self.board.finish(run, "cancelled", "ScheduleRemoved")
+
+    def run_now(self, definition: ModelDefinition, number: int | None) -> str:
+        """Its answer's first word; `number`: the run that was made."""
+        if definition.removed or (definition.spec.policy == "Forbid" and self.unfinished(definition)):
+            return "refused"
+        assert number is not None
+        if definition.spec.policy == "Replace":
+            self._replace(definition)
+        self.board.runs[number] = ModelRun(
+            number,
+            priority=definition.spec.priority,
+            limit_key=definition.limit_key,
+            max_attempts=2,
+            rank=self.board.rank_of_now(),
+            definition=definition.id,
+            trigger="manual",
+        )
+        return "queued"
