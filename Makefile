@@ -18,7 +18,7 @@ help: ## list what can be typed
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
-test: .venv/dev.ready servers cluster judges ## run every test there is (TEST_ARGS='-k lease')
+test: .venv/dev.ready servers cluster judges images ## run every test there is (TEST_ARGS='-k lease')
 	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
 
 check: .venv/dev.ready ## look at style, types, layers and generated files; change nothing
