@@ -18,6 +18,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 import wakeboard
+from chaos.chaotic_handlers import GOOD
 from wakeboard.cronline import parse_cron
 
 if TYPE_CHECKING:
@@ -40,9 +41,10 @@ insert into wakeboard.job_definitions (
 values ('file:chaos', 'chaos', %s, '', 'ticks', %s, %s, %s, 1000, %s, 100, 'fixed', 1, 15,
         to_timestamp(floor(extract(epoch from now()) / %s) * %s) - make_interval(secs => %s))
 """
-_DUE_SOON: Final = (
-    "select id from wakeboard.job_runs where status = any (%s::wakeboard.run_status[]) order by random() limit %s"
-)
+_SOME_RUNS: Final = """
+select id from wakeboard.job_runs where status = any (%s::wakeboard.run_status[]) and job_type = any (%s)
+ order by random() limit %s
+"""
 
 
 @dataclass
@@ -205,7 +207,7 @@ class Applications:
             case 0:
                 conn.execute("select wakeboard.cancel(%s)", (_ids(conn, ["queued", "running", "failed"], 2),))
             case 1:
-                ids = _ids(conn, ["failed", "dead"], 3)
+                ids = _ids(conn, ["failed", "dead"], 3)  # not what kills workers: somebody looked at that
                 self.told.decided.update(ids)
                 conn.execute("select wakeboard.retry(%s)", (ids,))
             case 2:
@@ -218,7 +220,7 @@ class Applications:
 
 
 def _ids(conn: psycopg.Connection[Any], states: list[str], count: int) -> list[int]:
-    return [row[0] for row in conn.execute(_DUE_SOON, (states, count)).fetchall()]
+    return [row[0] for row in conn.execute(_SOME_RUNS, (states, [*GOOD, "discards"], count)).fetchall()]
 
 
 def _first(cursor: psycopg.Cursor[Any]) -> Any:
