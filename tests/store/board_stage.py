@@ -54,10 +54,13 @@ select json_build_object(
   'uuids', array(select json_build_array(id, uuid) from all_runs),
   'changed', array(select distinct definition_id from taken))
 """
+# By a detour: two ticks of one schedule may not stand at one moment, not even on the way.
 _HOURS_PASS: Final = """
 update job_definitions
    set next_run_at = next_run_at - {h}, last_tick_at = greatest(last_tick_at - {h}, 'epoch');
-update job_runs set scheduled_for = scheduled_for - {h}, start_before = start_before - {h} where trigger = 'tick';
+update job_runs set scheduled_for = scheduled_for - {h} - interval '999 years' where trigger = 'tick';
+update job_runs
+   set scheduled_for = scheduled_for + interval '999 years', start_before = start_before - {h} where trigger = 'tick';
 update job_run_history
    set scheduled_for = scheduled_for - {h}, skipped_until = skipped_until - {h} where trigger = 'tick'
 """
