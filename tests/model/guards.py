@@ -52,7 +52,7 @@ GUARDS: Final = (
     Guard("give checks the epoch", FENCE, OLD_ENDS_NEW, STORE + "release.sql", "run.lease_epoch = report.epoch"),
     Guard("give checks the worker", FAILOVER, OLD_ENDS_NEW, STORE + "fail.sql", "run.locked_by = fail.worker"),
     Guard("once checks the lease", FENCE, LATE_EFFECT, STORE + "once.sql", "run.lease_epoch = once.epoch"),
-    Guard("once locks the run", FENCE, LATE_EFFECT, STORE + "once.sql", "for share"),
+    Guard("once locks the run", FENCE, LATE_EFFECT, STORE + "once.sql", "for key share"),
     Guard(
         "an effect's key is unique",
         FENCE,

@@ -249,8 +249,6 @@ class BoardModel:
             run = self.lease(worker, lease)
             if run is None or run.lapsed:
                 answers[lease.id] = "refused"
-            elif run.held:
-                answers[lease.id] = "busy"
             elif run.cancel:
                 answers[lease.id] = "cancel"
         return answers

@@ -80,7 +80,12 @@ MOVES: Final[dict[str, Callable[[Player, Lease], Any]]] = {
     "discard": lambda player, lease: player.discard(lease.id),
 }
 NEVER_WAIT: Final = {"claim", "claim_limited", "claim_suspect", "renew", "reap", "skip_late"}
-SHARE: Final = {"once", "effect", "step"}  # they lock the run against others, not against each other
+SHARE: Final = {"once", "effect", "step"}  # they lock the run against others, not against each other or a heartbeat
+
+
+def side_by_side(move: str, other: str) -> bool:
+    """Whether a run may be under both moves at once."""
+    return move in SHARE or (move == "renew" and other in SHARE)
 
 
 @dataclass(frozen=True)

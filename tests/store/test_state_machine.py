@@ -45,7 +45,7 @@ def test_the_board_is_what_the_model_says_whatever_moves_are_made(stage: Stage) 
     Machine.TestCase.settings = settings()
     began = time.monotonic()
     chosen = settings(
-        max_examples=max(A_FEW, STEPS // EACH + 1),
+        max_examples=max(A_FEW, STEPS // (EACH - 10)),
         stateful_step_count=EACH,
         deadline=None,
         derandomize=not SEED,

@@ -174,6 +174,15 @@ def charges_plainly(run: wakeboard.Run) -> list[object]:
     return [first, *known]
 
 
+@wakeboard.handler("charges slowly")
+async def charges_slowly(run: wakeboard.Run) -> int:
+    """Its effect takes longer than a lease of two seconds, in one transaction."""
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        assert await run.once(conn, "charge")
+        await conn.execute("insert into calls select 'charge' from pg_sleep(4)")
+    return run.attempt
+
+
 @wakeboard.handler("counts neighbours")
 async def counts_neighbours(run: wakeboard.Run) -> int:
     """How many of its limit key run while it runs."""

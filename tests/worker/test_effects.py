@@ -31,6 +31,14 @@ def test_an_effect_happens_once_however_many_attempts_there_are(board: Board, jo
     assert board.watcher.rows("select name, count(*) from calls group by 1") == [("charge", 1)]
 
 
+def test_an_effect_may_take_longer_than_a_lease(board: Board) -> None:
+    """Its transaction holds the run against others, and not against the heartbeat."""
+    (run,) = board.enqueue("charges slowly")
+    log = board.wake(lease_seconds=2).log
+    assert board.run(run)["status"] == "succeeded", log
+    assert (board.run(run)["result"], board.run(run)["lease_epoch"]) == (1, 1)
+
+
 def test_an_outside_effect_that_never_said_done_is_in_doubt(board: Board) -> None:
     (run,) = board.enqueue("charges", '{"dies": true}')
     log = board.wake(**SOON).log

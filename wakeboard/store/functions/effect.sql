@@ -13,7 +13,7 @@ declare
 begin
   select run.uuid into uuid_of_run from job_runs as run
    where run.id = effect.run_id and run.locked_by = effect.worker and run.lease_epoch = effect.epoch
-     for share;
+     for key share;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', effect.run_id);
   end if;

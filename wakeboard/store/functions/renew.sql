@@ -25,7 +25,7 @@ begin
       from held join job_runs as run on run.id = held.id
      where run.locked_by = worker and run.lease_epoch = held.epoch and run.locked_until > statement_timestamp()
      order by run.id
-       for update of run skip locked
+       for no key update of run skip locked      -- not busy by its own effect, which holds it `for key share`
   ), told as (
     update job_runs as run
        set started_at = coalesce(statement_timestamp() - make_interval(secs => locked.age_s), started_at),

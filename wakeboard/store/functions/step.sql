@@ -9,7 +9,7 @@ as $$
 begin
   perform from job_runs as run
     where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch
-      for share;
+      for key share;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', step.run_id);
   end if;
