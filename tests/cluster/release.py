@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.cluster.cluster import Refused
@@ -14,10 +15,10 @@ from tools.judges import find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from tests.cluster.node import Node
 
+CHART = Path(__file__).resolve().parents[2] / "charts" / "wakeboard"
 NAME = "wakeboard"
 IMAGES = ("wakeboard-operator", "wakeboard-worker", "wakeboard-example", "wakeboard-postgres")
 HELM_PATIENCE_S = 180
@@ -26,10 +27,11 @@ OPERATOR = "app.kubernetes.io/component=operator"
 
 
 class Release:
-    """The release `wakeboard` in a namespace. `namespace` is the release's, `jobs` one where people keep schedules."""
+    """A release of the chart in `namespace`. `jobs`: where schedules are kept; `full`: how its objects' names begin."""
 
-    def __init__(self, node: Node, chart: Path, namespace: str, jobs: str) -> None:
-        self.node, self._chart, self.namespace, self.jobs = node, chart, namespace, jobs
+    def __init__(self, node: Node, namespace: str, jobs: str, name: str = NAME) -> None:
+        self.node, self.namespace, self.jobs, self._name = node, namespace, jobs, name
+        self.full = name if NAME in name else f"{name}-{NAME}"
         self._wakes = 0
 
     # -- helm
@@ -47,12 +49,12 @@ class Release:
 
     def install(self, values: dict[str, Any]) -> str:
         """`helm install --wait`: what it prints, NOTES included."""
-        words = ["install", NAME, str(self._chart), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
+        words = ["install", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
         return self.helm(*words, stdin=json.dumps(values))
 
     def upgrade(self, values: dict[str, Any]) -> str:
         """`helm upgrade --wait`, with these values alone."""
-        words = ["upgrade", NAME, str(self._chart), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
+        words = ["upgrade", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
         return self.helm(*words, stdin=json.dumps(values))
 
     # -- kubectl
@@ -79,7 +81,7 @@ class Release:
         """A wake now, as `kubectl create job --from=cronjob/…` makes it; the pod's name, once it runs."""
         self._wakes += 1
         job = f"wake-{pool}-{self._wakes}"
-        self.kubectl("create", "job", job, f"--from=cronjob/{NAME}-wake-{pool}")
+        self.kubectl("create", "job", job, f"--from=cronjob/{self.full}-wake-{pool}")
         return wait_for(lambda: self._started(job), within_s=COMMAND_PATIENCE_S, why=lambda: self.told(job))
 
     def _started(self, job: str) -> str:
@@ -148,6 +150,33 @@ class Release:
         """The newest run of a schedule, with everything that is known of it."""
         runs: Sequence[dict[str, Any]] = self.asked("runs", "--schedule", name)
         return self.asked("run", str(runs[0]["id"]))
+
+
+DATABASE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: db, namespace: default, labels: {app: db}}
+spec:
+  containers:
+    - name: postgres
+      image: localhost/wakeboard-postgres:dev
+      imagePullPolicy: Never
+      env: [{name: POSTGRES_PASSWORD, value: admin}, {name: POSTGRES_DB, value: shop}]
+      readinessProbe: {exec: {command: [pg_isready, -h, 127.0.0.1]}, periodSeconds: 1}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: db, namespace: default}
+spec: {selector: {app: db}, ports: [{port: 5432}]}
+"""
+
+
+def database_of_somebody_else(node: Node) -> str:
+    """A Postgres that no release runs, with the empty database `shop`; its URL. Another call makes it anew."""
+    node.kubectl("delete", "pod,service", "db", "--ignore-not-found", "--grace-period=0", "--force")
+    node.kubectl("apply", "-f", "-", stdin=DATABASE)
+    node.kubectl("wait", "--for=condition=Ready", "--timeout=50s", "pod", "db")
+    return "postgresql://postgres:admin@db.default/shop"
 
 
 def load_images(node: Node) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tests.cluster.cluster import Refused
 from tests.cluster.job_schedules import path
 from tests.cluster.operators import wait_for
-from tests.cluster.release import NAME, OPERATOR, Release, load_images
+from tests.cluster.release import NAME, OPERATOR, Release, database_of_somebody_else, load_images
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(400)
 
-ROOT = Path(__file__).parents[2]
 HANDLERS = Path(__file__).with_name("story_handlers.py")
 LOCAL = "localhost/"
 A_MINUTE_AND_A_POD_S = 100
@@ -43,7 +42,11 @@ VALUES: dict[str, Any] = {
         "image": {"repository": f"{LOCAL}wakeboard-postgres", "tag": "dev"},
         "persistence": {"enabled": True, "size": "1Gi"},
     },
-    "operator": {"image": {"repository": f"{LOCAL}wakeboard-operator", "tag": "dev"}},
+    "operator": {
+        "image": {"repository": f"{LOCAL}wakeboard-operator", "tag": "dev"},
+        "namespaces": ["shop"],  # another release will look at another one
+        "source": "first",
+    },
     "worker": {
         "image": {"repository": f"{LOCAL}wakeboard-worker", "tag": "dev"},
         "leaseSeconds": 5,
@@ -72,7 +75,7 @@ def release(real_node: Node) -> Iterator[Release]:
         real_node.apply(_namespace(name))
     real_node.enforce_network_policies()
     real_node.make_volume("story-data", "1Gi")
-    release = Release(real_node, ROOT / "charts" / "wakeboard", "wakeboard-system", "shop")
+    release = Release(real_node, "wakeboard-system", "shop")
     release.node.apply(
         {
             "apiVersion": "v1",
@@ -191,6 +194,30 @@ def test_a_users_own_image_runs_their_handler(release: Release) -> None:
 def test_helm_test_sees_a_schedule_become_a_run_become_a_status(release: Release) -> None:
     said = release.helm("test", NAME, "--logs", "--timeout=180s")
     assert "succeeded" in said.lower()
+
+
+def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release: Release) -> None:
+    node = release.node
+    for name in ("second-system", "warehouse"):
+        node.apply(_namespace(name))
+    second = Release(node, "second-system", "warehouse", "second")
+    url = database_of_somebody_else(node)
+    second.install(
+        {
+            **{key: VALUES[key] for key in ("image", "worker")},
+            "operator": {**VALUES["operator"], "namespaces": ["warehouse"], "source": "second"},
+            "database": {"url": url},
+            "migrations": {"mode": "hook"},
+            "crds": {"enabled": False},
+            "networkPolicy": {"enabled": True},
+        }
+    )
+    second.declare("count", jobType="ping")
+    second.ask_for("count", "run-now", "1")
+    second.wake()
+    second.comes("count", succeeded)
+    assert [each["schedule"] for each in second.asked("runs")] == ["warehouse/count"]
+    second.helm("uninstall", "second", "--wait", "--timeout=120s")
 
 
 def test_a_rollback_keeps_schedules_and_runs(release: Release) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.binaries import find_program
-from tests.cluster.release import Release, load_images
+from tests.cluster.release import Release, database_of_somebody_else, load_images
 from tools.judges import find_tool
 
 if TYPE_CHECKING:
@@ -39,23 +39,6 @@ operator: {image: {repository: localhost/wakeboard-operator, tag: dev}}
 worker: {image: {repository: localhost/wakeboard-worker, tag: dev}}
 devDatabase: {image: {repository: localhost/wakeboard-postgres, tag: dev}}
 """
-DATABASE = """
-apiVersion: v1
-kind: Pod
-metadata: {name: db, namespace: default, labels: {app: db}}
-spec:
-  containers:
-    - name: postgres
-      image: localhost/wakeboard-postgres:dev
-      imagePullPolicy: Never
-      env: [{name: POSTGRES_PASSWORD, value: admin}, {name: POSTGRES_DB, value: shop}]
-      readinessProbe: {exec: {command: [pg_isready, -h, 127.0.0.1]}, periodSeconds: 1}
----
-apiVersion: v1
-kind: Service
-metadata: {name: db, namespace: default}
-spec: {selector: {app: db}, ports: [{port: 5432}]}
-"""
 
 
 class Reader:
@@ -63,7 +46,7 @@ class Reader:
 
     def __init__(self, node: Node, folder: Path) -> None:
         self.node, self._folder = node, folder
-        self.schedules = Release(node, ROOT / "charts" / "wakeboard", "wakeboard", "wakeboard")
+        self.schedules = Release(node, "wakeboard", "wakeboard")
         (folder / "images.yaml").write_text(IMAGES)
         (folder / "kubectl").symlink_to(find_program("kubectl"))
         wrapped = 'case "$1" in install) set -- "$@" --values'
@@ -133,8 +116,7 @@ def test_an_upgrade_to_the_users_image_and_a_farewell(reader: Reader) -> None:
 
 
 def test_a_database_with_a_role_for_each_part(reader: Reader) -> None:
-    reader.node.kubectl("apply", "-f", "-", stdin=DATABASE)
-    reader.node.kubectl("wait", "--for=condition=Ready", "--timeout=50s", "pod", "db")
+    database_of_somebody_else(reader.node)
     reader.says_to_the_database("Your own Postgres")
     reader.types("Your own Postgres")
     schedules = reader.schedules
