@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tests.store.board_stage import Stage
     from wakeboard.store.board import TickPlan
 
+CROWD = 8  # live runs: of few runs the moves of one example tell more
+
 WORKERS = st.sampled_from([1, 2, 3])
 PICK = st.integers(0, 200)
 YES_OR_NO = st.booleans()
@@ -81,6 +83,7 @@ ANY_MOVE = st.one_of(
     *moves(7, "a_lease_lapses_and_is_taken_back", pick=PICK, timeout=SELDOM),
     *moves(1, "a_worker_falls_silent", worker=WORKERS),
     *moves(3, "a_run_becomes_due", pick=PICK),
+    *moves(1, "a_run_has_a_past", pick=PICK, crashes=st.sampled_from([1, 2, 2]), releases=st.sampled_from([0, 3, 4])),
     *moves(1, "hours_pass", hours=st.sampled_from([1, 1, 2, 4])),
     *moves(4, "hours_pass_and_ticks_come", hours=st.sampled_from([1, 2, 4])),
     *moves(1, "reap", always=SELDOM),
@@ -186,6 +189,8 @@ class BoardMachine(RuleBasedStateMachine):
         *,
         later: bool,
     ) -> None:
+        if len(self.model.live()) > CROWD:
+            return
         name, payload = key or (None, 0)
         moment = self._next_moment()
         at = f"{'2900' if later else '2000'}-01-01 {moment // 3600:02}:{moment // 60 % 60:02}:{moment % 60:02}Z"
@@ -364,6 +369,13 @@ class BoardMachine(RuleBasedStateMachine):
             at = "'2000-01-01 00:00Z'::timestamptz + make_interval(secs => %s)"
             self.stage.person.sql(f"update job_runs set run_at = {at} where id = %s", moment, run.id)
             run.due, run.rank = True, (0, moment)
+
+    def a_run_has_a_past(self, pick: int, crashes: int, releases: int) -> None:
+        """Long ago: workers died under it, others left."""
+        if run := self._free_run(pick):
+            run.crashes, run.releases = crashes, releases
+            query = "update job_runs set crash_count = %s, release_count = %s where id = %s"
+            self.stage.person.sql(query, crashes, releases, run.id)
 
     def hours_pass(self, hours: int) -> None:
         self.stage.hours_pass(hours)

@@ -36,7 +36,7 @@ def stage(database: str) -> Iterator[Stage]:
     stage.close()
 
 
-@pytest.mark.timeout(0 if STEPS else 120)
+@pytest.mark.timeout(0 if STEPS else 600)  # a story that fails is made short first
 def test_the_board_is_what_the_model_says_whatever_moves_are_made(stage: Stage) -> None:
     class Machine(BoardMachine):
         """On this test's board."""

@@ -106,3 +106,11 @@ def test_suspects_are_counted_in_read_committed_only(person: Player, worker: Pla
     with pytest.raises(psycopg.Error, match="claim_suspect must run in READ COMMITTED") as error:
         worker.claim_suspect()
     assert error.value.sqlstate == "WB003"
+
+
+def test_a_suspect_behind_a_limit_that_somebody_deleted_is_claimed_all_the_same(person: Player, worker: Player) -> None:
+    run = person.enqueue(limit_key="printer")
+    person.crashed(run, 2)
+    assert person.value("select count(*) from job_limits") == 0
+    assert [lease.id for lease in worker.claim_suspect()] == [run]
+    assert person.value("select max_running from job_limits where key = 'printer'") == 1
