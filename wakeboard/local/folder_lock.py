@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
@@ -35,12 +36,14 @@ class FolderLock:
                 f"{self._folder} is in use by wakeboard, pid {holder or 'unknown'}; "
                 "stop that process first, or choose another folder."
             ) from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
         self._file = file
+        with suppress(OSError):  # a full disk: then nobody learns the pid
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Lets the next one in; without effect if the lock is not held."""
         if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # a child that another thread is just starting may hold it open, too
             os.close(self._file)
             self._file = None

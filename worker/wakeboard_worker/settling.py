@@ -49,15 +49,15 @@ class Settling:
 
     async def _tell_all(self) -> None:
         desk = self._desk
-        succeeded, failures, releases = desk.succeeded, desk.failures, desk.releases
-        desk.succeeded, desk.failures, desk.releases = [], [], []
+        succeeded, failures, releases, results = desk.succeeded, desk.failures, desk.releases, desk.results
+        desk.succeeded, desk.failures, desk.releases, desk.results = [], [], [], {}
         desk.telling = [*succeeded, *failures, *releases]
         by_epoch: dict[int, list[Attempt]] = {}  # nearly always one: first attempts have epoch 1
         for attempt in succeeded:
             by_epoch.setdefault(attempt.epoch, []).append(attempt)
         for epoch, attempts in by_epoch.items():
             for some in _slices(attempts):
-                await self._complete(some, epoch)
+                await self._complete(some, epoch, results)
         for some in _slices(failures):
             await self._tell(some, lambda leasing, some: leasing.fail(some))
             desk.counts.failed += len(some)
@@ -68,15 +68,10 @@ class Settling:
             desk.counts.snoozed += len(some) - counted
         desk.telling = []
 
-    async def _complete(self, attempts: Sequence[Attempt], epoch: int) -> None:
+    async def _complete(self, attempts: Sequence[Attempt], epoch: int, results: dict[int, str]) -> None:
         ids = [attempt.id for attempt in attempts]
-        results = self._results(ids)
         lost = await self._tell(ids, lambda leasing, some: leasing.complete(some, epoch, _joined(results, some)))
         self._desk.counts.succeeded += len(ids) - lost
-
-    def _results(self, ids: Sequence[int]) -> dict[int, str]:
-        kept = self._desk.results
-        return {run: kept.pop(run) for run in ids if run in kept} if kept else {}
 
     async def _tell(
         self, items: Sequence[_Item], move: Callable[[Leasing, Sequence[_Item]], Awaitable[list[int]]]
