@@ -65,7 +65,7 @@ _FAULTS: Final = f"""\
 Recovery is measured where a fault strikes alone: median and longest. *Serves*: from its end until a run that was
 enqueued then has succeeded. *Claimable*: from its begin until the last lease that was lost with it is taken back, where
 any was (bar: {CLAIMABLE_WITHIN_S} s, a lease and six seconds). *Again*: from there until that run is leased again (bar:
-{AGAIN_WITHIN_S} s with workers that stay). A run that was there at two crashes waits for a worker that runs nothing else.
+{AGAIN_WITHIN_S} s with workers that stay); one that was there at two crashes waits for a worker that runs nothing else.
 """
 _LATE: Final = """\
 Late, while all this went on: runs without a limit, from due until first leased; ticks, from their moment until made
