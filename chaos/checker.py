@@ -124,6 +124,8 @@ def describe(conn: psycopg.Connection[Any], result: Result) -> None:
     ):
         for (late,) in conn.execute(query.encode()).fetchall():
             histogram[bucket(float(late))] += 1
+    row = conn.execute(_CLOCK_OFF_H.encode()).fetchone()
+    result.clock_off_h = round(float(row[0] or 0), 1) if row else 0.0
     for row in conn.execute(_LONG_LAPSES.encode()).fetchall():
         result.remarks["a lapsed lease was taken back late: " + ", ".join(map(str, row))] += 1
 
@@ -141,9 +143,6 @@ COUNTS: Final = {
     "attempts that failed": "select count(*) from wakeboard.job_attempts where outcome = 'failed'",
     "attempts that timed out": "select count(*) from wakeboard.job_attempts where outcome = 'timed_out'",
     "worker processes": "select count(*) from chaos.workers_seen",
-    "furthest a worker's clock was off (hours)": (
-        "select max(abs(extract(epoch from worker_clock - at))) / 3600 from chaos.effects"
-    ),
 }
 _RUN_LATENESS: Final = """
 select greatest(0, extract(epoch from min(claim.at) - greatest(made.run_at, made.at)))
@@ -152,6 +151,7 @@ select greatest(0, extract(epoch from min(claim.at) - greatest(made.run_at, made
  where made.what = 'made' and made.limit_key is null
  group by made.run_id, made.run_at, made.at
 """
+_CLOCK_OFF_H: Final = "select max(abs(extract(epoch from worker_clock - at))) / 3600 from chaos.effects"
 _LAPSE_LATENESS: Final = "select extract(epoch from at - lapsed_at) from chaos.transitions where what = 'taken back'"
 _LONG_LAPSES: Final = """
 select step.run_id, step.at, round(extract(epoch from step.at - lapsed_at), 1), worker.name

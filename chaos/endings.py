@@ -34,7 +34,8 @@ def judge_endings(endings: Sequence[Ended], result: Result) -> list[Violation]:
             said = ended.said.strip()[-1500:]
             detail = f"{ended.actor} ({ended.mode}) ended with {ended.code}: {said}"
             found.append(Violation("other", "a process of the cast ends only as it should", detail))
-        for line in re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b[^\n]{0,150}", ended.said, re.MULTILINE):
+        whole_lines = ended.said.partition("\n")[2]
+        for line in re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b[^\n]{0,150}", whole_lines, re.MULTILINE):
             result.remarks[line] += 1
     return found
 

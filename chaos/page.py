@@ -103,7 +103,8 @@ def page(result: Result, command: str) -> str:
     """docs/reliability.md."""
     asked = "\n".join(f"- {promise}" for promise in [*(name for _, name, _ in promises()), *CHECKED_IN_PYTHON])
     about = _ABOUT.format(command=command, lease=LEASE_S, promises=asked)
-    ran = f"`{command}`: {result.faults:,} faults, {_seeds(result)}, {result.seconds / 60:.0f} minutes."
+    hit = f"{result.faults:,} faults, of which {sum(result.struck.values()):,} found something to hit"
+    ran = f"`{command}`: {hit}; {_seeds(result)}; {result.seconds / 60:.0f} minutes."
     parts = [
         about,
         f"## Result\n\n{ran} {result.about}.\n",
@@ -175,10 +176,12 @@ def _bars(result: Result) -> list[str]:
 def _figures(result: Result) -> list[str]:
     counts = [f"| {name} | {count:,} |" for name, count in result.counts.items()]
     drained = f"| seconds until everything had drained (median, longest) | {_spread(result.drained_s)} |"
+    clock = f"| furthest that the clock of a worker with an effect was wrong | {result.clock_off_h:g} h |"
     return [
         "| what there was | |",
         "| --- | --- |",
         *counts,
+        clock,
         drained,
         "",
         _LATE,

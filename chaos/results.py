@@ -50,6 +50,7 @@ class Result:
     drained_s: list[float] = field(default_factory=list[float])
     violations: list[Violation] = field(default_factory=list["Violation"])
     remarks: Counter[str] = field(default_factory=Counter[str])
+    clock_off_h: float = 0.0  # by how much the clock of a worker that had an effect was wrong, at most
     about: str = ""
     seconds: float = 0.0
 
@@ -75,6 +76,7 @@ class Result:
         self.recoveries += other.recoveries
         self.drained_s += other.drained_s
         self.violations += other.violations
+        self.clock_off_h = max(self.clock_off_h, other.clock_off_h)
         self.about = other.about or self.about
         self.seconds = max(self.seconds, other.seconds)
 
