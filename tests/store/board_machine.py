@@ -79,7 +79,7 @@ ANY_MOVE = st.one_of(
     *moves(2, "end_of_transaction", commit=YES_OR_NO),
     *moves(3, "effect", **NAMED, key=KEY, done=SELDOM),
     *moves(3, "step", **NAMED, name=KEY, result=st.sampled_from([None, None, 1, [2]])),
-    *moves(1, "a_lease_lapses", pick=PICK, timeout=SELDOM),
+    *moves(3, "a_lease_lapses", pick=PICK, timeout=SELDOM),
     *moves(7, "a_lease_lapses_and_is_taken_back", pick=PICK, timeout=SELDOM),
     *moves(1, "a_worker_falls_silent", worker=WORKERS),
     *moves(3, "a_run_becomes_due", pick=PICK),
@@ -126,7 +126,8 @@ class BoardMachine(RuleBasedStateMachine):
     def _lease(self, pick: int, *, by_other: bool) -> tuple[int, Lease] | None:
         """A lease that holds, more often than not; an old one or another worker's otherwise."""
         holding = [(worker, lease) for worker, lease in self.given if self.model.lease(worker, lease)]
-        choices = [*holding * 2, *self.given[-8:]]
+        over = [named for named in self.given if named not in holding]
+        choices = [*holding * 2, *over[-6:]]
         if not choices:
             return None
         worker, lease = choices[pick % len(choices)]

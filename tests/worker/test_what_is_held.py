@@ -65,3 +65,18 @@ def test_a_wake_does_not_end_before_the_last_run_behind_a_limit(board: Board) ->
     board.enqueue("naps", '{"seconds": 0.03}', count=20, limit_key="k")
     board.wake(handlers=ASYNC)
     assert board.watcher.ask("select count(*) from wakeboard.job_run_history") == 20
+
+
+def test_no_transaction_is_open_while_a_handler_runs(board: Board) -> None:
+    """None of ours: an open one would hold back vacuum in the whole database for as long as the handler takes."""
+    board.enqueue("naps", '{"seconds": 60}', count=3)
+    board.enqueue("naps", '{"seconds": 60}', limit_key="k")
+    ours = "select pid from pg_stat_activity where datname = current_database() and application_name ~ '^wakeboard'"
+    with board.worker("--forever", handlers=ASYNC, lease_seconds=2):
+        board.watcher.wait("select count(*) = 4 from wakeboard.job_runs where status = 'running'")
+        renewed = "select min(locked_until) > %s from wakeboard.job_runs"
+        for _ in range(3):  # heartbeats
+            until = board.watcher.ask("select min(locked_until) from wakeboard.job_runs")
+            while not board.watcher.ask(renewed, until):
+                assert board.watcher.rows(f"{ours} and state ~ 'idle in transaction'") == []
+        assert len(board.watcher.rows(ours)) > 1
