@@ -1,0 +1,53 @@
+"""The state machine can fail: a move with one condition changed is found out, each time at the same step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import psycopg
+import pytest
+from hypothesis import Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.store.board_machine import BoardMachine
+from tests.store.board_stage import Stage
+
+FUNCTIONS = Path(__file__).parents[2] / "wakeboard/store/functions"
+
+# The move, what stands there, what stands there instead.
+WRONG: Final = (
+    ("claim", "lease_epoch = lease_epoch + 1,", ""),
+    ("claim", "where what in ('all', 'queue:' || pair.queue)", "where what = 'all'"),
+    ("claim_limited", "greatest(0, bound.max_running - (", "greatest(0, 1 + bound.max_running - ("),
+    ("complete", "and locked_by = worker\n", "\n"),
+    ("fail", "and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end", ""),
+    ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch"),
+    ("reap", "attempts = run.attempts - (verdict like 'crashed%')::integer", "attempts = run.attempts"),
+    ("release", "attempts = run.attempts - (not locked.costs_the_attempt)::integer", "attempts = run.attempts"),
+    ("renew", "and run.locked_until > statement_timestamp()\n     order", "order"),
+)
+
+
+@pytest.mark.parametrize(("move", "line", "instead"), WRONG, ids=[f"{move}: {line[:30]}" for move, line, _ in WRONG])
+def test_a_move_that_is_wrong_is_found_out(database: str, move: str, line: str, instead: str) -> None:
+    stage = Stage(database)
+    text = (FUNCTIONS / f"{move}.sql").read_text("utf-8")
+    assert line in text
+    stage.person.sql(text.replace(line, instead))
+
+    class Machine(BoardMachine):
+        """On this test's board."""
+
+    Machine.stage = stage
+    chosen = settings(
+        max_examples=200,
+        stateful_step_count=60,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+    )
+    with pytest.raises((AssertionError, psycopg.Error)):
+        run_state_machine_as_test(Machine, settings=chosen)
+    stage.close()
