@@ -7,6 +7,8 @@ leases too, so that zombies speak up often. The numbers come from Hypothesis, wh
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
@@ -381,6 +383,7 @@ class BoardMachine(RuleBasedStateMachine):
     def hours_pass(self, hours: int) -> None:
         self.stage.hours_pass(hours)
         self.ticks.hours += hours
+        self.old_plans = [(_older(plan, timedelta(hours=hours)), expected) for plan, expected in self.old_plans]
 
     def hours_pass_and_ticks_come(self, hours: int) -> None:
         self.hours_pass(hours)
@@ -552,3 +555,15 @@ class BoardMachine(RuleBasedStateMachine):
             assert me.complete(lease) == []
             self.model.finish(self.model.runs[lease.id], "succeeded", None)
         return len(leases)
+
+
+def _older(plan: TickPlan, by: timedelta) -> TickPlan:
+    """A plan made so much earlier."""
+    return replace(
+        plan,
+        cursor=plan.cursor - by,
+        next_cursor=plan.next_cursor and plan.next_cursor - by,
+        up_to=plan.up_to - by,
+        ticks=[tick - by for tick in plan.ticks],
+        skipped=[skip._replace(since=skip.since - by, until=skip.until - by) for skip in plan.skipped],
+    )

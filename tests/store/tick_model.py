@@ -113,8 +113,8 @@ class TickModel:
         made: list[tuple[int, int]] = []
         for plan in plans:
             definition = self.definition(plan.definition)
-            now = (definition.generation, definition.cursor, self.hours)
-            if now == (plan.generation, plan.cursor, plan.hours) and not definition.removed:
+            now = definition.generation, definition.cursor
+            if now == (plan.generation, plan.cursor) and not definition.removed:
                 made += [(plan.definition, tick) for tick in self._judge(definition, plan)]
                 definition.cursor = definition.last_tick + 1
         return made
