@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -66,7 +66,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def namespace(control_plane: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
     """The name of a fresh namespace of the shared API server, named after the test."""
-    story = re.sub("[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))[:LONGEST_NAME]
+    test = cast("pytest.Item", request.node)  # pyright: ignore[reportUnknownMemberType] - pytest 9.1 gives it no type
+    story = re.sub("[^a-z0-9]+", "-", test.name.lower().removeprefix("test_"))[:LONGEST_NAME]
     name = f"{story}-{secrets.token_hex(3)}"
     control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
