@@ -19,7 +19,7 @@ HOOKS: Final = Path(__file__).with_name("hooks")
 LEASE_S: Final = 2
 MEMORY: Final = 2 << 30  # bytes of address space; a worker has some 700 MB of it, nearly all of it never touched
 LOOK_EVERY_S: Final = 0.05
-KEPT_LOG: Final = 3000  # characters of its last words
+KEPT_LOG: Final = 10_000  # characters of its last words
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 ANYONE_MAY_SAY: Final = re.compile(
     r"half of the places are lost|blocked the event loop|MemoryError|can't start new thread"
 )
+PYTHON_MAY_SAY: Final = "Cannot recover from MemoryErrors"  # and abort
 OTHER_RELEASE: Final = "other"
 A_WAKE_MAY_SAY: Final = re.compile(
     r"cannot connect to|the connection to the database was lost|the database cannot do this now"  # for ten seconds
@@ -50,7 +51,8 @@ def _word(ended: Ended) -> str:
     stays = "--forever" in ended.mode or "duties" in ended.mode
     if ended.code == 0 and not stays:
         return "were done"
-    said = ended.said[-1500:]
-    if ended.code == 1 and (ANYONE_MAY_SAY.search(said) or (not stays and A_WAKE_MAY_SAY.search(said))):
+    if ended.code == 1 and (ANYONE_MAY_SAY.search(ended.said) or (not stays and A_WAKE_MAY_SAY.search(ended.said))):
+        return "said why and went"
+    if ended.code == -signal.SIGABRT and PYTHON_MAY_SAY in ended.said:
         return "said why and went"
     return "ended as they should not"
