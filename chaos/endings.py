@@ -51,8 +51,7 @@ def _word(ended: Ended) -> str:
     stays = "--forever" in ended.mode or "duties" in ended.mode
     if ended.code == 0 and not stays:
         return "were done"
-    if ended.code == 1 and (ANYONE_MAY_SAY.search(ended.said) or (not stays and A_WAKE_MAY_SAY.search(ended.said))):
-        return "said why and went"
-    if ended.code == -signal.SIGABRT and PYTHON_MAY_SAY in ended.said:
+    because = ANYONE_MAY_SAY.search(ended.said) or (not stays and A_WAKE_MAY_SAY.search(ended.said))
+    if (ended.code == 1 and because) or (ended.code == -signal.SIGABRT and PYTHON_MAY_SAY in ended.said):
         return "said why and went"
     return "ended as they should not"
