@@ -67,7 +67,7 @@ class Campaign:
 
     def _about(self) -> str:
         version = self.stage.ask("show server_version")[0][0].split()[0]
-        return f"PostgreSQL {version}, other release: {self.stage.other_release}"
+        return f"PostgreSQL {version}; beside this release: {self.stage.other_release}"
 
     def _direct(self) -> None:
         try:

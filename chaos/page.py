@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import statistics
 from typing import TYPE_CHECKING, Final
 
@@ -37,8 +39,13 @@ _ABOUT: Final = """\
 # Reliability
 
 What we promise: **exactly-once scheduling per tick, at-least-once execution, at most one accepted completion per run,
-exactly-once effects through `job_effects`.** This page is what `{command}` printed; `make chaos` reruns it on your
-machine in a few minutes, and `CHAOS_ARGS=--write` writes it anew.
+exactly-once effects through `job_effects`.** This page was written by
+
+```
+{command} CHAOS_ARGS=--write
+```
+
+and says nothing that the command did not find. `make chaos` plays a shorter campaign, in some five minutes.
 
 ## How it is tested
 
@@ -57,7 +64,9 @@ written by a trigger in the transaction that makes the change. It asks for:
 
 {promises}
 
-The other half of the proof is a model of the moves and the interleavings of two sessions, in `tests/`.
+The other half of the proof is in `tests/`: a state machine that makes random moves beside a model of them
+(`tests/store/test_state_machine.py`), and a walk over every interleaving of a small model of lease, epoch and limit
+(`tests/model`).
 """
 _FAULTS: Final = f"""\
 ## Faults
@@ -104,13 +113,12 @@ def page(result: Result, command: str) -> str:
     asked = "\n".join(f"- {promise}" for promise in [*(name for _, name, _ in promises()), *CHECKED_IN_PYTHON])
     about = _ABOUT.format(command=command, lease=LEASE_S, promises=asked)
     hit = f"{result.faults:,} faults, of which {sum(result.struck.values()):,} found something to hit"
-    ran = f"`{command}`: {hit}; {_seeds(result)}; {result.seconds / 60:.0f} minutes."
     parts = [
         about,
-        f"## Result\n\n{ran} {result.about}.\n",
+        f"## Result\n\n{hit}; {_seeds(result)}; {result.seconds / 60:.0f} minutes; {_machine()}; {result.about}.\n",
         *_findings(result),
         "",
-        *_broken(result),
+        *(["```", *_broken(result), "```", ""] if result.violations else []),
         _FAULTS,
         *_fault_table(result, sentences=True),
         "",
@@ -122,6 +130,10 @@ def page(result: Result, command: str) -> str:
         _LIMITS,
     ]
     return "\n".join(parts)
+
+
+def _machine() -> str:
+    return f"{os.cpu_count()} CPUs, Python {platform.python_version()}"
 
 
 def _seeds(result: Result) -> str:
