@@ -23,7 +23,7 @@ from chaos.draining import drain, try_every_worker
 from chaos.endings import judge_endings
 from chaos.faults.catalogue import BY_NAME
 from chaos.recovery import measured
-from chaos.results import Result, Violation
+from chaos.results import UNDONE, Result, Violation
 from chaos.script import Strike, write_script
 from chaos.stage import Stage
 
@@ -138,7 +138,7 @@ class Campaign:
         _say({"done": done, "kind": strike.kind})
 
     def _fail(self, what: str) -> None:
-        self.result.violations.append(Violation("other", "the campaign itself works", what[-3000:]))
+        self.result.violations.append(Violation("other", UNDONE, what[-3000:]))
 
     def _finish(self) -> None:
         """Everything drains; every worker works; nothing more is done; what is there is checked."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from chaos.cast import LEASE_S, PROJECT
 from chaos.checker import promises
 from chaos.faults.catalogue import KINDS
-from chaos.results import EDGES_S, Recovery, Result
+from chaos.results import EDGES_S, UNDONE, Recovery, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -118,7 +118,7 @@ def page(result: Result, command: str) -> str:
         f"## Result\n\n{hit}; {_seeds(result)}; {result.seconds / 60:.0f} minutes; {_machine()}; {result.about}.\n",
         *_findings(result),
         "",
-        *(["```", *_broken(result), "```", ""] if result.violations else []),
+        *(["```", *map(_shortened, _broken(result)), "```", ""] if result.violations else []),
         _FAULTS,
         *_fault_table(result, sentences=True),
         "",
@@ -142,12 +142,23 @@ def _seeds(result: Result) -> str:
 
 
 def _findings(result: Result) -> list[str]:
+    undone = sum(one.promise == UNDONE for one in result.violations)
     lost, doubled, other = (len(result.of_sort(sort)) for sort in ("lost", "doubled", "other"))
-    return ["| lost | doubled | other promises broken |", "| --- | --- | --- |", f"| {lost} | {doubled} | {other} |"]
+    return [
+        "| lost | doubled | other promises broken | faults that the campaign tried and could not do |",
+        "| --- | --- | --- | --- |",
+        f"| {lost} | {doubled} | {other - undone} | {undone} |",
+    ]
 
 
 def _broken(result: Result) -> list[str]:
-    return [f"- {one.sort}: {one.promise}: {one.detail}" for one in result.violations]
+    return [f"- {one.sort}: {one.promise}: {one.detail.strip()}" for one in result.violations]
+
+
+def _shortened(text: str) -> str:
+    """The first line and the last one: the terminal has all of them."""
+    first, *others = text.splitlines()
+    return f"{first} … {others[-1]}" if others else first
 
 
 def _fault_table(result: Result, *, sentences: bool = False) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from chaos.cast import PROJECT
 from chaos.disk import OWN_MOUNTS
-from chaos.results import Result, Violation
+from chaos.results import UNDONE, Result, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class Playing:
             result = self._listen(seed, process)
         if result is None:
             words_said = (folder / "said").read_text(errors="replace")[-KEPT_WORDS:]
-            broken = Violation("other", "the campaign itself works", f"seed {seed} ended: {words_said}")
+            broken = Violation("other", UNDONE, f"seed {seed} ended: {words_said}")
             return Result(seeds=[seed], faults=faults, violations=[broken])
         result.violations = [
             Violation(one.sort, one.promise, f"seed {seed} of {faults}: {one.detail}") for one in result.violations

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
+UNDONE: Final = "the campaign itself works"  # the promise that a fault breaks which cannot be done
 EDGES_S: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 
 

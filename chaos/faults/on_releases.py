@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from chaos.stage import Stage
 
 
+TRIES = 120  # half a second apart: other faults go on meanwhile
+
+
 class MigratedAgain(Fault):
     """`wakeboard migrate` while everything runs; every move is written anew, as an upgrade does it."""
 
@@ -44,14 +47,14 @@ async def _migrate(dsn: str, times: int) -> None:
 
 
 def _migrate_until_done(stage: Stage) -> None:
-    for _ in range(20):
+    for _ in range(TRIES):
         try:
             asyncio.run(migrate(stage.dsn, roles=ROLES))
         except WakeboardError:
             time.sleep(0.5)
         else:
             return
-    raise RuntimeError("the migration could not be made in twenty tries")
+    raise RuntimeError(f"the migration could not be made in {TRIES} tries")
 
 
 class OtherRelease(Fault):

@@ -78,6 +78,6 @@ def test_results_add_up_and_say_what_was_found() -> None:
     for text in (summary(one, "make chaos"), page(one, "make chaos")):
         assert "1,000 faults" in text.replace("1000", "1,000")
         assert "seeds 7 to 8" in text
-        assert "| 0 | 1 | 0 |" in text
+        assert "| 0 | 1 | 0 | 0 |" in text
         assert "seed 8 of 500: run 17" in text
         assert "| 42 | 0 | 0.10 s, 0.10 s | 6.50 s, 6.50 s | 0.20 s, 0.20 s |" in text
