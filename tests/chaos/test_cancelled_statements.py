@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
     from tests.chaos.processes import Watcher
 
-WAITING = "from pg_stat_activity where application_name like 'wakeboard claims%' and wait_event_type = 'Lock'"
+WAITING = "from pg_stat_activity where starts_with(application_name, 'wakeboard claims') and wait_event_type = 'Lock'"
 
 
 def test_a_worker_whose_claim_is_cancelled_claims_again(database: str, watcher: Watcher, tmp_path: Path) -> None:
     with Worker(database, tmp_path, "--forever"):
         with psycopg.connect(database) as stranger:
             stranger.execute("lock table wakeboard.job_runs")
-            watcher.wait(f"select true {WAITING}")
+            waits_since = watcher.wait(f"select query_start {WAITING}")
             watcher.do(f"select pg_cancel_backend(pid) {WAITING}")
-            watcher.wait(f"select not exists (select {WAITING})")
+            watcher.wait(f"select not exists (select {WAITING} and query_start = %s)", waits_since)
         watcher.enqueue("quick")
         watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")

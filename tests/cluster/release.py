@@ -172,11 +172,15 @@ spec: {selector: {app: db}, ports: [{port: 5432}]}
 
 
 def database_of_somebody_else(node: Node) -> str:
-    """A Postgres that no release runs, with the empty database `shop`; its URL. Another call makes it anew."""
-    node.kubectl("delete", "pod,service", "db", "--ignore-not-found", "--grace-period=0", "--force")
+    """A Postgres that no release runs, with the empty database `shop`; its URL."""
     node.kubectl("apply", "-f", "-", stdin=DATABASE)
     node.kubectl("wait", "--for=condition=Ready", "--timeout=50s", "pod", "db")
     return "postgresql://postgres:admin@db.default/shop"
+
+
+def remove_that_database(node: Node) -> None:
+    """As if it had never been there."""
+    node.kubectl("delete", "pod,service", "db", "--ignore-not-found", "--now")
 
 
 def load_images(node: Node) -> None:

@@ -16,7 +16,14 @@ import pytest
 from tests.cluster.cluster import Refused
 from tests.cluster.job_schedules import path
 from tests.cluster.operators import wait_for
-from tests.cluster.release import NAME, OPERATOR, Release, database_of_somebody_else, load_images
+from tests.cluster.release import (
+    NAME,
+    OPERATOR,
+    Release,
+    database_of_somebody_else,
+    load_images,
+    remove_that_database,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,6 +95,7 @@ def release(real_node: Node) -> Iterator[Release]:
     release.helm("uninstall", NAME, "--wait", "--ignore-not-found")
     real_node.kubectl("delete", "crd", "jobschedules.wakeboard.dev", "--ignore-not-found")
     real_node.kubectl("delete", "namespace", release.namespace, release.jobs)
+    remove_that_database(real_node)
 
 
 def _namespace(name: str) -> dict[str, Any]:

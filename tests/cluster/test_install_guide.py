@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.binaries import find_program
-from tests.cluster.release import Release, database_of_somebody_else, load_images
+from tests.cluster.release import Release, database_of_somebody_else, load_images, remove_that_database
 from tools.judges import find_tool
 
 if TYPE_CHECKING:
@@ -93,6 +93,7 @@ def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     real_node.make_volume("guide-data", "1Gi")
     yield Reader(real_node, tmp_path_factory.mktemp("reader"))
     real_node.kubectl("delete", "namespace", "wakeboard", "--ignore-not-found")
+    remove_that_database(real_node)
 
 
 def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:

@@ -85,3 +85,13 @@ def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
 @pytest.mark.parametrize("statement", ["select pause('all')", "select * from lead('k8s:one', 'x', '', 1)"])
 def test_moves_of_others_need_no_term(person: Player, statement: str) -> None:
     person.sql(statement)
+
+
+def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(person: Player, other: Player) -> None:
+    lead(person, "ann", lease_s=1)
+    person.sql("begin")
+    assert acts(person, 1)
+    while not lead(other, "bob")[1]:  # until the lease has lapsed; then it waits for the server to end the transaction
+        pass
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        person.sql("select 1")
