@@ -117,7 +117,7 @@ def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table
             return WakeboardError(f"the database role may not do this: {message}.")
         case "23514" | "22023":
             return WakeboardError((exc.diag.constraint_name or message).replace("_", " "))
-        # PgBouncer says 08P01 to whatever befell its server; 25P: the server ended a transaction that was silent too long.
+        # PgBouncer says 08P01 to whatever befell its server; 25P: the server ended a transaction that was silent.
         case code if code.startswith(("08", "25P03", "25P04", "57P")):
             return DatabaseUnavailable(f"the connection to the database was lost: {message}")
         case code if code.startswith(FOR_NOW):
