@@ -319,6 +319,7 @@ class BoardMachine(RuleBasedStateMachine):
 
     def reap(self, *, always: bool) -> None:
         assert self.stage.person.reap(always=always) == self.model.reap(always=always)
+        self.stage.five_seconds_pass()
 
     def skip_late(self) -> None:
         assert self.stage.person.value("select skip_late()") == self.model.skip_late()

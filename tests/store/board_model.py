@@ -291,10 +291,10 @@ class BoardModel:
         silent = [worker for worker, seen in self.present.items() if not seen]
         if not (always or silent or not self.walked):
             return 0, 0, 0, 0
-        self.walked = True
+        verdicts = [self._taken_back(run) for run in self.live() if run.lapsed and not run.held]
         for worker in silent:
             del self.present[worker]
-        verdicts = [self._taken_back(run) for run in self.live() if run.lapsed and not run.held]
+        self.walked = not any(run.lapsed for run in self.live())  # five seconds later
         return (
             sum(verdict.startswith("crashed") for verdict in verdicts),
             sum(verdict.startswith("timed out") for verdict in verdicts),
@@ -303,7 +303,7 @@ class BoardModel:
         )
 
     def _taken_back(self, run: ModelRun) -> str:
-        timed_out = run.lapsed == "timeout" and run.by in self.present
+        timed_out = run.lapsed == "timeout" and self.present.get(run.by, False)
         verdict = "timed out" if timed_out else "crashed"
         self.attempts[run.id, run.epoch] = "timed_out" if timed_out and not run.cancel else "crashed", run.by
         if run.cancel:

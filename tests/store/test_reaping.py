@@ -209,6 +209,36 @@ def test_a_row_that_an_effect_holds_locked_is_passed_by(person: Player, worker: 
     assert other.reap() == (1, 0, 0, 0)
 
 
+def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again_after_five_seconds(
+    person: Player, worker: Player, other: Player
+) -> None:
+    run = person.enqueue()
+    worker.register(lease_s=60)
+    [lease] = worker.claim()
+    ran(person, run, since_s=1)
+    silent(person, worker, 121)
+    with worker.conn.transaction():
+        worker.once(lease, "charge")
+        assert other.reap(always=False) == (0, 0, 0, 0)
+    assert person.column("select nonce from workers") == []
+    assert other.reap(always=False) == (0, 0, 0, 0)
+    person.sql("update installation set reaped_at = reaped_at - interval '5 s'")
+    assert other.reap(always=False) == (1, 0, 0, 0)
+    assert person.value("select now() - reaped_at < interval '5 s' from installation")
+
+
+def test_a_walk_that_was_broken_off_begins_anew(person: Player, worker: Player, other: Player) -> None:
+    runs = [person.enqueue() for _ in range(3)]
+    worker.register(lease_s=60, name="ann")
+    worker.claim()
+    for run in runs:
+        ran(person, run, since_s=1)
+    silent(person, worker, 121)
+    assert other.sql("select crashed from reap(0, 2)")[0].crashed == 2
+    assert other.reap(always=False) == (1, 0, 0, 0)
+    assert person.column("select worker from job_attempts") == ["ann"] * 3
+
+
 def test_two_reapers_at_once_count_a_crash_once(person: Player, worker: Player, other: Player) -> None:
     first, run = person.enqueue(), person.enqueue()
     worker.claim()

@@ -1,6 +1,7 @@
 -- for: worker, operator
 -- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
--- A walk begins (after_id = 0) only when a worker has been silent for a lease, or once a minute.
+-- A walk begins (after_id = 0) only when a worker has been silent for a lease, or once a minute; five seconds after one that
+-- had to pass by a lapsed lease (an effect's open transaction holds its row, or the next heartbeat tells what became of it).
 -- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
 -- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
 -- cancel is cancelled.
@@ -23,12 +24,17 @@ begin
       return query select null::bigint, 0, 0, 0, 0;
       return;
     end if;
-    -- Its leases have lapsed too by then (it claims for three quarters of a lease after a beat), so this walk takes them.
-    delete from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s * 2);
   end if;
 
   select max(id) into last_id
     from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
+  if last_id is null then
+    -- At the end of a walk: one that was broken off begins anew. The leases of a worker so long silent have lapsed (it claims for
+    -- three quarters of a lease after a beat) and were taken.
+    delete from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s * 2);
+    return query select null::bigint, 0, 0, 0, 0;
+    return;
+  end if;
 
   with locked as (
     select id, attempts, max_attempts, crash_count, lease_epoch, locked_by, started_at, definition_id,
@@ -80,6 +86,10 @@ begin
     into reaped from locked;
 
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
+  if exists (select from job_runs
+              where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()) then
+    update installation set reaped_at = least(reaped_at, statement_timestamp() - interval '55 seconds');
+  end if;
   if reaped.crashed > 0 then
     perform pg_notify('wakeboard', '');
   end if;
