@@ -27,6 +27,30 @@ def test_what_was_claimed_for_a_quick_pace_goes_back_when_runs_become_long(board
         )
 
 
+def test_what_threads_have_in_reserve_goes_back_when_runs_become_long(board: Board) -> None:
+    _many(board, "sits", 5_000, '{"seconds": 0}', age="1 minute")
+    _many(board, "sits", 1_000, '{"seconds": 60}')
+    with board.worker("--forever", handlers=PLAIN, threads=2):
+        board.watcher.wait(
+            "select count(*) filter (where locked_by <> 0) = 2 from wakeboard.job_runs"
+            " having (select count(*) from wakeboard.job_run_history) = 5000"
+        )
+
+
+def test_behind_runs_that_end_soon_the_next_ones_wait_in_the_worker(board: Board) -> None:
+    _many(board, "naps", 2_000, '{"seconds": 0.002}')
+    with board.worker("--forever", handlers=ASYNC, concurrency=1):
+        board.watcher.wait("select count(*) filter (where locked_by <> 0) > 3 from wakeboard.job_runs")
+
+
+def test_a_thread_is_found_while_the_loop_has_a_backlog(board: Board) -> None:
+    _many(board, "does nothing", 30_000, age="1 minute")
+    (late,) = board.enqueue("sits", '{"seconds": 0}', priority=5)
+    with board.worker(handlers=f"{ASYNC},{PLAIN}"):
+        board.watcher.wait("select true from wakeboard.job_run_history where id = %s", late)
+        assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does nothing'") > 15_000
+
+
 def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(board: Board) -> None:
     board.watcher.do("select wakeboard.set_limit('k', 50)")
     board.enqueue("sits", '{"seconds": 3}', count=20, limit_key="k")

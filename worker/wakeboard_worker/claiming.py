@@ -119,8 +119,9 @@ class Claiming:
         claimed = 0
         wanted = [self._wanted(walk.lane) for walk in self._walks]
         if self._heartbeat.trusted() and not await self._suspect_goes_first(leasing):
-            for walk, count in zip(self._walks, wanted, strict=True):
-                claimed += await self._claim(walk, count, leasing)
+            for walk, count in sorted(zip(self._walks, wanted, strict=True), key=lambda lane: lane[0].rests()):
+                if not (claimed and walk.rests()):
+                    claimed += await self._claim(walk, count, leasing)
             claimed += await self._claim_limited(leasing)
         if claimed:
             self._nothing_ahead = False
@@ -142,12 +143,15 @@ class Claiming:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def _wanted(self, lane: Lane) -> int:
-        """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait."""
+        """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait.
+
+        In a full lane handlers that wait for long may have started together: its rate is what its handlers allow.
+        """
         if lane.exhausted:
             return 0
-        ahead = int(self._rates[id(lane)].now() * AHEAD_S)
-        places = lane.places
-        target = min(lane.appetite, max(places, ahead if places > 0 else 0))
+        rate, places = self._rates[id(lane)].now(), lane.places
+        ahead = int((rate if places > 0 else min(rate, lane.pace)) * AHEAD_S)
+        target = min(lane.appetite, max(places, ahead))
         waiting = len(lane.waiting)
         return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
 

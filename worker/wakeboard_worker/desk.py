@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 DEBUG = 10  # logging.DEBUG
 PATIENCE_S = 2.0  # between telling a handler to stop and abandoning it
 LARGEST_APPETITE = 2_000  # rows of a lane that may wait here, while they start soon
+MEAN_OF = 16  # a new value counts for one sixteenth
 STARTED_SOON = 0.1  # of what started since the last sweep: what starts within 50 ms
 
 
@@ -60,6 +61,7 @@ class Lane:
     running: dict[int, Attempt] = field(default_factory=dict[int, "Attempt"])
     abandoned: set[Attempt] = field(default_factory=set["Attempt"])  # their handlers do not stop, and have not yet
     stepping: Attempt | None = None  # taking its first step in the loop: it may block there for long
+    mean_s: float = 1.0  # that an attempt in `running` lasts, lately
     started: int = 0
     taken: int = 0
     appetite: int = LARGEST_APPETITE  # rows to claim at most
@@ -81,8 +83,15 @@ class Lane:
         """Half of it is lost to handlers that cannot be stopped."""
         return len(self.abandoned) * 2 >= self.width
 
-    def leave(self, attempt: Attempt) -> None:
-        """Its handler has ended."""
+    @property
+    def pace(self) -> float:
+        """Attempts per second that end while the lane is full."""
+        return self.width / self.mean_s
+
+    def leave(self, attempt: Attempt, at: float) -> None:
+        """Its handler has ended; `at`: time.monotonic() then."""
+        if attempt.started:
+            self.mean_s += (at - attempt.started - self.mean_s) / MEAN_OF
         if self.running.get(attempt.id) is attempt:
             del self.running[attempt.id]
         self.abandoned.discard(attempt)

@@ -160,7 +160,7 @@ class Slots:
             desk.fail(attempt, error)
         finally:
             attempt.task = None
-            lane.leave(attempt)
+            lane.leave(attempt, time.monotonic())
             if timer:
                 timer.cancel()
         while me.cancelling():  # a handler may have swallowed it

@@ -1,4 +1,7 @@
-"""Threads: how plain functions run. They take rows from one queue; their outcomes come back to the loop in bundles.
+"""Threads: how plain functions run. They take attempts from one deque; their outcomes come back to the loop in bundles.
+
+Short handlers would spend their time on waking the loop and being woken by it, one by one. So threads find a few
+milliseconds of work in reserve, and while outcomes keep coming the loop looks for them by itself.
 
 A thread cannot be stopped. A handler that does not look at `run.cancelled` and outlives its timeout is abandoned (see
 desk.py), and another thread takes its thread's place.
@@ -11,8 +14,7 @@ import contextvars
 import threading
 import time
 from collections import deque
-from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 from wakeboard_worker.attempts import Attempt, current_attempt
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wakeboard_worker.desk import Desk
+
+RESERVE_S = 0.005  # of work that threads find without the loop
+LARGEST_RESERVE = 250
+COLLECT_EVERY_S = 0.001  # while outcomes keep coming
+WORK, END = "work", "end"
 
 
 def _call(function: Callable[[Attempt], Any], attempt: Attempt) -> Any:
@@ -35,9 +42,11 @@ class Threads:
         self._desk = desk
         self._lane = desk.thread_lane
         self._functions = {name: desk.handlers[name].function for name in self._lane.job_types}
-        self._work: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._ended: deque[tuple[Attempt, Any, BaseException | None]] = deque()
-        self._called = False
+        self._work: deque[Attempt] = deque()
+        self._bell: SimpleQueue[str] = SimpleQueue()
+        self._ended: deque[tuple[Attempt, float, Any, BaseException | None]] = deque()
+        self._collecting = False  # the loop looks for outcomes without being called
+        self._next_look: asyncio.TimerHandle | None = None
         self._threads = 0
         self._handed = 0  # attempts that threads have or are about to take
         self._replaced: set[Attempt] = set()  # abandoned ones whose thread has a successor
@@ -49,16 +58,20 @@ class Threads:
         return any(lane.exhausted for lane in self._desk.lanes)
 
     def kick(self) -> None:
-        """Hands out rows while threads are free, with one each in reserve: short handlers never wait for the loop."""
-        while self._lane.waiting and self._handed < 2 * self._lane.width:
-            attempt = Attempt(self._lane.waiting.popleft(), self._desk.around)
+        """Hands out rows while threads are free, with some in reserve: short handlers never wait for the loop."""
+        lane = self._lane
+        reserve = max(lane.width, min(LARGEST_RESERVE, int(RESERVE_S * lane.pace)))
+        while lane.waiting and self._handed < lane.width + reserve:
+            attempt = Attempt(lane.waiting.popleft(), self._desk.around)
             attempt.in_thread = True
             self._handed += 1
-            self._lane.started += 1
-            self._lane.running[attempt.id] = attempt
-            if self._threads < min(self._lane.width, self._handed):
-                self._add_thread()
-            self._work.put(attempt)
+            lane.started += 1
+            lane.running[attempt.id] = attempt
+            self._work.append(attempt)
+        while self._threads < min(lane.width, self._handed):
+            self._add_thread()
+        for _ in range(min(len(self._work), self._threads) - self._bell.qsize()):
+            self._bell.put(WORK)
 
     def sweep(self) -> None:
         """Puts threads in the place of abandoned ones, and gives back what no thread takes out of the reserve."""
@@ -74,48 +87,68 @@ class Threads:
             self._give_back_reserve()
 
     def _give_back_reserve(self) -> None:
-        with suppress(Empty):
-            while (attempt := self._work.get_nowait()) is not None:
-                self._handed -= 1
-                self._lane.leave(attempt)
-                self._desk.give_back(attempt)
+        while attempt := self._next():
+            self._handed -= 1
+            self._lane.leave(attempt, 0.0)
+            self._desk.give_back(attempt)
 
     def stop(self) -> None:
         """Threads end when they are idle; none is waited for."""
         for _ in range(self._threads):
-            self._work.put(None)
+            self._bell.put(END)
 
     def _add_thread(self) -> None:
         self._threads += 1
         threading.Thread(target=self._thread, name=f"handler {self._threads}", daemon=True).start()
 
+    def _next(self) -> Attempt | None:
+        try:
+            return self._work.popleft()
+        except IndexError:
+            return None
+
+    # -- in a thread ---------------------------------------------------------------------------------------------------
+
     def _thread(self) -> None:
-        """In a thread: takes attempts until it is told to end, or was abandoned."""
-        while (attempt := self._work.get()) is not None:
-            if attempt.stopped_because is not None:  # before it began
-                self._end(attempt, None, asyncio.CancelledError())
-                continue
-            attempt.started = time.monotonic()
-            try:
-                in_context = contextvars.copy_context().run
-                self._end(attempt, in_context(_call, self._functions[attempt.job_type], attempt), None)
-            except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
-                self._end(attempt, None, error)
-            if attempt.abandoned:
-                return  # another thread has taken this one's place
+        """Takes attempts until it is told to end, or was abandoned."""
+        while True:
+            while attempt := self._next():
+                self._run(attempt)
+                if attempt.abandoned:
+                    return  # another thread has taken this one's place
+            if self._ended:  # nothing is left to do until the loop has seen these
+                self._call_loop()
+            if self._bell.get() == END:
+                return
+
+    def _run(self, attempt: Attempt) -> None:
+        if attempt.stopped_because is not None:  # before it began
+            self._end(attempt, None, asyncio.CancelledError())
+            return
+        attempt.started = time.monotonic()
+        try:
+            in_context = contextvars.copy_context().run
+            self._end(attempt, in_context(_call, self._functions[attempt.job_type], attempt), None)
+        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
+            self._end(attempt, None, error)
 
     def _end(self, attempt: Attempt, result: Any, error: BaseException | None) -> None:
-        self._ended.append((attempt, result, error))
-        if not self._called:  # one call for a bundle; two threads that call at once do no harm
-            self._called = True
-            self._desk.around.loop.call_soon_threadsafe(self._collect)
+        self._ended.append((attempt, time.monotonic(), result, error))
+        if not self._collecting:  # two threads that call at once do no harm
+            self._collecting = True
+            self._call_loop()
+
+    def _call_loop(self) -> None:
+        self._desk.around.loop.call_soon_threadsafe(self._collect)
+
+    # -- in the loop ---------------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        """In the loop: the outcomes that threads have brought since the last look."""
-        self._called = False  # before the look: what comes later calls again
+        """Takes the outcomes that threads have brought, and looks again soon: nobody need call meanwhile."""
+        self._collecting = True
         while self._ended:
-            attempt, result, error = self._ended.popleft()
-            self._lane.leave(attempt)
+            attempt, at, result, error = self._ended.popleft()
+            self._lane.leave(attempt, at)
             if attempt.abandoned:
                 continue
             self._handed -= 1
@@ -126,3 +159,11 @@ class Threads:
         self.kick()
         self._desk.flush.set()
         self._desk.room.set()
+        if self._next_look is None:
+            self._next_look = self._desk.around.loop.call_later(COLLECT_EVERY_S, self._look)
+
+    def _look(self) -> None:
+        self._next_look = None
+        self._collecting = False  # before the look: what comes later calls
+        if self._ended:
+            self._collect()

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 BETWEEN_WALKS_S = 2.0
 WALKS_PART = 20  # walking takes 1/20 of the time
+REST_PART = 10  # looks in vain take 1/10 of the time, while another lane has work …
+LONGEST_REST_S = 0.1  # … or more: new runs of this lane have to be found
 QUEUE, PRIORITY, RUN_AT, ID = 9, 10, 8, 0  # columns of a claimed row
 
 
@@ -37,6 +39,7 @@ class Walk:
         self._rich = False  # the last claim was full, and nothing was in its way: the next one may look further
         self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
         self._again_at = 0.0
+        self._rests_until = 0.0
         self.sent = 0.0  # clock() when the last claim was sent
         self.found_nothing = False  # the last claim walked from the start to the end, and nothing was due
 
@@ -45,6 +48,10 @@ class Walk:
         self._marks.rewind()
         self._ended.clear()
         self._from_start, self._rich = True, False
+
+    def rests(self) -> bool:
+        """Whether it has just looked in vain, so that another lane's runs may go first for a while."""
+        return time.monotonic() < self._rests_until
 
     async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
         """Up to `count` due runs; none: there are none behind the marks."""
@@ -64,6 +71,7 @@ class Walk:
 
     def _note(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
         now = time.monotonic()
+        self._rests_until = 0.0 if rows else now + min(LONGEST_REST_S, REST_PART * (now - began))
         self.found_nothing = self._from_start and not rows
         if self._from_start:
             self._last_s, self._from_start = now - began, False
