@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench chaos lock setup clean servers cluster judges bench-rivals images wheelhouse
+.PHONY: help demo test check fix bench chaos lock setup clean servers cluster judges bench-large bench-rivals images wheelhouse
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -37,6 +37,9 @@ fix: .venv/dev.ready ## format, mend what can be mended, make generated files an
 
 bench: .venv/dev.ready servers cluster ## measure for ten minutes; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
+
+bench-large: .venv/dev.ready ## the same with millions of rows, for half an hour
+	exec $(BIN)/python -m bench --large
 
 bench-rivals: .venv/dev.ready ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.rivals $(BENCH_ARGS)

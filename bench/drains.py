@@ -150,7 +150,7 @@ def drain_copy(
 def measure_drains(arena: Arena, plan: Plan) -> Table:
     """Cases interleaved, so that whatever else the machine does falls on all of them."""
     cases = [Case(runs, processes) for runs in plan.drains for processes in plan.processes]
-    free = Case(plan.drains[1], 1, of_a_definition=False)
+    free = Case(plan.drains[-1], 1, of_a_definition=False)
     cases.append(free)
     drains: dict[Case, list[Drain]] = {case: [] for case in cases}
     for _ in range(plan.repetitions):

@@ -77,7 +77,8 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
                 "handlers that wait: part of what is possible",
                 0.9,
                 [each.rate / limit for each in waiting],
-                f"one core is busy then; asyncio alone reaches {statistics.median(bare) / limit:.0%}",
+                f"one core is busy then; two processes reach {statistics.median(_rates(shared)) / limit:.0%},"
+                f" asyncio alone {statistics.median(bare) / limit:.0%}",
             ),
         ],
     )

@@ -26,12 +26,13 @@ FED: Final = 10_000
 FINISHED: Final = "select coalesce(max(id), 0) from wakeboard.job_run_history"  # ids are given in order
 DEAD: Final = "select pg_stat_get_dead_tuples('wakeboard.job_runs'::regclass)"
 LOOK_EVERY_S: Final = 0.02
-LAST_PART: Final = 1 / 3  # of the time, which counts
+AT_FULL_LOAD_S: Final = 5.0  # afterwards: the first second fills the backlog, the others count
+FILLS_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """Runs per second in the last third of the time, and the dead rows at its end."""
+    """Runs per second at full load, and the dead rows then."""
 
     rate: float
     dead_rows: float
@@ -42,15 +43,16 @@ def measure_pinned(arena: Arena, plan: Plan) -> Table:
     free: list[Steady] = []
     pinned: list[Steady] = []
     for _ in range(plan.few_repetitions):
-        free.append(_steady(arena, plan.pinned_s, pinned=False))
-        pinned.append(_steady(arena, plan.pinned_s, pinned=True))
+        free.append(_steady(arena, plan, pinned=False))
+        pinned.append(_steady(arena, plan, pinned=True))
     ratios = [held.rate / loose.rate for held, loose in zip(pinned, free, strict=True)]
+    load = f"{plan.pinned_load:,} runs/s" if plan.pinned_load else "as much as it can take"
     return Table(
         title="A pinned snapshot",
         note=f"{plan.few_repetitions} times each."
-        f" One worker under load for {plan.pinned_s:.0f} s: {BACKLOG:,} runs wait at any time. Pinned: a"
-        " transaction that began before stays open, so that no dead row can be removed. Runs per second in the last"
-        f" third of that time. Pinned is {spread(ratios)} times as fast as free.",
+        f" One worker under load for {plan.pinned_s:.0f} s ({load}), then for {AT_FULL_LOAD_S:.0f} s with"
+        f" {BACKLOG:,} runs waiting at any time, which count. Pinned: a transaction that began before stays open, so"
+        f" that no dead row can be removed. Pinned is {spread(ratios)} times as fast as free.",
         head=("snapshot", "runs/s", "dead rows at the end"),
         rows=[_row("none", free), _row("pinned", pinned)],
         goals=[at_least("under load with a snapshot pinned: times as fast as without", 0.8, ratios)],
@@ -61,13 +63,16 @@ def _row(name: str, found: list[Steady]) -> list[str]:
     return [name, spread([each.rate for each in found]), number(max(each.dead_rows for each in found))]
 
 
-def _steady(arena: Arena, seconds: float, *, pinned: bool) -> Steady:
-    with arena.database() as database, workplace() as place, _snapshot(database, pinned=pinned), _fed(database):
+def _steady(arena: Arena, plan: Plan, *, pinned: bool) -> Steady:
+    feed = _Feed(plan.pinned_load)
+    with arena.database() as database, workplace() as place, _snapshot(database, pinned=pinned), feed.into(database):
         worker = place.start(database.dsn, "--forever")
         place.wait_until(lambda: database.ask(FINISHED))
-        time.sleep(seconds * (1 - LAST_PART))
+        time.sleep(plan.pinned_s)
+        feed.per_s = 0
+        time.sleep(FILLS_S)
         began, before = time.monotonic(), database.ask(FINISHED)
-        time.sleep(seconds * LAST_PART)
+        time.sleep(AT_FULL_LOAD_S - FILLS_S)
         rate = (database.ask(FINISHED) - before) / (time.monotonic() - began)
         if worker.dead():
             raise RuntimeError(f"the worker ended: {worker.said()}")
@@ -84,27 +89,33 @@ def _snapshot(database: Database, *, pinned: bool) -> Generator[None]:
         conn.rollback()
 
 
-@contextmanager
-def _fed(database: Database) -> Generator[None]:
-    """Keeps the backlog full meanwhile."""
-    enough = threading.Event()
+class _Feed:
+    """New runs: so many per second, or (0) as many as keep the backlog full."""
 
-    def feed() -> None:
-        fed = 0
-        with psycopg.connect(database.dsn, autocommit=True) as conn:
-            while not enough.is_set():
-                row = conn.execute(FINISHED).fetchone()
-                assert row is not None
-                if fed - row[0] < BACKLOG:
+    def __init__(self, per_s: int) -> None:
+        self.per_s = per_s
+        self._enough = threading.Event()
+
+    @contextmanager
+    def into(self, database: Database) -> Generator[None]:
+        """Feeds meanwhile."""
+        feeder = threading.Thread(target=self._feed, args=[database.dsn])
+        feeder.start()
+        try:
+            yield
+        finally:
+            self._enough.set()
+            feeder.join()
+
+    def _feed(self, dsn: str) -> None:
+        fed, began = 0, time.monotonic()
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            while not self._enough.is_set():
+                finished = conn.execute(FINISHED).fetchone()
+                assert finished is not None
+                early = self.per_s and fed >= self.per_s * (time.monotonic() - began)
+                if early or fed - finished[0] >= BACKLOG:
+                    self._enough.wait(LOOK_EVERY_S)
+                else:
                     conn.execute(FEED)
                     fed += FED
-                else:
-                    enough.wait(LOOK_EVERY_S)
-
-    feeder = threading.Thread(target=feed)
-    feeder.start()
-    try:
-        yield
-    finally:
-        enough.set()
-        feeder.join()
