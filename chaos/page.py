@@ -73,8 +73,9 @@ _FAULTS: Final = f"""\
 
 Recovery is measured where a fault strikes alone: median and longest. *Serves*: from its end until a run that was
 enqueued then has succeeded. *Claimable*: from its begin until the last lease that was lost with it is taken back, where
-any was (bar: {CLAIMABLE_WITHIN_S} s, a lease and six seconds). *Again*: from there until that run is leased again (bar:
-{AGAIN_WITHIN_S} s with workers that stay); one that was there at two crashes waits for a worker that runs nothing else.
+any was (bar: {CLAIMABLE_WITHIN_S} s, a lease and six seconds); the time that a server is away counts, and so does that
+of three workers that die one after another. *Again*: from there until that run is leased again (bar: {AGAIN_WITHIN_S} s
+with workers that stay), unless it was there at two crashes: then it waits for a worker that runs nothing else.
 """
 _LATE: Final = """\
 Late, while all this went on: runs without a limit, from due until first leased; ticks, from their moment until made
@@ -105,7 +106,7 @@ def summary(result: Result, command: str) -> str:
     head = f"{result.faults} faults, {_seeds(result)}, {result.seconds / 60:.1f} minutes. Again: {command}\n"
     said = [f"- said {count} times: {line}" for line, count in result.remarks.most_common(20)]
     table, figures = _fault_table(result), _figures(result)
-    return "\n".join([head, *_findings(result), "", *table, "", *figures, *said, *_broken(result)])
+    return "\n".join([head, *_findings(result), "", *table, "", *_bars(result), "", *figures, *said, *_broken(result)])
 
 
 def page(result: Result, command: str) -> str:
@@ -183,17 +184,18 @@ def _spread(values: Sequence[float]) -> str:
 
 
 def _bars(result: Result) -> list[str]:
-    """How many of the measured recoveries were within the bars."""
-    claimable = [one.claimable for one in result.recoveries if one.claimable is not None]
-    again = [one.again for one in result.recoveries if one.again is not None]
-    lines = [
-        f"Claimable within {bar} s: {sum(value <= bar for value in values)} of {len(values)}."
-        if values is claimable
-        else f"Running again within {bar} s of that: {sum(value <= bar for value in values)} of {len(values)}."
-        for values, bar in ((claimable, CLAIMABLE_WITHIN_S), (again, AGAIN_WITHIN_S))
-        if values
+    """How many of the measured recoveries were within the bars, and which were not."""
+    return [
+        _bar(result, "claimable", CLAIMABLE_WITHIN_S, f"Claimable within {CLAIMABLE_WITHIN_S} s"),
+        _bar(result, "again", AGAIN_WITHIN_S, f"Running again within {AGAIN_WITHIN_S} s of that"),
     ]
-    return [" ".join(lines)] if lines else []
+
+
+def _bar(result: Result, what: str, within_s: float, says: str) -> str:
+    found = [(value, one.kind) for one in result.recoveries if (value := getattr(one, what)) is not None]
+    late = sorted(f"{kind} {value:.1f} s" for value, kind in found if value > within_s)
+    exceptions = f" (not: {', '.join(late)})" if late else ""
+    return f"- {says}: {len(found) - len(late)} of {len(found)}{exceptions}."
 
 
 def _figures(result: Result) -> list[str]:

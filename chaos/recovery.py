@@ -24,10 +24,12 @@ select count(*)
  where run.locked_by <> 0 and run.lease_epoch = held.epoch
 """
 _TAKEN_BACK: Final = """
-select extract(epoch from max(back.at)) - %s, extract(epoch from max(next.at - back.at))
+select extract(epoch from max(back.at)) - %s,
+       extract(epoch from max(next.at - back.at) filter (where run.crash_count < 2))
   from chaos.transitions as back
   join unnest(%s::bigint[], %s::bigint[]) as held (id, epoch)
     on held.id = back.run_id and back.epoch = held.epoch + 1
+  join wakeboard.all_runs as run on run.id = back.run_id
   left join lateral (select min(at) as at from chaos.transitions as later
                       where later.run_id = back.run_id and later.what = 'claimed' and later.place > back.place) as next
     on true

@@ -98,7 +98,7 @@ class Claiming:
                 self._desk.lose_sight()
                 if self._mode.drains and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
                     raise
-                await self._line.wait_after(error)
+                await self._line.pause()
 
     def _age_s(self) -> float:
         return time.monotonic() - self._born

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import TYPE_CHECKING
 
 from wakeboard.store.connection import connect
 from wakeboard.store.leasing import Leasing
 
 if TYPE_CHECKING:
-    from wakeboard.errors import DatabaseUnavailable
     from wakeboard.store.leasing import Worker
 
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0
 
 
 class Line:
@@ -35,11 +35,10 @@ class Line:
                 self._pause_s = FIRST_PAUSE_S
             return self._leasing
 
-    async def wait_after(self, error: DatabaseUnavailable) -> None:
-        """The connection is of no use: closes it, and waits a little, longer each time."""
-        _ = error
+    async def pause(self) -> None:
+        """The connection is of no use: closes it, and waits a little, longer each time and not all at once."""
         await self.close()
-        await asyncio.sleep(self._pause_s)
+        await asyncio.sleep(self._pause_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
         self._pause_s = min(LONGEST_PAUSE_S, self._pause_s * 2)
 
     async def close(self) -> None:

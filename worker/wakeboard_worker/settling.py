@@ -83,7 +83,7 @@ class Settling:
                 refused = await move(await self._line.leasing(), items)
             except DatabaseUnavailable as error:
                 log.warning("%d outcomes wait: %s", count, error)
-                await self._line.wait_after(error)
+                await self._line.pause()
                 continue
             except WakeboardError:
                 if count > 1:  # one outcome that the board cannot take must not cost the others

@@ -109,7 +109,7 @@ async def _registered(line: Line, job_types: Sequence[str], mode: Mode, stopping
             if mode.drains and time.monotonic() > give_up_at:
                 raise
             log.warning("%s Trying again.", error)
-            await line.wait_after(error)
+            await line.pause()
         else:
             me = leasing.worker
             log.info("pool %s has %s workers already; this one goes", me.pool, me.max_workers)
