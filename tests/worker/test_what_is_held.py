@@ -51,6 +51,14 @@ def test_a_thread_is_found_while_the_loop_has_a_backlog(board: Board) -> None:
         assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does nothing'") > 15_000
 
 
+def test_a_backlog_does_not_keep_limited_runs_waiting(board: Board) -> None:
+    _many(board, "does nothing", 60_000, age="1 minute")
+    board.enqueue("does nothing", count=5, limit_key="k", priority=5)
+    with board.worker(handlers=ASYNC):
+        board.watcher.wait("select true where not exists (select from wakeboard.job_runs where limit_key = 'k')")
+        assert board.watcher.ask("select count(*) from wakeboard.job_runs") > 5_000
+
+
 def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(board: Board) -> None:
     board.watcher.do("select wakeboard.set_limit('k', 50)")
     board.enqueue("sits", '{"seconds": 3}', count=20, limit_key="k")

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 AHEAD_S = 0.05  # of work that may wait in this worker while others are idle
 AT_ONCE = 1000  # rows of one claim
 LIMIT_KEYS = 200  # looked at in one go
+LIMITED_AHEAD_S = 0.005
 LIMITED_EVERY_S = 0.05
 SUSPECT_EVERY_S = 30.0
 SUSPECT_PATIENCE_S = 60.0
@@ -38,20 +39,21 @@ SHORTEST_PAUSE_S = 0.01
 
 
 class _Rate:
-    """How many runs a lane starts per second, lately."""
+    """How many runs a lane ends per second, lately."""
 
     def __init__(self, lane: Lane) -> None:
-        self._lane, self._started, self._at, self._value = lane, lane.started, time.monotonic(), 0.0
+        self._lane, self._ended, self._at, self._value = lane, lane.ended, time.monotonic(), 0.0
 
     def now(self) -> float:
         """The rate; quick to rise, slow to fall: half of it in as much time as runs may wait here."""
         at = time.monotonic()
         passed = at - self._at
         if passed > AHEAD_S / 10:
-            seen = (self._lane.started - self._started) / passed
+            seen = (self._lane.ended - self._ended) / passed
             self._value = max(self._value * 0.5 ** (passed / AHEAD_S), seen)
-            self._started, self._at = self._lane.started, at
-        return self._value
+            self._ended, self._at = self._lane.ended, at
+        # In a full lane handlers that take long may have begun, and ended, together.
+        return self._value if self._lane.places > 0 else min(self._value, self._lane.pace)
 
 
 class Claiming:
@@ -143,15 +145,11 @@ class Claiming:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     def _wanted(self, lane: Lane) -> int:
-        """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait.
-
-        In a full lane handlers that wait for long may have started together: its rate is what its handlers allow.
-        """
+        """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait."""
         if lane.exhausted:
             return 0
-        rate, places = self._rates[id(lane)].now(), lane.places
-        ahead = int((rate if places > 0 else min(rate, lane.pace)) * AHEAD_S)
-        target = min(lane.appetite, max(places, ahead))
+        ahead = int(self._rates[id(lane)].now() * AHEAD_S)
+        target = min(lane.appetite, max(lane.places, ahead))
         waiting = len(lane.waiting)
         return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
 
@@ -163,18 +161,22 @@ class Claiming:
         self._take(rows, walk.sent)
         return len(rows)
 
+    def _wanted_limited(self, lane: Lane) -> int:
+        """Rows that would start at once, as they go first: while they wait they hold places that others could use."""
+        return max(lane.free, min(lane.width, int(self._rates[id(lane)].now() * LIMITED_AHEAD_S)))
+
     async def _claim_limited(self, leasing: Leasing) -> int:
-        """Into free places only, and round the keys: this pass goes on where the last one ended."""
+        """Round the keys: this pass goes on where the last one ended."""
         now = time.monotonic()
-        walks = [walk for walk in self._walks if walk.lane.free > 0]
-        if now < self._limited_at or not walks or self.stopped:
+        lanes = [walk for walk in self._walks if self._wanted_limited(walk.lane) > 0]
+        if now < self._limited_at or not lanes or self.stopped:
             return 0
         keys = await leasing.due_limit_keys(self._after_key, LIMIT_KEYS)
         claimed = 0
-        for walk in walks if keys else ():  # lane by lane: what waits for a thread holds a place that others could use
+        for walk in lanes if keys else ():
             sent = clock()
-            rows = await leasing.claim_limited(walk.job_types, keys, walk.lane.free)
-            self._take(rows, sent)
+            rows = await leasing.claim_limited(walk.job_types, keys, self._wanted_limited(walk.lane))
+            self._take(rows, sent, first=True)
             claimed += len(rows)
         self._after_key = keys[-1] if len(keys) == LIMIT_KEYS else ""
         if not claimed and not self._after_key:
@@ -204,7 +206,7 @@ class Claiming:
             self._making_room = waits_s is not None and waits_s > SUSPECT_PATIENCE_S
         return self._making_room
 
-    def _take(self, rows: list[Any], sent: float) -> None:
+    def _take(self, rows: list[Any], sent: float, *, first: bool = False) -> None:
         """Rows that came too late go back at once: their lease could lapse before this worker stops believing in it.
 
         A lease counts from no earlier than `sent`, and the trust may last three quarters of a lease from now on.
@@ -212,7 +214,7 @@ class Claiming:
         if not rows:
             return
         if self._heartbeat.trusted() and clock() - sent <= self._prompt_s:
-            self._desk.take(rows)
+            self._desk.take(rows, first=first)
             self._slots.kick()
             self._threads.kick()
             return

@@ -21,7 +21,7 @@ from wakeboard_worker.logs import log, runs_log
 from wakeboard_worker.outcomes import CANCELLED, LEAVING, LOST, TIMED_OUT, failure, result_json, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from wakeboard.handlers import Handler
     from wakeboard.store.leasing import Attention, ClaimedRow, Failure
@@ -84,9 +84,14 @@ class Lane:
         return len(self.abandoned) * 2 >= self.width
 
     @property
+    def ended(self) -> int:
+        """Attempts that have."""
+        return self.started - len(self.running)
+
+    @property
     def pace(self) -> float:
-        """Attempts per second that end while the lane is full."""
-        return self.width / self.mean_s
+        """Attempts per second that end while the lane is full, if none ended at once."""
+        return self.width / max(self.mean_s, 1e-6)
 
     def leave(self, attempt: Attempt, at: float) -> None:
         """Its handler has ended; `at`: time.monotonic() then."""
@@ -134,11 +139,11 @@ class Desk:
 
     # -- in ------------------------------------------------------------------------------------------------------------
 
-    def take(self, rows: Iterable[ClaimedRow]) -> None:
-        """Claimed rows wait in the lane of their type."""
-        for row in rows:
+    def take(self, rows: Sequence[ClaimedRow], *, first: bool = False) -> None:
+        """Claimed rows wait in the lane of their type. `first`: before all others."""
+        for row in reversed(rows) if first else rows:
             lane = self.lane_of[row[2]]
-            lane.waiting.append(row)
+            (lane.waiting.appendleft if first else lane.waiting.append)(row)
             lane.taken += 1
             self.counts.claimed += 1
 
