@@ -49,7 +49,7 @@ def measure_pinned(arena: Arena, plan: Plan) -> Table:
     load = f"{plan.pinned_load:,} runs/s" if plan.pinned_load else "as much as it can take"
     return Table(
         title="A pinned snapshot",
-        note=f"{plan.few_repetitions} times each."
+        note=f"{'Once' if plan.few_repetitions == 1 else f'{plan.few_repetitions} times'} each."
         f" One worker under load for {plan.pinned_s:.0f} s ({load}), then for {AT_FULL_LOAD_S:.0f} s with"
         f" {BACKLOG:,} runs waiting at any time, which count. Pinned: a transaction that began before stays open, so"
         f" that no dead row can be removed. Pinned is {spread(ratios)} times as fast as free.",

@@ -39,11 +39,18 @@ async def test_a_live_lease_is_left_alone(board: Board):
     assert await runs(board) == ["running"]
 
 
+async def seconds_pass(board: Board, seconds: int) -> None:
+    """For walks over the leases."""
+    passed = f"interval '{seconds} s'"
+    await rows(board, f"update installation set walked_at = walked_at - {passed}, reaped_at = reaped_at - {passed}")
+
+
 async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_minute(board: Board):
     await reap(board, always=True)
     await enqueue(board)
     await claim(board)
     await lapse(board)
+    await seconds_pass(board, 5)
     assert await reap(board) == TakenBack()
     await rows(
         board,
@@ -55,7 +62,7 @@ async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_m
     await claim(board)
     await lapse(board)
     assert await reap(board) == TakenBack()
-    await rows(board, "update installation set reaped_at = now() - interval '61 s'")
+    await seconds_pass(board, 61)
     assert (await reap(board)).crashed == 1
 
 

@@ -24,7 +24,7 @@ _CLEAR: Final = """
 delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
 delete from job_effects; delete from job_keys; delete from job_limits; delete from job_definitions;
 delete from definition_changes; delete from pauses; delete from workers; delete from worker_types; delete from bank;
-update installation set reaped_at = 'epoch'
+update installation set reaped_at = 'epoch', walked_at = 'epoch', passed_by_at = 'epoch'
 """
 
 # Ticks are numbered from the first one to come when the example began; hours have passed since by the machine's word.
@@ -114,8 +114,8 @@ class Stage:
     def five_seconds_pass(self) -> None:
         """For walks over the leases alone: one that had to pass by a lapsed lease is repeated then, others are not."""
         self.person.sql(
-            "update installation set reaped_at ="
-            " case when reaped_at > now() - interval '50 s' then now() else reaped_at - interval '5 s' end"
+            "update installation set walked_at = now() - interval '5 s', passed_by_at = 'epoch', reaped_at ="
+            " now() - case when reaped_at < walked_at then interval '6 s' else interval '5 s' end"
         )
 
     def lapse(self, run: int, worker: int, *, timeout: bool) -> None:

@@ -28,6 +28,15 @@ def ran(person: Player, run: int, *, since_s: float, lapsed_s: float = 1.0) -> N
     )
 
 
+def seconds_pass(person: Player, seconds: float) -> None:
+    """For walks over the leases."""
+    person.sql(
+        "update installation set walked_at = walked_at - make_interval(secs => %s),"
+        " reaped_at = reaped_at - make_interval(secs => %s), passed_by_at = passed_by_at - make_interval(secs => %s)",
+        *(seconds, seconds, seconds),
+    )
+
+
 # -- crashes -----------------------------------------------------------------------------------------------------------
 
 
@@ -167,8 +176,9 @@ def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(per
     run = person.enqueue()
     worker.register(lease_s=60)
     worker.claim()
+    assert person.reap(always=False) == (0, 0, 0, 0)
     ran(person, run, since_s=1)
-    person.sql("update installation set reaped_at = now()")
+    seconds_pass(person, 5)
     assert person.reap(always=False) == (0, 0, 0, 0)
     silent(person, worker, 61)
     assert person.reap(always=False) == (1, 0, 0, 0)
@@ -176,9 +186,24 @@ def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(per
     worker.claim()
     ran(person, run, since_s=1)
     person.sql("delete from workers")
+    seconds_pass(person, 5)
     assert person.reap(always=False) == (0, 0, 0, 0)
-    person.sql("update installation set reaped_at = now() - interval '61 s'")
+    seconds_pass(person, 56)
     assert person.reap(always=False) == (1, 0, 0, 0)
+
+
+def test_however_many_look_no_walk_begins_within_four_seconds_of_another(
+    person: Player, worker: Player, other: Player
+) -> None:
+    run = person.enqueue()
+    worker.register(lease_s=60)
+    worker.claim()
+    silent(person, worker, 61)
+    assert person.reap(always=False) == (0, 0, 0, 0)
+    ran(person, run, since_s=1)
+    assert other.reap(always=False) == (0, 0, 0, 0)
+    seconds_pass(person, 4)
+    assert other.reap(always=False) == (1, 0, 0, 0)
 
 
 def test_a_walk_goes_in_slices(person: Player, worker: Player) -> None:
@@ -209,9 +234,7 @@ def test_a_row_that_an_effect_holds_locked_is_passed_by(person: Player, worker: 
     assert other.reap() == (1, 0, 0, 0)
 
 
-def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again_after_five_seconds(
-    person: Player, worker: Player, other: Player
-) -> None:
+def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(person: Player, worker: Player, other: Player) -> None:
     run = person.enqueue()
     worker.register(lease_s=60)
     [lease] = worker.claim()
@@ -220,23 +243,39 @@ def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again_after_five_seconds(
     with worker.conn.transaction():
         worker.once(lease, "charge")
         assert other.reap(always=False) == (0, 0, 0, 0)
-    assert person.column("select nonce from workers") == []
-    assert other.reap(always=False) == (0, 0, 0, 0)
-    person.sql("update installation set reaped_at = reaped_at - interval '5 s'")
+        assert person.column("select nonce from workers") == []
+        seconds_pass(person, 5)
+        assert other.reap(always=False) == (0, 0, 0, 0)
+    seconds_pass(person, 5)
     assert other.reap(always=False) == (1, 0, 0, 0)
-    assert person.value("select now() - reaped_at < interval '5 s' from installation")
+    assert person.value("select reaped_at = walked_at from installation")
 
 
-def test_a_walk_that_was_broken_off_begins_anew(person: Player, worker: Player, other: Player) -> None:
+def test_a_walk_that_was_broken_off_is_made_again(person: Player, worker: Player, other: Player) -> None:
     runs = [person.enqueue() for _ in range(3)]
-    worker.register(lease_s=60, name="ann")
     worker.claim()
     for run in runs:
         ran(person, run, since_s=1)
-    silent(person, worker, 121)
     assert other.sql("select crashed from reap(0, 2)")[0].crashed == 2
+    seconds_pass(person, 5)
     assert other.reap(always=False) == (1, 0, 0, 0)
-    assert person.column("select worker from job_attempts") == ["ann"] * 3
+
+
+def test_a_worker_is_not_forgotten_by_a_walk_that_began_before_its_leases_lapsed(
+    person: Player, worker: Player, other: Player
+) -> None:
+    run = person.enqueue()
+    worker.register(name="ann", lease_s=60)
+    worker.claim()
+    silent(person, worker, 119)
+    first_slice = other.sql("select next_id from reap(0)")[0].next_id
+    ran(person, run, since_s=1)
+    silent(person, worker, 121)
+    seconds_pass(person, 5)
+    other.sql("select reap(%s)", first_slice)
+    assert person.column("select nonce from workers") == [worker.nonce]
+    assert other.reap(always=False) == (1, 0, 0, 0)
+    assert person.column("select worker from job_attempts") == ["ann"]
 
 
 def test_two_reapers_at_once_count_a_crash_once(person: Player, worker: Player, other: Player) -> None:

@@ -108,3 +108,17 @@ def test_a_step_outlives_the_connection_that_it_began_on(board: Board) -> None:
     (run,) = board.enqueue("loses its connection", max_attempts=1)
     board.wake(handlers=ASYNC)
     assert board.run(run)["result"] == 2
+
+
+def test_what_threads_have_in_reserve_is_given_back_uncounted_when_the_worker_leaves(board: Board) -> None:
+    board.enqueue("sits", '{"seconds": 0}', count=1_000, priority=5)
+    board.enqueue("complains", count=400)
+    with board.worker("--forever", handlers=PLAIN, threads=2, grace_seconds=0) as worker:
+        board.watcher.wait(
+            "select count(*) > 0 from wakeboard.job_runs where status = 'running'"
+            " having (select count(*) from wakeboard.job_run_history) = 1000"
+        )
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0
+    assert board.watcher.ask("select count(*) from wakeboard.job_runs where locked_by <> 0") == 0
+    assert board.watcher.ask("select count(*) from wakeboard.job_runs where release_count > 0") <= 2

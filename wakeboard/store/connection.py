@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 5  # the newest migration that this release was written for
+SCHEMA_VERSION = 6  # the newest migration that this release was written for
 
 # Read only (a failover); deadlocks; no memory, disk or connections; a lock; statement_timeout; unreadable files.
 FOR_NOW = ("25006", "40", "53", "55P03", "57014", "58")

@@ -238,7 +238,7 @@ select greatest((select max(last_seen) from wakeboard.workers),
        (select count(*) from wakeboard.workers
          where last_seen > statement_timestamp() - interval '3 minutes') as workers,
        array(select distinct version from wakeboard.workers order by 1) as releases,
-       (select nullif(reaped_at, 'epoch') from wakeboard.installation) as last_reap,
+       (select nullif(walked_at, 'epoch') from wakeboard.installation) as last_reap,
        coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
        max(ends) as partitions_until, min(ends) as oldest_partition_end,
        (select min(changed_at) from wakeboard.definition_changes) as oldest_change

@@ -150,7 +150,7 @@ class Claiming:
             return 0
         ahead = int(self._rates[id(lane)].now() * AHEAD_S)
         target = min(lane.appetite, max(lane.places, ahead))
-        waiting = len(lane.waiting)
+        waiting = len(lane.waiting) + max(0, -lane.places)  # what threads have in reserve waits, too
         return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
 
     async def _claim(self, walk: Walk, count: int, leasing: Leasing) -> int:

@@ -95,7 +95,7 @@ class Lane:
 
     def leave(self, attempt: Attempt, at: float) -> None:
         """Its handler has ended; `at`: time.monotonic() then."""
-        if attempt.started:
+        if attempt.started and not attempt.abandoned:
             self.mean_s += (at - attempt.started - self.mean_s) / MEAN_OF
         if self.running.get(attempt.id) is attempt:
             del self.running[attempt.id]
@@ -275,11 +275,14 @@ class Desk:
                 self.releases.append(Release(row[0], row[1], counted=False))
         self.flush.set()
 
-    def give_back(self, run: Attempt) -> None:
+    def give_back(self, lane: Lane, run: Attempt) -> None:
         """An attempt that has not begun goes back, uncounted."""
-        run.settled = True
-        self.releases.append(Release(run.id, run.epoch, counted=False))
-        self.flush.set()
+        lane.leave(run, 0.0)
+        lane.started -= 1
+        if not run.settled:
+            run.settled = True
+            self.releases.append(Release(run.id, run.epoch, counted=False))
+            self.flush.set()
 
     def sweep(self) -> None:
         """Every half second: timeouts, handlers that do not stop, rows that wait for too long."""

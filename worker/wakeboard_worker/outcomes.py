@@ -44,7 +44,7 @@ def result_json(value: Any) -> str:
         text.encode("utf-8")
         if len(text) <= LONGEST_RESULT and "\\u0000" not in text:
             return text
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001, S110 - whatever a handler's own class raises when it is read
         pass
     return json.dumps(storable(_shown(value), LONGEST_RESULT // 2), ensure_ascii=False)
 
@@ -52,7 +52,7 @@ def result_json(value: Any) -> str:
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     """What the board is told about an attempt that raised."""
     if attempt.stopped_because == LEAVING and not isinstance(error, Verdict):  # whatever it raised, it was told to stop
-        return Release(attempt.id, attempt.epoch)
+        return Release(attempt.id, attempt.epoch, counted=bool(attempt.started))
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):

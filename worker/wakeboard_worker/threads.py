@@ -14,8 +14,9 @@ import contextvars
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeboard_worker.attempts import Attempt, current_attempt
 
@@ -35,6 +36,16 @@ def _call(function: Callable[[Attempt], Any], attempt: Attempt) -> Any:
     return function(attempt)
 
 
+class _End(NamedTuple):
+    """How an attempt ended, and when. `stays`: its thread goes on."""
+
+    attempt: Attempt
+    at: float  # time.monotonic()
+    result: Any
+    error: BaseException | None
+    stays: bool
+
+
 class Threads:
     """Runs what waits in the desk's thread lane."""
 
@@ -44,7 +55,8 @@ class Threads:
         self._functions = {name: desk.handlers[name].function for name in self._lane.job_types}
         self._work: deque[Attempt] = deque()
         self._bell: SimpleQueue[str] = SimpleQueue()
-        self._ended: deque[tuple[Attempt, float, Any, BaseException | None]] = deque()
+        self._ended: deque[_End] = deque()
+        self._surplus: deque[None] = deque()  # one for each thread that is to end after what it runs
         self._collecting = False  # the loop looks for outcomes without being called
         self._next_look: asyncio.TimerHandle | None = None
         self._threads = 0
@@ -68,10 +80,10 @@ class Threads:
             lane.started += 1
             lane.running[attempt.id] = attempt
             self._work.append(attempt)
+        for _ in range(min(len(self._work), lane.width) - self._bell.qsize()):
+            self._bell.put(WORK)
         while self._threads < min(lane.width, self._handed):
             self._add_thread()
-        for _ in range(min(len(self._work), self._threads) - self._bell.qsize()):
-            self._bell.put(WORK)
 
     def sweep(self) -> None:
         """Puts threads in the place of abandoned ones, and gives back what no thread takes out of the reserve."""
@@ -84,13 +96,13 @@ class Threads:
             self._add_thread()
         before, self._in_reserve = self._in_reserve, {a for a in self._lane.running.values() if not a.started}
         if before & self._in_reserve:
-            self._give_back_reserve()
+            self.give_back_reserve()
 
-    def _give_back_reserve(self) -> None:
+    def give_back_reserve(self) -> None:
+        """What no thread has taken goes back to where others find it."""
         while attempt := self._next():
             self._handed -= 1
-            self._lane.leave(attempt, 0.0)
-            self._desk.give_back(attempt)
+            self._desk.give_back(self._lane, attempt)
 
     def stop(self) -> None:
         """Threads end when they are idle; none is waited for."""
@@ -113,54 +125,68 @@ class Threads:
         """Takes attempts until it is told to end, or was abandoned."""
         while True:
             while attempt := self._next():
-                self._run(attempt)
-                if attempt.abandoned:
+                if not self._run(attempt) or self._is_surplus():
                     return  # another thread has taken this one's place
             if self._ended:  # nothing is left to do until the loop has seen these
                 self._call_loop()
             if self._bell.get() == END:
                 return
 
-    def _run(self, attempt: Attempt) -> None:
+    def _is_surplus(self) -> bool:
+        if not self._surplus:
+            return False
+        try:
+            self._surplus.pop()
+        except IndexError:  # another thread was faster
+            return False
+        return True
+
+    def _run(self, attempt: Attempt) -> bool:
+        """False: it was abandoned."""
         if attempt.stopped_because is not None:  # before it began
-            self._end(attempt, None, asyncio.CancelledError())
-            return
+            return self._end(attempt, None, asyncio.CancelledError())
         attempt.started = time.monotonic()
         try:
             in_context = contextvars.copy_context().run
-            self._end(attempt, in_context(_call, self._functions[attempt.job_type], attempt), None)
+            result = in_context(_call, self._functions[attempt.job_type], attempt)
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
-            self._end(attempt, None, error)
+            return self._end(attempt, None, error)
+        return self._end(attempt, result, None)
 
-    def _end(self, attempt: Attempt, result: Any, error: BaseException | None) -> None:
-        self._ended.append((attempt, time.monotonic(), result, error))
+    def _end(self, attempt: Attempt, result: Any, error: BaseException | None) -> bool:
+        stays = not attempt.abandoned
+        self._ended.append(_End(attempt, time.monotonic(), result, error, stays))
         if not self._collecting:  # two threads that call at once do no harm
             self._collecting = True
             self._call_loop()
+        return stays
 
     def _call_loop(self) -> None:
-        self._desk.around.loop.call_soon_threadsafe(self._collect)
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
+            self._desk.around.loop.call_soon_threadsafe(self._collect)
 
     # -- in the loop ---------------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
         """Takes the outcomes that threads have brought, and looks again soon: nobody need call meanwhile."""
         self._collecting = True
+        if self._next_look is None:
+            self._next_look = self._desk.around.loop.call_later(COLLECT_EVERY_S, self._look)
         while self._ended:
-            attempt, at, result, error = self._ended.popleft()
-            self._lane.leave(attempt, at)
-            if attempt.abandoned:
+            end = self._ended.popleft()
+            self._lane.leave(end.attempt, end.at)
+            if end.attempt.abandoned:
+                if end.stays:  # its thread was replaced just after it had ended: one too many
+                    self._surplus.append(None)
                 continue
             self._handed -= 1
-            if error is None:
-                self._desk.succeed(attempt, result)
+            if end.error is None:
+                self._desk.succeed(end.attempt, end.result)
             else:
-                self._desk.fail(attempt, error)
+                self._desk.fail(end.attempt, end.error)
         self.kick()
         self._desk.flush.set()
         self._desk.room.set()
-        if self._next_look is None:
-            self._next_look = self._desk.around.loop.call_later(COLLECT_EVERY_S, self._look)
 
     def _look(self) -> None:
         self._next_look = None

@@ -192,11 +192,11 @@ class _Wake:
         desk = self._desk
         grace_until = time.monotonic() + self._settings.grace_seconds if self._stopping.asked else float("inf")
         if self._stopping.asked:
-            desk.release_waiting()
+            self._release_what_waits()
         while desk.running or desk.waiting:
             if self._stopping.asked and grace_until == float("inf"):
                 grace_until = time.monotonic() + self._settings.grace_seconds
-                desk.release_waiting()
+                self._release_what_waits()
             if time.monotonic() >= grace_until or self._stopping.asked >= INSISTED:
                 await self._give_back()
                 break
@@ -204,6 +204,10 @@ class _Wake:
         while desk.untold:  # bounded: what cannot be told while the leases hold is dropped
             desk.flush.set()
             await self._wait_for_room(0.05)
+
+    def _release_what_waits(self) -> None:
+        self._desk.release_waiting()
+        self._threads.give_back_reserve()
 
     async def _give_back(self) -> None:
         desk = self._desk

@@ -1,7 +1,8 @@
 -- for: worker, operator
 -- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
--- A walk begins (after_id = 0) only when a worker has been silent for a lease, or once a minute; five seconds after one that
--- had to pass by a lapsed lease (an effect's open transaction holds its row, or the next heartbeat tells what became of it).
+-- A walk begins (after_id = 0) when a worker has been silent for a lease, or once a minute. One that was broken off, or had to
+-- pass by a lapsed lease (an effect's open transaction holds its row, or the next heartbeat tells what became of it), is made
+-- again. All that every four seconds at most, however many call it: each of them does every five.
 -- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
 -- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
 -- cancel is cancelled.
@@ -17,9 +18,11 @@ declare
   reaped record;
 begin
   if reap.after_id = 0 then
-    update installation set reaped_at = statement_timestamp()
-     where always or reaped_at < statement_timestamp() - interval '1 minute'
-        or exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
+    update installation set walked_at = statement_timestamp()
+     where always
+        or walked_at < statement_timestamp() - interval '4 seconds'
+           and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at
+                or exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s)));
     if not found then
       return query select null::bigint, 0, 0, 0, 0;
       return;
@@ -29,9 +32,9 @@ begin
   select max(id) into last_id
     from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
   if last_id is null then
-    -- At the end of a walk: one that was broken off begins anew. The leases of a worker so long silent have lapsed (it claims for
-    -- three quarters of a lease after a beat) and were taken.
-    delete from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s * 2);
+    update installation set reaped_at = walked_at where passed_by_at < walked_at;
+    -- Their leases had lapsed when the walk began: a worker claims for three quarters of a lease after a beat.
+    delete from workers where last_seen < (select walked_at from installation) - make_interval(secs => lease_s * 2);
     return query select null::bigint, 0, 0, 0, 0;
     return;
   end if;
@@ -88,7 +91,7 @@ begin
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
   if exists (select from job_runs
               where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()) then
-    update installation set reaped_at = least(reaped_at, statement_timestamp() - interval '55 seconds');
+    update installation set passed_by_at = statement_timestamp();
   end if;
   if reaped.crashed > 0 then
     perform pg_notify('wakeboard', '');

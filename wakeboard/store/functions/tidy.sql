@@ -1,9 +1,9 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
 -- live nor in history; idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses; action
--- tokens older than 90 days; workers and job types not seen for a day; change rows that nobody has taken for an hour. With `dead_retention`, dead runs older
--- than that are discarded. Answers with how many rows went: ask again while it is not 0. Once it was 0, it looks at nothing for
--- an hour and answers null (`always`: it looks all the same).
+-- tokens older than 90 days; job types that no worker has known for a day; change rows that nobody has taken for an hour. With
+-- `dead_retention`, dead runs older than that are discarded. Answers with how many rows went: ask again while it is not 0. Once
+-- it was 0, it looks at nothing for an hour and answers null (`always`: it looks all the same).
 
 create or replace function wakeboard.tidy(
   key_retention interval default '7 days', dead_retention interval default null, history_retention interval default '30 days',
@@ -60,7 +60,6 @@ begin
     select ctid from action_tokens where asked_at < statement_timestamp() - interval '90 days'
      order by asked_at limit tidy.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
-  delete from workers where last_seen < statement_timestamp() - interval '1 day';
   delete from worker_types where last_known_at < statement_timestamp() - interval '1 day';
   delete from definition_changes where ctid = any (array(              -- where no operator takes them, they are most of all rows
     select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'
