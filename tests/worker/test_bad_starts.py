@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,6 +43,16 @@ def test_a_draining_worker_gives_a_missing_database_ten_seconds_and_never_prints
         assert worker.exit_code() == 1
     assert "cannot connect to database none on 127.0.0.1:9 as me" in worker.log
     assert "hush" not in worker.log
+
+
+@pytest.mark.parametrize("mode", ["--drain", "--forever"])
+def test_a_database_that_says_nothing_keeps_nobody_from_leaving(tmp_path: Path, mode: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as database:
+        dsn = f"postgresql://me@127.0.0.1:{database.getsockname()[1]}/none"
+        with Worker(dsn, tmp_path, mode) as worker, database.accept()[0]:
+            worker.send(signal.SIGTERM)
+            assert worker.exit_code() == 0
+    assert "cannot connect" not in worker.log  # it has not even been told that nobody answers
 
 
 def test_a_pool_that_is_full_sends_a_new_worker_away(board: Board) -> None:

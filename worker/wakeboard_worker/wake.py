@@ -37,7 +37,7 @@ from wakeboard_worker.stopping import INSISTED
 from wakeboard_worker.threads import Threads
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from wakeboard.settings import Settings
     from wakeboard.store.board import Board
@@ -61,7 +61,7 @@ async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
         for purpose in ("claims", "outcomes", "handlers")
     )
     try:
-        if not await _registered(claims, list(handlers), mode, stopping):
+        if not await _unless_stopped(_registered(claims, list(handlers), mode), stopping):
             return 0
         around = Surroundings(asyncio.get_running_loop(), worker.nonce, effects.leasing)
         desk = Desk(handlers, around, settings.concurrency, settings.threads)
@@ -93,13 +93,25 @@ def _introduce(settings: Settings) -> Worker:
     )
 
 
-async def _registered(line: Line, job_types: Sequence[str], mode: Mode, stopping: Stopping) -> bool:
+async def _unless_stopped(work: Coroutine[Any, Any, bool], stopping: Stopping) -> bool:
+    """What it answers, or False when somebody says stop: a database that is silent keeps nobody from leaving."""
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    stopping.tell(lambda: loop.call_soon_threadsafe(task.cancel))
+    try:
+        return await task
+    except asyncio.CancelledError:
+        if stopping.asked:
+            return False
+        raise
+
+
+async def _registered(line: Line, job_types: Sequence[str], mode: Mode) -> bool:
     """Connects, and says who works here; a draining worker tries for ten seconds, others for ever.
 
-    False: somebody said stop, or the pool has workers enough.
+    False: the pool has workers enough.
     """
     give_up_at = time.monotonic() + CONNECT_FOR_S
-    while not stopping.asked:
+    while True:
         try:
             leasing = await line.leasing()
             await require_schema(leasing.conn)
@@ -114,7 +126,6 @@ async def _registered(line: Line, job_types: Sequence[str], mode: Mode, stopping
             me = leasing.worker
             log.info("pool %s has %s workers already; this one goes", me.pool, me.max_workers)
             return False
-    return False
 
 
 async def first_end(tasks: Sequence[asyncio.Task[None]]) -> None:
