@@ -56,6 +56,16 @@ def test_a_worker_that_was_taken_for_dead_says_again_who_it_is(database: str, wa
         watcher.wait(known)
 
 
+def test_a_worker_that_the_board_has_forgotten_says_again_who_it_is(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    """Even one that has noticed nothing."""
+    with Worker(database, tmp_path, "--forever"):
+        watcher.wait("select true from wakeboard.workers")
+        watcher.do("delete from wakeboard.workers")
+        watcher.wait("select true from wakeboard.workers")
+
+
 def test_a_handler_that_blocks_the_event_loop_keeps_its_lease(database: str, watcher: Watcher, tmp_path: Path) -> None:
     (run,) = watcher.enqueue("blocks")
     with Worker(database, tmp_path, "--forever"), Worker(database, tmp_path, "--forever"):

@@ -117,11 +117,12 @@ class Player:
     def renew(
         self, *leases: Lease, lease_s: int = 60, age_s: float | None = None, progress: float | None = None
     ) -> dict[int, str]:
-        """The heartbeat: what needs attention, by run."""
+        """The heartbeat: what needs attention, by run. Most players are strangers to the board: that is left out."""
         query = "select id, answer from renew(%s, %s, %s, %s, %s::real[], %s::real[])"
         ids, epochs = _columns(leases)
         many = len(leases)
-        return dict(self._pairs(query, self.nonce, lease_s, ids, epochs, [age_s] * many, [progress] * many))
+        answers = self._pairs(query, self.nonce, lease_s, ids, epochs, [age_s] * many, [progress] * many)
+        return {run: answer for run, answer in answers if answer != "unknown"}
 
     def complete(self, *leases: Lease, results: object = None) -> list[int]:
         """Completes runs of one epoch; those that were refused."""

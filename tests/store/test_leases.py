@@ -272,3 +272,11 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: Player, other: Pl
 def test_a_worker_is_not_nobody(player: Callable[[int], Player]) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="a_worker_is_not_nobody"):
         player(0).register()
+
+
+def test_a_worker_that_the_board_has_forgotten_is_told_so(person: Player, worker: Player) -> None:
+    beat = "select id, answer from renew(%s, 60, '{}', '{}', '{}', '{}')"
+    worker.register()
+    assert worker.sql(beat, worker.nonce) == []
+    person.sql("delete from workers")
+    assert [tuple(row) for row in worker.sql(beat, worker.nonce)] == [(0, "unknown")]

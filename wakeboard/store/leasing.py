@@ -83,7 +83,10 @@ class Held(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """A run that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost)."""
+    """A run that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost).
+
+    With run 0, 'unknown': the board has forgotten this worker.
+    """
 
     id: int
     answer: str

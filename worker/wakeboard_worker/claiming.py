@@ -80,7 +80,7 @@ class Claiming:
         self._after_key = ""
         self._limited_at = self._suspects_at = 0.0
         self._making_room = self._round_at_once = False
-        self._losses = 0  # of the heartbeat's trust, when this worker last said who it is
+        self._forgotten = 0  # what the heartbeat had counted when this worker last said who it is
         self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
         self.stopped = False
 
@@ -136,11 +136,11 @@ class Claiming:
         return await self._pause(leasing)
 
     async def _introduce_again(self, leasing: Leasing) -> None:
-        """After a loss of trust: whoever took the lapsed leases back has taken this worker for dead."""
-        losses = self._heartbeat.losses
-        if losses != self._losses and self._heartbeat.trusted():
+        """Whoever took the lapsed leases of a silent worker back has taken it for dead."""
+        forgotten = self._heartbeat.forgotten
+        if forgotten != self._forgotten:
             await leasing.register(tuple(self._desk.handlers), again=True)
-            self._losses = losses
+            self._forgotten = forgotten
 
     # -- claims --------------------------------------------------------------------------------------------------------
 

@@ -239,8 +239,6 @@ class Desk:
     def attend(self, answers: Iterable[Attention]) -> None:
         """Runs that are to be cancelled, or whose lease is lost."""
         for answer in answers:
-            if answer.answer == "busy":
-                continue
             because = CANCELLED if answer.answer == "cancel" else LOST
             for lane in self.lanes:
                 if attempt := lane.running.get(answer.id):

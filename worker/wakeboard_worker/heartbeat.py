@@ -52,7 +52,7 @@ class Heartbeat:
         self._watchdog = Watchdog()
         self._conn: Any = None
         self._lost = False
-        self.losses = 0  # how often the trust was lost: the board may have forgotten this worker since
+        self.forgotten = 0  # beats whose answer was that the board does not know this worker
         self._every = worker.lease_s / BEATS_PER_LEASE
         self._busy: set[int] = set()  # rows that somebody else had locked
         self._all_due_at = 0.0
@@ -92,6 +92,7 @@ class Heartbeat:
         ask_all = sent >= self._all_due_at or not self._busy
         held = [lease for lease in self._desk.held() if ask_all or lease.id in self._busy]
         answers = self._renew(held)
+        self.forgotten += any(answer.answer == "unknown" for answer in answers)
         self._busy = {answer.id for answer in answers if answer.answer == "busy"}
         if ask_all:  # a repeat for busy rows alone says nothing about the others
             self._all_due_at = sent + self._every
@@ -119,14 +120,13 @@ class Heartbeat:
             return renew(self._conn, self._worker, held)
 
     def _tell(self, answers: Iterable[Attention]) -> None:
-        needed = [answer for answer in answers if answer.answer != "busy"]
+        needed = [answer for answer in answers if answer.answer in ("cancel", "refused")]
         if needed:
             self._desk.around.loop.call_soon_threadsafe(self._desk.attend, needed)
 
     def _distrust(self) -> None:
         if not self.trusted() and not self._lost:
             self._lost = True
-            self.losses += 1
             self._desk.around.loop.call_soon_threadsafe(self._desk.lose_everything)
 
     def _close(self) -> None:

@@ -4,7 +4,8 @@
 -- Answers only for runs that need attention:
 --   'cancel'   somebody asked to cancel it (the lease holds);
 --   'busy'     its row is locked by another transaction: nothing is lost, ask again within a second;
---   'refused'  the lease is lost: stop, and drop the result.
+--   'refused'  the lease is lost: stop, and drop the result;
+--   'unknown'  (run 0) the board has forgotten this worker: say again who you are.
 
 create or replace function wakeboard.renew(
   worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])
@@ -18,6 +19,9 @@ declare
   to_cancel bigint[];
 begin
   update workers set last_seen = statement_timestamp() where nonce = worker;
+  if not found then
+    return query select 0::bigint, 'unknown';
+  end if;
   with held as (
     select * from unnest(ids, epochs, ages_s, progresses) as held (id, epoch, age_s, progress)
   ), locked as (
