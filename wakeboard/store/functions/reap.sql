@@ -1,8 +1,8 @@
 -- for: worker, operator
 -- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
--- A walk begins (after_id = 0) when a worker has been silent for a lease, or once a minute. One that was broken off, or had to
--- pass by a lapsed lease (an effect's open transaction holds its row, or the next heartbeat tells what became of it), is made
--- again. All that every four seconds at most, however many call it: each of them does every five.
+-- A walk begins (after_id = 0) once a minute, and while a worker is silent for longer than a lease: every second at most, however
+-- many call this. One that was broken off, or had to pass by a lapsed lease (an effect's open transaction holds its row, or the
+-- next heartbeat tells what became of it), is made again after four seconds.
 -- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
 -- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
 -- cancel is cancelled.
@@ -21,8 +21,9 @@ begin
     update installation set walked_at = statement_timestamp()
      where always
         or walked_at < statement_timestamp() - interval '4 seconds'
-           and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at
-                or exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s)));
+           and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at)
+        or walked_at < statement_timestamp() - interval '1 second'
+           and exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
     if not found then
       return query select null::bigint, 0, 0, 0, 0;
       return;
