@@ -45,7 +45,8 @@ class OpenedImage:
     ) -> subprocess.Popen[str]:
         """Starts the image's program with `words`, or another `command`; its output is one pipe.
 
-        The process that is returned holds the namespaces; the program is its child, and ends with it.
+        The process that is returned holds the namespaces; the program is its child. End the program (`first_process`):
+        a kill of its parent does not reach it, as the kernel forgets that wish when the user changes.
         """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in (environment or {}).items())]
         as_its_user = ["chroot", f"--userspec={self.config['User']}", "--groups=", str(self.root)]

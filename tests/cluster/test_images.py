@@ -86,7 +86,7 @@ def database(opened: dict[str, OpenedImage], tmp_path_factory: pytest.TempPathFa
         )
         assert code == 0, said
         yield dsn
-        server.kill()
+        _kill(server, signal.SIGKILL)
 
 
 @pytest.fixture
