@@ -168,12 +168,14 @@ class Claiming:
     async def _claim_limited(self, leasing: Leasing) -> int:
         """Round the keys: this pass goes on where the last one ended."""
         now = time.monotonic()
-        lanes = [walk for walk in self._walks if self._wanted_limited(walk.lane) > 0]
-        if now < self._limited_at or not lanes or self.stopped:
+        if now < self._limited_at or self.stopped:
+            return 0
+        walks = [walk for walk in self._walks if self._wanted_limited(walk.lane) > 0]
+        if not walks:
             return 0
         keys = await leasing.due_limit_keys(self._after_key, LIMIT_KEYS)
         claimed = 0
-        for walk in lanes if keys else ():
+        for walk in walks if keys else ():
             sent = clock()
             rows = await leasing.claim_limited(walk.job_types, keys, self._wanted_limited(walk.lane))
             self._take(rows, sent, first=True)
