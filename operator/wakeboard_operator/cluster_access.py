@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from kubernetes.aio import client, config
@@ -72,6 +74,12 @@ def in_cluster() -> bool:
     return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
 
 
+def environment_proxy(server: str) -> str | None:
+    """The proxy that the environment (HTTPS_PROXY, NO_PROXY) sets for `server`; None: it is reached directly."""
+    address = urlsplit(server)
+    return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
+
+
 @asynccontextmanager
 async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGenerator[Cluster]:
     """The cluster that the service account, or else the kubeconfig, leads to. Raises WakeboardError in one sentence."""
@@ -91,6 +99,8 @@ async def login() -> AsyncGenerator[client.ApiClient]:
     except (config.ConfigException, OSError) as error:
         raise WakeboardError(f"there is no way to log in to a cluster: {error}") from error
     about.disable_strict_ssl_verification = True  # see stream.Login
+    about.proxy = about.proxy or environment_proxy(about.host)
+    about.client_session_kwargs = {"trust_env": False}  # else every request reads the environment and ~/.netrc anew
     async with client.ApiClient(about) as api:
         yield api
 

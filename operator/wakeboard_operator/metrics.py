@@ -24,7 +24,7 @@ class Metrics:
 
     def __init__(self) -> None:
         disable_created_metrics()
-        registry = self._registry = CollectorRegistry()
+        registry = self.registry = CollectorRegistry()
         self.leader = Gauge("wakeboard_leader", "1 while this operator leads.", registry=registry)
         self.term = Gauge("wakeboard_leadership_term", "The term in which it leads, or led last.", registry=registry)
         self.database_up = Gauge("wakeboard_database_up", "1 while the database answers.", registry=registry)
@@ -82,7 +82,7 @@ class Metrics:
             *(self.worker_age_s, self.held),
             *(self.api_up, self.last_reconcile, self.reconcile_s, self.sync_lag_s),
         )
-        self._writes_seen = self._conflicts_seen = self._restarts_seen = self._deaf_seen = 0
+        self._restarts_seen = self._deaf_seen = 0
         self._looked_first: datetime | None = None
 
     def text(self, leadership: Leadership, supervisor: Supervisor) -> bytes:
@@ -95,9 +95,9 @@ class Metrics:
         self.stream_deaf.inc(supervisor.deaf - self._deaf_seen)
         self._restarts_seen, self._deaf_seen = supervisor.restarts, supervisor.deaf
         if leadership.leads():
-            return generate_latest(self._registry)
+            return generate_latest(self.registry)
         hidden = {family for metric in self.of_leaders for family in _names(metric)}
-        return generate_latest(_Without(self._registry, hidden))  # pyright: ignore[reportArgumentType]
+        return generate_latest(_Without(self.registry, hidden))  # pyright: ignore[reportArgumentType]
 
     def round_made(self, done: Round) -> None:
         """A round of duties is over."""
@@ -106,16 +106,6 @@ class Metrics:
         self.ticks.inc(done.ticks.runs)
         for kind in ("crashed", "timed_out", "cancelled"):
             self.lease_expiries.labels(kind).inc(getattr(done.taken_back, kind))
-
-    def wrote(self, writes: int, conflicts: int) -> None:
-        """How many statuses the writer of this term has written, and how often it came too late."""
-        self.status_writes.inc(max(0, writes - self._writes_seen))
-        self.status_conflicts.inc(max(0, conflicts - self._conflicts_seen))
-        self._writes_seen, self._conflicts_seen = writes, conflicts
-
-    def new_term(self) -> None:
-        """A writer begins to count at 0."""
-        self._writes_seen = self._conflicts_seen = 0
 
     def ended(self, runs: Mapping[str, int]) -> None:
         """So many runs have ended since the last look, by how they ended."""
@@ -158,10 +148,10 @@ class _Without:
     """A registry without some of its families."""
 
     def __init__(self, registry: CollectorRegistry, hidden: set[str]) -> None:
-        self._registry, self._hidden = registry, hidden
+        self.registry, self._hidden = registry, hidden
 
     def collect(self) -> list[object]:
-        return [family for family in self._registry.collect() if family.name not in self._hidden]
+        return [family for family in self.registry.collect() if family.name not in self._hidden]
 
 
 def _names(metric: Gauge) -> set[str]:

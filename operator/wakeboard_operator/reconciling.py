@@ -70,9 +70,9 @@ class Reconciler:
                 listed_at=listed_at,
                 missed_after=self._missed_after,
             )
+            await self._after(board, report, listing.resources)
         finally:
-            self.dirty |= news  # only now: what is about to be written to the board is not told as missing there
-        await self._after(board, report, listing.resources)
+            self.dirty |= news  # only now: what stands on the board is known with its row, and not told as missing
         self.held = report.held
         if report.removed:
             log.info("removed %d schedules that are declared no longer", len(report.removed))

@@ -178,11 +178,11 @@ class _Operator:
         writer = StatusWriter(
             self._cluster,
             reconciler,
+            self._metrics,
             self._leadership.leads,
             per_second=settings.status_writes_per_second,
             moving_s=settings.status_moving_seconds,
         )
-        self._metrics.new_term()
         self._health.reconciler, self._health.trouble = reconciler, None
 
         def led(conn: psycopg.AsyncConnection[Any]) -> LedBoard:
@@ -293,7 +293,6 @@ class _Operator:
             except BaseException:
                 reconciler.dirty |= waiting
                 raise
-            self._metrics.wrote(writer.writes, writer.conflicts)
             await asyncio.sleep(STATUS_EVERY_S)
 
     async def _look(self, conn: psycopg.AsyncConnection[Any], mirror: Mirror) -> None:

@@ -17,7 +17,7 @@ class Told(NamedTuple):
 
 
 def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -> list[Told]:
-    """The events that tell how `before` became `after`; a resource without a status before tells only what is wrong."""
+    """The events that tell how `before` became `after`; a first status tells that it is synced, or what is wrong."""
     old = {each.type: each for each in (before.conditions or [])} if before else {}
     told: list[Told] = []
     for now in after.conditions or []:

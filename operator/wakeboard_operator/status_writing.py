@@ -2,7 +2,8 @@
 
 Transitions go out at once. Values that only move (times, counts) ride along with them, or wait until the last write is
 a minute old; of those the most stale go first, no more of them than the budget allows. Nothing is written for a version
-of the resource that is not the newest, and nothing after this operator has stopped leading.
+of the resource that is not the newest, and nothing after this operator has stopped leading. Events follow when the
+statuses are written: they tell a person how it came about, and cost the API server as much as a status does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.schedule_facts import ScheduleFacts
     from wakeboard_operator.cluster_access import Cluster
+    from wakeboard_operator.metrics import Metrics
     from wakeboard_operator.mirror import Known
     from wakeboard_operator.reconciling import Reconciler
     from wakeboard_operator.resources import Key, Resource
@@ -64,25 +66,25 @@ class _Budget:
 
 
 class StatusWriter:
-    """Writes the statuses of a reconciler's dirty resources. `writes`, `conflicts` count since the start."""
+    """Writes the statuses of a reconciler's dirty resources."""
 
     def __init__(
         self,
         cluster: Cluster,
         reconciler: Reconciler,
+        metrics: Metrics,
         leads: Callable[[], bool],
         *,
         per_second: float,
         moving_s: float,
     ) -> None:
-        self._cluster, self._reconciler, self._leads = cluster, reconciler, leads
+        self._cluster, self._reconciler, self._metrics, self._leads = cluster, reconciler, metrics, leads
         self._budget = _Budget(per_second)
         self._round = max(
             1, int(per_second)
         )  # moving statuses that are written before transitions are looked for again
         self._moving_s = moving_s
         self._later: dict[Key, float] = {}  # when to look again (time.monotonic())
-        self.writes = self.conflicts = 0
 
     async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
         """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
@@ -143,44 +145,52 @@ class StatusWriter:
     async def _write_all(self, wanted: list[_Wanted], budget: _Budget | None) -> int:
         side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
 
-        async def one(status: _Wanted) -> bool:
+        async def write(status: _Wanted) -> bool:
             async with side_by_side:
                 if budget is not None:
                     await budget.spend()
-                return await self._write(*status)
+                return await self._write(status)
 
-        return sum(await asyncio.gather(*(one(each) for each in wanted)))
+        async def tell(status: _Wanted) -> None:
+            async with side_by_side:
+                await self._tell(status)
 
-    async def _write(
-        self, known: Known, resource: Resource, before: JobScheduleStatus | None, after: JobScheduleStatus
-    ) -> bool:
+        answers = await asyncio.gather(*map(write, wanted))
+        written = [status for status, answer in zip(wanted, answers, strict=True) if answer]
+        await asyncio.gather(*map(tell, written))
+        return len(written)
+
+    async def _write(self, wanted: _Wanted) -> bool:
         if not self._leads():
             return False
-        document = after.model_dump(mode="json", by_alias=True)
+        document = wanted.after.model_dump(mode="json", by_alias=True)
         document["conditions"] = [
-            each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in after.conditions or []
+            each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in wanted.after.conditions or []
         ]
         try:
-            written = await self._cluster.patch_status(resource, document)
+            written = await self._cluster.patch_status(wanted.resource, document)
         except WriteFailed as error:
-            await self._failed(known, error)
+            await self._failed(wanted.known, error)
             return False
-        self.writes += 1
-        known.written_at = time.monotonic()
-        self._reconciler.mirror.see(written, known.problem)
-        for told in events_between(before, after):
-            try:
-                await self._cluster.post_event(written, told.reason, told.message, warning=told.warning)
-            except WriteFailed as error:
-                log.debug("an event of %s was not taken: %s", resource.full_name, error)
+        self._metrics.status_writes.inc()
+        wanted.known.written_at = time.monotonic()
+        self._reconciler.mirror.see(written, wanted.known.problem)
         return True
+
+    async def _tell(self, wanted: _Wanted) -> None:
+        about = wanted.known.resource
+        for told in events_between(wanted.before, wanted.after):
+            try:
+                await self._cluster.post_event(about, told.reason, told.message, warning=told.warning)
+            except WriteFailed as error:
+                log.debug("an event of %s was not taken: %s", about.full_name, error)
 
     async def _failed(self, known: Known, error: WriteFailed) -> None:
         key = known.resource.key
         if error.reason == "vanished":
             return
         if error.reason == "conflict":
-            self.conflicts += 1
+            self._metrics.status_conflicts.inc()
             try:
                 fresh = await self._cluster.read(key)
             except ListFailed:

@@ -13,12 +13,13 @@ import logging
 import ssl
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import kopf
 
-from wakeboard_operator.cluster_access import in_cluster
+from wakeboard_operator.cluster_access import environment_proxy, in_cluster
 from wakeboard_operator.resources import GROUP, PLURAL, VERSION, Key, Resource, resource
 
 if TYPE_CHECKING:
@@ -44,6 +45,20 @@ class Login(kopf.ConnectionInfo):
         context = super().as_ssl_context()
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         return context
+
+
+class _NoDiffs(kopf.DiffBaseStorage):
+    """kopf need not compare what it sees with what it saw: it would copy each resource several times for that."""
+
+    def build(self, **_: Any) -> Any:
+        """What is compared: nothing."""
+        return {}
+
+    def fetch(self, **_: Any) -> Any:
+        """What it was compared with last: nothing."""
+
+    def store(self, **_: Any) -> None:
+        """Notes nothing in the resource."""
 
 
 class Changes:
@@ -156,7 +171,10 @@ class Stream:
         @kopf.on.login(registry=registry)  # pyright: ignore[reportArgumentType]
         def log_in(**given: Any) -> kopf.ConnectionInfo | None:
             found = kopf.login_with_service_account(**given) if in_cluster() else kopf.login_with_kubeconfig(**given)
-            return Login(**vars(found)) if found else None
+            if found is None:
+                return None
+            login = Login(**vars(found))
+            return replace(login, proxy_url=login.proxy_url or environment_proxy(login.server))
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
         async def see(event: Mapping[str, Any], **_: Any) -> None:
@@ -175,6 +193,7 @@ def _settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.posting.loggers = False
+    settings.persistence.diffbase_storage = _NoDiffs()
     settings.scanning.disabled = True  # it would watch CRDs and namespaces, which needs rights that we do not want
     settings.process.ultimate_exiting_timeout = None
     settings.watching.server_timeout = SERVER_TIMEOUT_S

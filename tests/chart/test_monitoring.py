@@ -29,7 +29,7 @@ def alerts() -> Alerts:
 @pytest.fixture(scope="module")
 def told() -> set[str]:
     """The names of what the operator exports."""
-    families = Metrics()._registry.collect()  # pyright: ignore[reportPrivateUsage]
+    families = Metrics().registry.collect()
     return {family.name + ("_total" if family.type == "counter" else "") for family in families}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 import pytest
@@ -13,6 +15,7 @@ import yaml
 from tests.cluster.conftest import CRDS, install_crds
 from tests.cluster.job_schedules import job_schedule
 from tests.cluster.operators import Operator, Scene, wait_for
+from tests.cluster.tunnels import tunnelling_proxy
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -160,6 +163,25 @@ def test_what_was_deleted_while_nobody_looked_is_removed(scene: Scene, tmp_path:
     with Operator(scene.dsn, login, tmp_path, **settings) as second:
         wait_for(lambda: scene.row("goes", "id") is None, why=lambda: second.log)
         assert scene.row("stays", "id")
+
+
+def test_an_api_server_behind_a_proxy_is_listed_and_watched_through_it(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = urlsplit(scene.cluster.url)
+    assert real.port
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        nobody = taken.getsockname()[1]  # nothing will answer there: only the proxy leads anywhere
+    login = tmp_path / "login"
+    text = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator").read_text()
+    login.write_text(text.replace(scene.cluster.url, f"https://127.0.0.1:{nobody}"))
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "reconcile_seconds": 600}
+    with tunnelling_proxy(real.port) as proxy:
+        monkeypatch.setenv("HTTPS_PROXY", proxy)
+        with Operator(scene.dsn, login, tmp_path, **settings) as operator:
+            operator.wait_until_leading()
+            scene.create(job_schedule())  # the next list is far away: only the stream tells of it
+            wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
 
 
 def test_a_foreign_edit_of_the_status_is_repaired(scene: Scene, operator: Operator) -> None:

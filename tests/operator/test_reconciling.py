@@ -116,6 +116,23 @@ async def test_what_could_not_be_written_to_the_board_is_told_in_its_status(stag
     assert stage.reconciler.dirty == {("billing", "a")}
 
 
+async def test_no_status_is_asked_for_before_the_row_is_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else ten thousand new schedules are told as missing on the board, and written a second time when they are not."""
+    answer, too_soon = stage.board.definitions_of, set[Any]()
+
+    async def asked(source: str) -> Any:
+        too_soon.update(stage.reconciler.dirty)
+        return await answer(source)
+
+    monkeypatch.setattr(stage.board, "definitions_of", asked)
+    await stage.list(named("a"))
+    assert stage.reconciler.dirty == {("billing", "a")}
+    stage.reconciler.dirty.clear()  # as the writer does
+    await stage.change(named("b"))
+    assert stage.reconciler.dirty == {("billing", "b")}
+    assert not too_soon
+
+
 async def test_a_bad_spec_leaves_the_last_good_one_in_force(stage: Stage) -> None:
     await stage.list(named("a"))
     await stage.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "0 0 31 2 *"}))
