@@ -55,6 +55,8 @@ def measure_operator(arena: Arena, plan: Plan) -> Table:
             rows.append(("cold start to all rows, s", number(time.monotonic() - began)))
             rows.append(("cold start to all statuses, s", number(_all_told(scene, first, plan.resources) - began)))
             rows.append(("cold start: status writes", str(_writes(first))))
+            _until(lambda: _events(scene) >= plan.resources)
+            rows.append(("cold start to all events, s", number(time.monotonic() - began)))
             rows.append(("memory (RSS), MB", number(first.memory_mb())))
             written, used = _writes(first), first.cpu_s()
             time.sleep(STILL_S)  # what is measured is a minute of nothing
@@ -124,6 +126,11 @@ def _writes(operator: Operator) -> int:
         if line.startswith("wakeboard_status_writes_total "):
             return int(float(line.split()[1]))
     return 0
+
+
+def _events(scene: Scene) -> int:
+    page = scene.cluster.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events?limit=1")
+    return len(page["items"]) + page["metadata"].get("remainingItemCount", 0)
 
 
 def _lags(what: str, seconds: list[float]) -> list[tuple[str, str]]:

@@ -23,6 +23,8 @@ def test_a_server_far_away_is_reached_through_the_proxy() -> None:
     assert environment_proxy("http://k8s.example.com:8001") is None
 
 
-@pytest.mark.parametrize("server", ["https://kubernetes.default.svc", "https://10.96.0.1:443", "https://localhost:6443"])
+@pytest.mark.parametrize(
+    "server", ["https://kubernetes.default.svc", "https://10.96.0.1:443", "https://localhost:6443"]
+)
 def test_what_no_proxy_names_is_reached_directly(server: str) -> None:
     assert environment_proxy(server) is None

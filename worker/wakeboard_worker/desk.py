@@ -168,15 +168,20 @@ class Desk:
         return not (self.waiting or self.running or self.untold)
 
     def held(self) -> list[Held]:
-        """Every lease in hand, for the heartbeat."""
+        """Every lease in hand, for the heartbeat. Attempts that were told that theirs is lost let go of it."""
         attempts = [attempt for lane in self.lanes for attempt in list(lane.running.values())]
         attempts += [at for lane in self.lanes if (at := lane.stepping) is not None and not at.settled]
         rows = [row for lane in self.lanes for row in list(lane.waiting)]
-        outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases), *list(self.telling)]
-        known = {attempt.id: Held(attempt.id, attempt.epoch, attempt.age_s(), attempt.fraction) for attempt in attempts}
+        outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases)]
+        known = {at.id: Held(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if at.stopped_because != LOST}
         known |= {row[0]: Held(row[0], row[1]) for row in rows}
         known |= {told.id: Held(told.id, told.epoch) for told in outcomes if told.id not in known}
+        known |= {told.id: told for told in self.on_its_way() if told.id not in known}
         return sorted(known.values())
+
+    def on_its_way(self) -> list[Held]:
+        """The leases of outcomes that are being told: they are not given up with everything else."""
+        return sorted(Held(told.id, told.epoch) for told in list(self.telling))
 
     def longest_timeout_s(self) -> float:
         """Of what runs in the event loop; 0: nothing does. For the heartbeat's thread."""

@@ -84,14 +84,16 @@ class Heartbeat:
                     log.warning("a heartbeat failed: %s", error)
                     self._close()
                     self._distrust()
+        self._close()
 
     def _renew_what_is_due(self) -> float:
         """One beat; the seconds until the next one."""
         self._distrust()
         sent = clock()
         ask_all = sent >= self._all_due_at or not self._busy
-        held = [lease for lease in self._desk.held() if ask_all or lease.id in self._busy]
-        answers = self._renew(held)
+        # What was given up must lapse when it would have: the event loop may not have dropped it yet.
+        held = self._desk.on_its_way() if self._lost else self._desk.held()
+        answers = self._renew([lease for lease in held if ask_all or lease.id in self._busy])
         self.forgotten += any(answer.answer == "unknown" for answer in answers)
         self._busy = {answer.id for answer in answers if answer.answer == "busy"}
         if ask_all:  # a repeat for busy rows alone says nothing about the others
@@ -132,6 +134,7 @@ class Heartbeat:
     def _close(self) -> None:
         if self._conn is not None:
             _cut(self._conn)
+            self._conn.close()
             self._conn = None
 
 

@@ -48,6 +48,7 @@ CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is awa
 SWEEP_EVERY_S = 0.5
 BETWEEN_ROUNDS_S = 1.0
 UNWIND_S = 2.0  # for handlers that were cancelled at the end
+UNDER_WAY_S = 1.0  # a statement that the database had when its answer was given up may be done so much later
 
 
 async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
@@ -282,7 +283,7 @@ class _Wake:
         from wakeboard.duties.reaping import reap
 
         lost_at = self._desk.lost_sight_at
-        if lost_at is not None and now > lost_at + self._settings.lease_seconds:
+        if lost_at is not None and now > lost_at + self._settings.lease_seconds + UNDER_WAY_S:
             self._desk.lost_sight_at = None
             await reap(board, always=True)
 
