@@ -4,28 +4,45 @@ from __future__ import annotations
 
 import os
 import platform
+import statistics
+import subprocess
+import time
 from importlib.metadata import version
 from pathlib import Path
 
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+STEPS = 500_000
 
 
 def description(postgres_version: str) -> str:
-    """One line: processor, system, versions."""
+    """One line: processor, system, versions, commit."""
     parts = (
         f"{os.cpu_count()} CPUs {_processor()}",
         f"{platform.system()} {platform.release()}",
         f"Python {platform.python_version()}",
         f"PostgreSQL {postgres_version} (fsync on, shared_buffers 1 GB, on this very machine)",
         f"psycopg {version('psycopg')}",
+        _commit(),
     )
-    return ", ".join(parts)
+    return ", ".join(filter(None, parts))
 
 
 def load_average() -> float:
     """How many processes wanted a CPU in the last minute."""
     return os.getloadavg()[0]
+
+
+def pace() -> float:
+    """Millions of steps a second of a small loop: shared machines are faster on one day than on another, and idle."""
+    return statistics.median(STEPS / _loop_s() / 1e6 for _ in range(9))
+
+
+def _loop_s() -> float:
+    began, total = time.perf_counter(), 0
+    for step in range(STEPS):
+        total += step * step % 7
+    return time.perf_counter() - began
 
 
 def cpu_s_of_tree(root: int) -> float:
@@ -54,6 +71,13 @@ def busy_cpu_s() -> float:
         return 0.0
     user, nice, system, _idle, _waiting, irq, softirq, steal = map(int, line.split()[1:9])
     return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
+
+
+def _commit() -> str:
+    """The commit that is measured, with `-dirty` if files differ from it; nothing outside of a clone."""
+    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"commit {said.stdout.strip()}" if said.returncode == 0 else ""
 
 
 def _processor() -> str:

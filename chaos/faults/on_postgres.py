@@ -21,6 +21,7 @@ select pid, application_name from pg_stat_activity
  where backend_type = 'client backend' and application_name not like 'chaos watcher%%' and datname = 'wakeboard'
  order by application_name, pid
 """
+ANSWERS_WITHIN_S: Final = 10.0
 
 
 class _Restart(Fault):
@@ -190,11 +191,13 @@ class LogDiskFull(Fault):
 
 
 def _start_again_if_it_ended(stage: Stage) -> None:
-    """As whatever looks after the server would."""
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if stage.server.pid is None:
+    """As whatever looks after the server would; also one that runs, and has not answered for ten seconds."""
+    ill_at = time.monotonic() + ANSWERS_WITHIN_S
+    give_up_at = time.monotonic() + 2 * ANSWERS_WITHIN_S
+    while time.monotonic() < give_up_at:
+        if stage.server.pid is None or time.monotonic() > ill_at:
             stage.in_main_thread(lambda: (stage.server.end("kill"), stage.server.start()))
+            ill_at = time.monotonic() + ANSWERS_WITHIN_S
         try:
             stage.ask("select 1", patience_s=0.5)
         except psycopg.OperationalError:
