@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench chaos lock setup clean servers cluster judges bench-large bench-rivals images wheelhouse
+.PHONY: help demo test check fix bench chaos lock setup clean servers cluster judges bench-large bench-rivals images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,7 +18,7 @@ help: ## list what can be typed
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
-test: .venv/dev.ready servers cluster judges images ## run every test there is (TEST_ARGS='-k lease')
+test: .venv/dev.ready bytecode servers cluster judges images ## run every test there is (TEST_ARGS='-k lease')
 	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
 
 check: .venv/dev.ready ## look at style, types, layers and generated files; change nothing
@@ -35,16 +35,16 @@ fix: .venv/dev.ready ## format, mend what can be mended, make generated files an
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready servers cluster ## measure for ten minutes; write docs/benchmarks.md (BENCH_ARGS='--help')
+bench: .venv/dev.ready bytecode servers cluster ## measure for ten minutes; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
-bench-large: .venv/dev.ready ## the same with millions of rows, for half an hour
+bench-large: .venv/dev.ready bytecode ## the same with millions of rows, for half an hour
 	exec $(BIN)/python -m bench --large
 
-bench-rivals: .venv/dev.ready ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
+bench-rivals: .venv/dev.ready bytecode ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.rivals $(BENCH_ARGS)
 
-chaos: .venv/dev.ready servers ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
+chaos: .venv/dev.ready bytecode servers ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
@@ -63,6 +63,9 @@ setup: .venv/dev.ready ## make .venv with all that the other chores need
 clean: ## remove .venv, caches and the demo's database
 	rm -rf .venv .wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+bytecode: .venv/dev.ready # of our own modules, as an installed package has it: Python may have been told to write none
+	$(BIN)/python -m compileall -q wakeboard worker operator bench chaos tests
 
 servers: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
 	$(PYTHON) tools/bootstrap.py servers

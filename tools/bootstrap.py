@@ -100,9 +100,9 @@ def find_uv() -> str | None:
 
 
 def install(*what: str) -> None:
-    """Installs into .venv by uv, or by pip where there is no uv or it cannot reach the index that pip is set up for."""
+    """Installs into .venv, bytecode included, by uv, or by pip if uv is not there or cannot reach the index of pip."""
     uv = find_uv()
-    if uv and works([uv, "pip", "install", "--python", str(PYTHON), *what]):
+    if uv and works([uv, "pip", "install", "--compile-bytecode", "--python", str(PYTHON), *what]):
         return
     pip = OUR_PIP if works([*OUR_PIP, "--version"]) else [sys.executable, "-m", "pip", "--python", str(PYTHON)]
     if subprocess.call([*pip, "install", "--quiet", "--disable-pip-version-check", *what]):
