@@ -19,7 +19,7 @@ from bench.enqueues import measure_enqueues
 from bench.goals import goals_table
 from bench.handling import measure_handling
 from bench.lateness import measure_lateness
-from bench.machine import description, load_average, pace
+from bench.machine import MEANING, conditions, description
 from bench.operating import measure_operator
 from bench.page import write_section
 from bench.pinned import measure_pinned
@@ -47,10 +47,6 @@ class Section:
 
 WHOLE: Final = Section("make bench", "wakeboard by itself")
 WHOLE_LARGE: Final = Section("make bench-large", "wakeboard among millions")
-PACE: Final = (
-    "Pace: millions of steps a second of a small loop in Python, on a CPU that has nothing else to do. Shared machines"
-    " change theirs."
-)
 LARGE_ONES: Final = ("drain", "claims", "pinned")
 MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
     "drain": measure_drains,
@@ -76,7 +72,7 @@ def main(words: Sequence[str] | None = None) -> int:
     tables: list[str] = []
     goals: list[Goal] = []
     with running_arena() as arena:
-        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}. {PACE}"
+        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}. {MEANING}"
         print(f"{about}\n", flush=True)
         for name in options.only or (LARGE_ONES if options.large else MEASUREMENTS):
             text, found = _measured(name, arena, plan)
@@ -107,7 +103,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _measured(name: str, arena: Arena, plan: Plan) -> tuple[str, Sequence[Goal]]:
-    before, began = f"load average {load_average():.1f}, pace {pace():.1f}", time.monotonic()
+    before, began = conditions(), time.monotonic()
     print(f"measuring: {name} …", file=sys.stderr, flush=True)
     table = MEASUREMENTS[name](arena, plan)
     took = f"\nTook {time.monotonic() - began:.0f} s; before it: {before}.\n"

@@ -12,7 +12,14 @@ from pathlib import Path
 
 PROC = Path("/proc")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+MEANING = (
+    "Pace: millions of steps a second of a small loop in Python, on a CPU that has nothing else to do. Memory: how much"
+    " longer a random read takes among 16 MB than among 4 KB; 100 ns and more mean that the processor's shared cache is"
+    " full of something else. Shared machines change both."
+)
 STEPS = 500_000
+READS = 200_000
+NEAR, FAR = 4 << 10, 16 << 20  # bytes: what any cache holds, and what only the cache holds that all CPUs share
 
 
 def description(postgres_version: str) -> str:
@@ -28,13 +35,13 @@ def description(postgres_version: str) -> str:
     return ", ".join(filter(None, parts))
 
 
-def load_average() -> float:
-    """How many processes wanted a CPU in the last minute."""
-    return os.getloadavg()[0]
+def conditions() -> str:
+    """What else there was: a load average, and how fast the machine is now, which on shared ones changes."""
+    return f"load average {os.getloadavg()[0]:.1f}, pace {pace():.1f}, memory {memory_ns():.0f} ns"
 
 
 def pace() -> float:
-    """Millions of steps a second of a small loop: shared machines are faster on one day than on another, and idle."""
+    """Millions of steps a second of a small loop."""
     return statistics.median(STEPS / _loop_s() / 1e6 for _ in range(9))
 
 
@@ -43,6 +50,20 @@ def _loop_s() -> float:
     for step in range(STEPS):
         total += step * step % 7
     return time.perf_counter() - began
+
+
+def memory_ns() -> float:
+    """Nanoseconds that a random read among 16 MB takes longer than one among 4 KB."""
+    data = bytearray(b"\1") * FAR
+    return statistics.median(_read_ns(data, FAR) - _read_ns(data, NEAR) for _ in range(9))
+
+
+def _read_ns(data: bytearray, among: int) -> float:
+    began, place, total = time.perf_counter(), 0, 0
+    for _ in range(READS):
+        place = (place * 1_664_525 + 1_013_904_223) % among  # a full period of any power of two: Knuth 3.2.1.2
+        total += data[place]
+    return (time.perf_counter() - began) / READS * 1e9
 
 
 def cpu_s_of_tree(root: int) -> float:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from bench.arena import SETTINGS, running_arena
 from bench.drains import Drain
 from bench.goals import goals_table
-from bench.machine import description, load_average
+from bench.machine import MEANING, conditions, description
 from bench.page import PLOTS, write_section
 from bench.rivals.catalogue import RIVALS, named
 from bench.rivals.contest import Contest, Failed
@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
     installation = installed()
     began = time.monotonic()
     with running_arena() as arena:
-        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}."
+        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}. {MEANING}"
         results = _measured(arena, installation, plan, named(options.only))
     text = _report(results, plan, installation, about, time.monotonic() - began)
     print(text)
@@ -133,7 +133,7 @@ def _report(results: Results, plan: Plan, installation: Installation, about: str
     remarks = [f"- {remark}\n" for remark in results.remarks()]
     closing = (
         f"Took {took_s / 60:.0f} min. CPUs that were busy with something else meanwhile:"
-        f" {spread(results.busy_elsewhere())}; load average {load_average():.1f} at the end.\n"
+        f" {spread(results.busy_elsewhere())}; at the end: {conditions()}.\n"
     )
     return "\n".join([_introduction(plan, about), *tables, "".join(remarks), closing])
 
