@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ def pytest_configure() -> None:
     for name in [name for name in os.environ if name.startswith(("PG", "WAKEBOARD_"))]:
         if name != "WAKEBOARD_TEST_POSTGRES":
             del os.environ[name]
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # by nohup, or a shell's &: what tests start would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
