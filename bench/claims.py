@@ -23,6 +23,9 @@ AT_ONCE: Final = 100  # due rows of one claim
 WARMING: Final = 3  # claims that do not count
 PAIR: Final = ("default", 3)
 ME: Final = Worker(nonce=7, name="bench", pool="bench", host="", version="", queues=["default"], capacity=1, lease_s=60)
+WHY: Final = (
+    "the pages touched are as many, but lie among millions of rows: what more it takes is the processor's cache"
+)
 KNOWN: Final = text_array(["noop"])
 
 # In the queue, and of the priority, of the rows that are claimed; due for an hour, so before them in the index.
@@ -102,7 +105,7 @@ def measure_claims(arena: Arena, plan: Plan) -> Table:
         ],
         goals=[
             at_most("claim in a crowd: times as many pages as alone", 1.1, [pages]),
-            at_most("claim in a crowd: times as long as alone", 1.2, [took]),
+            at_most("claim in a crowd: times as long as alone", 1.2, [took], WHY),
         ],
     )
 

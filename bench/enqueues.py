@@ -24,6 +24,7 @@ BAR: Final = 200_000
 CONNECTIONS: Final = 4
 SIDE_BY_SIDE: Final = f"in bulk, {CONNECTIONS} connections"
 WHY: Final = "the server takes most of it to write the rows: see the plain insert, and decision 0017"
+WHY_SIDE_BY_SIDE: Final = "the clients and the server share the CPUs, and the server takes most of each, as above"
 # What the server needs at least: the same rows, from nowhere, with nothing sent and nothing answered.
 PLAIN: Final = """
 insert into wakeboard.job_runs (job_type, payload)
@@ -60,7 +61,9 @@ def measure_enqueues(arena: Arena, plan: Plan) -> Table:
         ],
         goals=[
             at_least("enqueued in bulk over one connection, runs/s", BAR, rates["in bulk"], WHY),
-            at_least(f"enqueued in bulk over {CONNECTIONS} connections, runs/s", BAR, rates[SIDE_BY_SIDE]),
+            at_least(
+                f"enqueued in bulk over {CONNECTIONS} connections, runs/s", BAR, rates[SIDE_BY_SIDE], WHY_SIDE_BY_SIDE
+            ),
         ],
     )
 

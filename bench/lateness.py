@@ -32,6 +32,7 @@ class Way:
     name: str
     settings: dict[str, Any]
     bound_ms: float  # wanted of the p99
+    why: str  # what takes the time
     ahead_s: float = 0.0
 
 
@@ -47,9 +48,20 @@ class Lateness:
 
 
 WAYS: Final = (
-    Way("NOTIFY", {"listen": "true"}, 5),
-    Way("polling every 20 ms", {"listen": "false", "poll_seconds": 0.02}, 25),
-    Way("polling every second, known ahead", {"listen": "false", "poll_seconds": 1}, 25, AHEAD_S),
+    Way("NOTIFY", {"listen": "true"}, 5, "a durable commit, a claim and a start: see its p50"),
+    Way(
+        "polling every 20 ms",
+        {"listen": "false", "poll_seconds": 0.02},
+        25,
+        "up to 20 of them until it looks, the rest as by NOTIFY",
+    ),
+    Way(
+        "polling every second, known ahead",
+        {"listen": "false", "poll_seconds": 1},
+        25,
+        "a claim and a start: see its p50",
+        AHEAD_S,
+    ),
 )
 
 
@@ -75,7 +87,7 @@ def measure_lateness(arena: Arena, plan: Plan) -> Table:
         ),
         rows=[_row(name, lateness) for name, lateness in found.items()],
         goals=[
-            at_most(f"lateness by {way.name}, p99 ms", way.bound_ms, [each.p99_ms for each in found[way.name]])
+            at_most(f"lateness by {way.name}, p99 ms", way.bound_ms, [each.p99_ms for each in found[way.name]], way.why)
             for way in WAYS
         ],
     )
