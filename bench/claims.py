@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import statistics
 import time
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import wakeboard
@@ -16,6 +17,10 @@ from wakeboard.store.connection import connect
 from wakeboard.store.leasing import LONGEST_TIMEOUT_S, LOOK, Leasing, Marks, Worker, text_array
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from psycopg import AsyncConnection
+
     from bench.arena import Arena, Database
     from bench.plan import Plan
 
@@ -70,37 +75,32 @@ FINISH: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Claims:
     """Of each claim: 8 KB pages touched, and ms; and the ms of a walk from the start past everything."""
 
-    buffers: list[float]
-    took_ms: list[float]
-    walk_ms: float
+    buffers: list[float] = field(default_factory=list[float])
+    took_ms: list[float] = field(default_factory=list[float])
+    walk_ms: float = 0.0
 
 
 def measure_claims(arena: Arena, plan: Plan) -> Table:
-    """The same claims in an empty database and in a full one."""
-    alone = _claims(arena, Crowd(0, 0, 0, 0, 0), plan.claims)
-    beside = _claims(arena, plan.crowd, plan.claims)
-    pages, took = _ratio(beside.buffers, alone.buffers), _ratio(beside.took_ms, alone.took_ms)
+    """The same claims in an empty database and in a full one, in turn."""
     crowd = plan.crowd
+    with _filled(arena, Crowd(0, 0, 0, 0, 0)) as empty, _filled(arena, crowd) as full:
+        alone, beside = asyncio.run(_measured(empty, full, plan.claims))
+    pages, took = _ratio(beside.buffers, alone.buffers), _ratio(beside.took_ms, alone.took_ms)
     return Table(
         title="Claims",
-        note=f"A claim of {AT_ONCE} due runs, {plan.claims} times, alone and beside {crowd.finished:,} finished runs,"
-        f" {crowd.future:,} of the future, {crowd.in_flight:,} in flight, {crowd.limited:,} due behind limits and"
+        note=f"A claim of {AT_ONCE} due runs, {plan.claims} times in turn, alone and beside {crowd.finished:,} finished"
+        f" runs, {crowd.future:,} of the future, {crowd.in_flight:,} in flight, {crowd.limited:,} due behind limits and"
         f" {crowd.unknown:,} due of a type that the worker does not know, all in the same queue and of the same"
         " priority. The worker has walked past them once; it does so again every two seconds, or less often where that"
         " would take more than a twentieth of its time.",
         head=("figure", "alone", "beside them", "ratio of medians"),
         rows=[
-            (
-                "pages touched",
-                spread(alone.buffers),
-                spread(beside.buffers),
-                number(_ratio(beside.buffers, alone.buffers)),
-            ),
-            ("ms", spread(alone.took_ms), spread(beside.took_ms), number(_ratio(beside.took_ms, alone.took_ms))),
+            ("pages touched", spread(alone.buffers), spread(beside.buffers), number(pages)),
+            ("ms", spread(alone.took_ms), spread(beside.took_ms), number(took)),
             ("ms of a walk from the start", number(alone.walk_ms), number(beside.walk_ms), ""),
         ],
         goals=[
@@ -114,52 +114,66 @@ def _ratio(these: list[float], those: list[float]) -> float:
     return statistics.median(these) / statistics.median(those)
 
 
-def _claims(arena: Arena, crowd: Crowd, claims: int) -> Claims:
+@contextmanager
+def _filled(arena: Arena, crowd: Crowd) -> Generator[Database]:
     with arena.database(of_a_definition=False) as database:
         for statement in CROWD:
             values = {name: getattr(crowd, name) for name in Crowd.__slots__}
             database.conn.execute(statement.encode(), values if "%" in statement else None)
         database.do("set synchronous_commit = on")
         database.settle()
-        return asyncio.run(_measured(database, claims))
+        yield database
 
 
-async def _measured(database: Database, claims: int) -> Claims:
-    async with await connect(database.dsn, prepared_statements=True) as conn:
-        leasing, marks = Leasing(conn, ME), Marks(ME.queues)
+async def _measured(empty: Database, full: Database, claims: int) -> tuple[Claims, Claims]:
+    async with (
+        await connect(empty.dsn, prepared_statements=True) as of_empty,
+        await connect(full.dsn, prepared_statements=True) as of_full,
+    ):
+        both = [_Claiming(empty, of_empty), _Claiming(full, of_full)]
+        for claiming in both:
+            await claiming.walk()
+        for place in range(WARMING + claims):
+            for claiming in both:
+                await claiming.claim(counts=place >= WARMING)
+        alone, beside = (claiming.found for claiming in both)
+        return alone, beside
+
+
+class _Claiming:
+    """What one worker does in one database."""
+
+    def __init__(self, database: Database, conn: AsyncConnection[Any]) -> None:
+        self.found = Claims()
+        self._database = database
+        self._leasing, self._marks = Leasing(conn, ME), Marks(ME.queues)
+
+    async def walk(self) -> None:
+        """As a worker does it: past whatever is due and none of its business."""
         began = time.perf_counter()
-        await _walk(leasing, marks)
-        walk_ms = (time.perf_counter() - began) * 1000
-        plans = [await _claim(database, leasing, marks) for _ in range(WARMING + claims)][WARMING:]
-        return Claims(
-            buffers=[float(each["Plan"]["Shared Hit Blocks"] + each["Plan"]["Shared Read Blocks"]) for each in plans],
-            took_ms=[float(each["Execution Time"]) for each in plans],
-            walk_ms=walk_ms,
-        )
+        while True:
+            if await self._leasing.claim(self._marks, KNOWN, AT_ONCE):
+                raise RuntimeError("nothing of ours should be due yet")
+            further = await self._leasing.look_ahead(self._marks, self._marks.pairs, KNOWN)
+            if not further:
+                break
+            for pair, run_at, run_id in further:
+                self._marks.move(pair, run_at, run_id)
+        self.found.walk_ms = (time.perf_counter() - began) * 1000
 
-
-async def _walk(leasing: Leasing, marks: Marks) -> None:
-    """As a worker does it: past whatever is due and none of its business."""
-    while True:
-        if await leasing.claim(marks, KNOWN, AT_ONCE):
-            raise RuntimeError("nothing of ours should be due yet")
-        further = await leasing.look_ahead(marks, marks.pairs, KNOWN)
-        if not further:
-            return
-        for pair, run_at, run_id in further:
-            marks.move(pair, run_at, run_id)
-
-
-async def _claim(database: Database, leasing: Leasing, marks: Marks) -> Any:
-    """Enqueues, claims and finishes so many runs; the claim's plan. The mark goes on behind them, as in a worker."""
-    wakeboard.enqueue_many(database.conn, [wakeboard.Job("noop")] * AT_ONCE)
-    values = (ME.nonce, ME.lease_s, *marks.columns(), KNOWN, AT_ONCE, LOOK, LONGEST_TIMEOUT_S)
-    answer = await (await leasing.conn.execute(EXPLAINED, values)).fetchone()
-    assert answer is not None
-    (plan,) = answer[0]
-    if plan["Plan"]["Actual Rows"] != AT_ONCE:
-        raise RuntimeError(f"{plan['Plan']['Actual Rows']} of {AT_ONCE} runs were claimed")
-    last = database.conn.execute(FINISH, [ME.nonce]).fetchone()
-    assert last is not None
-    marks.move(PAIR, *last)
-    return plan
+    async def claim(self, *, counts: bool) -> None:
+        """Enqueues, claims and finishes so many runs. The mark goes on behind them, as in a worker."""
+        wakeboard.enqueue_many(self._database.conn, [wakeboard.Job("noop")] * AT_ONCE)
+        values = (ME.nonce, ME.lease_s, *self._marks.columns(), KNOWN, AT_ONCE, LOOK, LONGEST_TIMEOUT_S)
+        answer = await (await self._leasing.conn.execute(EXPLAINED, values)).fetchone()
+        assert answer is not None
+        (explained,) = answer[0]
+        plan = explained["Plan"]
+        if plan["Actual Rows"] != AT_ONCE:
+            raise RuntimeError(f"{plan['Actual Rows']} of {AT_ONCE} runs were claimed")
+        last = self._database.conn.execute(FINISH, [ME.nonce]).fetchone()
+        assert last is not None
+        self._marks.move(PAIR, *last)
+        if counts:
+            self.found.buffers.append(float(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]))
+            self.found.took_ms.append(float(explained["Execution Time"]))
