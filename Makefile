@@ -35,7 +35,7 @@ fix: .venv/dev.ready ## format, mend what can be mended, make generated files an
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready bytecode servers cluster ## measure for ten minutes; write docs/benchmarks.md (BENCH_ARGS='--help')
+bench: .venv/dev.ready bytecode servers cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 bench-large: .venv/dev.ready bytecode ## the same with millions of rows, for half an hour

@@ -9,7 +9,6 @@ import argparse
 import sys
 import time
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from bench.arena import running_arena
@@ -19,7 +18,7 @@ from bench.enqueues import measure_enqueues
 from bench.goals import goals_table
 from bench.handling import measure_handling
 from bench.lateness import measure_lateness
-from bench.machine import MEANING, conditions, description
+from bench.machine import conditions, description
 from bench.operating import measure_operator
 from bench.page import write_section
 from bench.pinned import measure_pinned
@@ -72,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> int:
     tables: list[str] = []
     goals: list[Goal] = []
     with running_arena() as arena:
-        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}. {MEANING}"
+        about = description(arena.version())
         print(f"{about}\n", flush=True)
         for name in options.only or (LARGE_ONES if options.large else MEASUREMENTS):
             text, found = _measured(name, arena, plan)

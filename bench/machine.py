@@ -7,6 +7,7 @@ import platform
 import statistics
 import subprocess
 import time
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,7 +24,7 @@ NEAR, FAR = 4 << 10, 16 << 20  # bytes: what any cache holds, and what only the 
 
 
 def description(postgres_version: str) -> str:
-    """One line: processor, system, versions, commit."""
+    """Processor, system, versions, commit, day; and what `conditions` are."""
     parts = (
         f"{os.cpu_count()} CPUs {_processor()}",
         f"{platform.system()} {platform.release()}",
@@ -32,7 +33,7 @@ def description(postgres_version: str) -> str:
         f"psycopg {version('psycopg')}",
         _commit(),
     )
-    return ", ".join(filter(None, parts))
+    return f"{', '.join(filter(None, parts))}. {datetime.now(UTC):%Y-%m-%d}. {MEANING}"
 
 
 def conditions() -> str:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from bench.arena import SETTINGS, running_arena
 from bench.drains import Drain
 from bench.goals import goals_table
-from bench.machine import MEANING, conditions, description
+from bench.machine import conditions, description
 from bench.page import PLOTS, write_section
 from bench.rivals.catalogue import RIVALS, named
 from bench.rivals.contest import Contest, Failed
@@ -62,7 +62,7 @@ def main(words: Sequence[str] | None = None) -> int:
     installation = installed()
     began = time.monotonic()
     with running_arena() as arena:
-        about = f"{description(arena.version())}. {datetime.now(UTC):%Y-%m-%d}. {MEANING}"
+        about = description(arena.version())
         results = _measured(arena, installation, plan, named(options.only))
     text = _report(results, plan, installation, about, time.monotonic() - began)
     print(text)

@@ -164,7 +164,7 @@ class DiskFull(Fault):
             stage.disk.fill()
             time.sleep(draw.between(0.3, 2.5))
             stage.disk.free()
-            _start_again_if_it_ended(stage)
+            _wait_until_it_answers(stage)
             return struck
 
 
@@ -186,12 +186,12 @@ class LogDiskFull(Fault):
                     conn.execute("select pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()")
             time.sleep(draw.between(0.2, 1.5))
             stage.disk.free()
-            _start_again_if_it_ended(stage)
+            _wait_until_it_answers(stage)
             return struck
 
 
-def _start_again_if_it_ended(stage: Stage) -> None:
-    """As whatever looks after the server would; also one that runs, and has not answered for ten seconds."""
+def _wait_until_it_answers(stage: Stage) -> None:
+    """Starts it again if it has ended, or has not answered for ten seconds: as whatever looks after a server would."""
     ill_at = time.monotonic() + ANSWERS_WITHIN_S
     give_up_at = time.monotonic() + 2 * ANSWERS_WITHIN_S
     while time.monotonic() < give_up_at:
