@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -264,9 +265,18 @@ def comes_true(what: Callable[[], bool]) -> None:
         time.sleep(LOOK_EVERY)
 
 
+def cgroup_folders(cgroup: str) -> list[Path]:
+    """The folders of a cgroup and of those below it, once for each controller. Others may remove folders meanwhile."""
+    return [Path(folder) for folder, _, _ in os.walk(CGROUPS) if f"{cgroup}/" in f"{folder}/"]
+
+
 def processes(cgroup: str) -> list[str]:
-    """The processes in a cgroup and below, once for each controller."""
-    return [pid for file in CGROUPS.glob(f"**{cgroup}/**/cgroup.procs") for pid in file.read_text().split()]
+    """The processes in a cgroup and below, once for each controller. A folder that is removed meanwhile has none."""
+    found: list[str] = []
+    for folder in cgroup_folders(cgroup):
+        with suppress(OSError):
+            found += (folder / "cgroup.procs").read_text().split()
+    return found
 
 
 def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_node: Node, tmp_path: Path):
@@ -281,7 +291,7 @@ def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_
         address, cgroup = other.stdout.readline().split()
         assert address != real_node.machine.address
         assert processes(cgroup)
-        pods = [path for path in CGROUPS.glob(f"**{cgroup}/**/pod*") if path.is_dir()]
+        pods = [folder for folder in cgroup_folders(cgroup) if folder.name.startswith("pod")]
         assert pods
         assert real_node.kubectl("get", "pods", "--namespace", "default", "--output", "name") == ""
         other.kill()
