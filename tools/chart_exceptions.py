@@ -96,6 +96,12 @@ EXEMPTIONS: Final = (
         "The official Postgres image has its user at 999. For trials only; devDatabase.runAsUser changes it.",
     ),
     Exemption(
+        ("container-security-context-user-group-id", "CKV_K8S_40"),
+        r".*",
+        "OpenShift's admission sets the ids, from the range of the namespace.",
+        renderings="openshift",
+    ),
+    Exemption(
         ("statefulset-has-servicename",),
         r"StatefulSet/.*-dev-database",
         "One pod, found by its Service's own address, which outlives the pod's; nobody asks for pods by name.",

@@ -23,7 +23,7 @@ The operator answers on port 8080: `/metrics` for Prometheus, `/readyz` with wha
 wake and go cannot be scraped; what they do stands on the board, and the operator tells of it.
 
 ```sh
-helm upgrade wakeboard charts/wakeboard --reuse-values \\
+helm upgrade wakeboard charts/wakeboard --reset-then-reuse-values \\
   --set monitoring.serviceMonitor.enabled=true \\
   --set monitoring.rules.enabled=true \\
   --set monitoring.dashboard.enabled=true

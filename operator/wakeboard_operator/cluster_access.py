@@ -22,9 +22,12 @@ from kubernetes.aio import client, config
 
 from wakeboard.errors import WakeboardError
 from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
+from wakeboard_operator.wake_cleanup import WORKER_JOBS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from wakeboard_operator.wake_cleanup import JobName
 
 FIELD_MANAGER: Final = "wakeboard-operator"
 PAGE: Final = 500
@@ -166,6 +169,17 @@ class Cluster:
         involved = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod}
         await self._post_event(involved, reason, message, warning=True)
 
+    async def worker_jobs(self, namespace: str) -> list[dict[str, Any]]:
+        """The Jobs of this product's workers in a namespace, as the API server lists them. Raises ListFailed."""
+        query = {"labelSelector": WORKER_JOBS, "limit": str(PAGE)}
+        return (await self._page(f"/apis/batch/v1/namespaces/{namespace}/jobs", "", query))["items"]
+
+    async def delete_job(self, namespace: str, job: JobName) -> None:
+        """Deletes a Job and its pods. Raises WriteFailed."""
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid}}
+        path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{job.name}"
+        await self._write("DELETE", path, {}, body, "application/json")
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     async def _post_event(self, involved: Mapping[str, str], reason: str, message: str, *, warning: bool) -> None:
@@ -190,13 +204,13 @@ class Cluster:
             return [f"/apis/{GROUP}/{VERSION}/{PLURAL}"]
         return [f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}" for namespace in self._namespaces]
 
-    async def _page(self, path: str, following: str) -> dict[str, Any]:
-        query = {"limit": str(PAGE)} | ({"continue": following} if following else {})
+    async def _page(self, path: str, following: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        query = {"limit": str(PAGE)} | dict(query or {}) | ({"continue": following} if following else {})
         try:
             return await self._get(path, query)
         except _Answered as error:
             reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(error.status, "away")
-            raise ListFailed(reason, f"the API server does not list {PLURAL}: {error}") from error
+            raise ListFailed(reason, f"the API server does not list {path.rpartition('/')[2]}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ListFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
 

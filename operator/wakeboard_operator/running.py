@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,10 +32,10 @@ from wakeboard_operator.mirror import Mirror
 from wakeboard_operator.reconciling import Reconciler
 from wakeboard_operator.status_writing import StatusWriter
 from wakeboard_operator.stream import Changes, Supervisor
+from wakeboard_operator.wake_cleanup import not_started_in_time
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
-    from datetime import datetime
 
     import psycopg
 
@@ -48,6 +48,7 @@ SOON_S: Final = 1.0  # a list after a deletion, and at the earliest so long afte
 ROUND_EVERY_S: Final = 1.0
 STATUS_EVERY_S: Final = 0.5
 LOOK_EVERY_S: Final = 15.0
+WAKES_EVERY_S: Final = 30.0
 NOBODY_FOR_S: Final = 180.0  # as the vitals count workers
 PAUSE_S: Final = 1.0  # after something went wrong
 LEADERLESS_POLL_S: Final = 0.2
@@ -194,7 +195,8 @@ class _Operator:
             "statuses": lambda conn: self._statuses(led(conn), reconciler, writer),
             "look": lambda conn: self._look(conn, mirror),
         }
-        return [asyncio.create_task(self._keep_at(name, work), name=name) for name, work in works.items()]
+        tasks = [asyncio.create_task(self._keep_at(name, work), name=name) for name, work in works.items()]
+        return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
 
     @asynccontextmanager
     async def _line(self, purpose: str) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
@@ -294,6 +296,21 @@ class _Operator:
                 reconciler.dirty |= waiting
                 raise
             await asyncio.sleep(STATUS_EVERY_S)
+
+    async def _clean_up_wakes(self) -> None:
+        """Keeps the pods of waking workers from piling up where none can start. See wake_cleanup.py."""
+        namespace = os.environ.get("POD_NAMESPACE")
+        logged = ""
+        while namespace:
+            await asyncio.sleep(WAKES_EVERY_S)
+            try:
+                for job in not_started_in_time(await self._cluster.worker_jobs(namespace), datetime.now(UTC)):
+                    log.warning("job %s/%s is removed: its pod did not start in time", namespace, job.name)
+                    await self._cluster.delete_job(namespace, job)
+            except (ListFailed, WriteFailed) as error:
+                if str(error) != logged:
+                    log.warning("wake cleanup: %s", error)
+                logged = str(error)
 
     async def _look(self, conn: psycopg.AsyncConnection[Any], mirror: Mirror) -> None:
         """For the metrics; and the dead-man switch, which is told once each time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from tests.cluster.job_schedules import job_schedule, path
 from wakeboard_operator import cluster_access
 from wakeboard_operator.cluster_access import Cluster, ListFailed, WriteFailed
 from wakeboard_operator.resources import Resource
+from wakeboard_operator.wake_cleanup import START_DEADLINE, not_started_in_time
 
 if TYPE_CHECKING:
     from kubernetes.aio.client import ApiClient
@@ -104,3 +106,24 @@ async def test_an_event_is_told_about_the_resource(
 async def test_the_source_of_a_whole_cluster_is_its_uid(control_plane: TestCluster, api: ApiClient) -> None:
     uid = control_plane.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
     assert await Cluster(api).source() == f"k8s:{uid}"
+
+
+async def test_a_wake_whose_pod_cannot_start_is_found_and_deleted_with_its_pod(
+    control_plane: TestCluster, cluster: Cluster, namespace: str
+) -> None:
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    labels = {"app.kubernetes.io/component": "worker", "app.kubernetes.io/part-of": "wakeboard"}
+    pod = {"containers": [{"name": "worker", "image": "none"}], "restartPolicy": "Never"}
+    for name, deadline in (("late", "1"), ("patient", "3600"), ("other", "")):
+        about = {"name": name, "labels": labels, "annotations": {START_DEADLINE: deadline} if deadline else {}}
+        control_plane.call("POST", jobs, {"metadata": about, "spec": {"template": {"spec": pod}}})
+    foreign = {"name": "foreign", "annotations": {START_DEADLINE: "1"}}
+    control_plane.call("POST", jobs, {"metadata": foreign, "spec": {"template": {"spec": pod}}})
+
+    in_a_minute = datetime.now(UTC) + timedelta(minutes=1)
+    (late,) = not_started_in_time(await cluster.worker_jobs(namespace), in_a_minute)
+    assert late.name == "late"
+    with pytest.raises(WriteFailed):
+        await cluster.delete_job(namespace, late._replace(uid="another"))
+    await cluster.delete_job(namespace, late)
+    assert {job["metadata"]["name"] for job in await cluster.worker_jobs(namespace)} == {"patient", "other"}

@@ -30,7 +30,7 @@ podAntiAffinity:
 {{- $ := index . 0 }}{{- $secret := index . 1 -}}
 - name: migrate
   image: {{ include "wakeboard.image" (list $ $.Values.operator.image $.Chart.AppVersion) }}
-  imagePullPolicy: {{ $.Values.image.pullPolicy }}
+  imagePullPolicy: {{ $.Values.operator.imagePullPolicy | default $.Values.image.pullPolicy }}
   command: [wakeboard, migrate, --wait, {{ $.Values.migrations.waitSeconds | quote }}]
   env:
     {{- include "wakeboard.databaseEnv" (list $ "owner" $secret) | nindent 4 }}
@@ -70,7 +70,7 @@ spec:
   enableServiceLinks: false
   restartPolicy: Never
   securityContext:
-    {{- toYaml $.Values.operator.podSecurityContext | nindent 4 }}
+    {{- include "wakeboard.podSecurityContext" (list $ $.Values.operator.podSecurityContext) | nindent 4 }}
   {{- with include "wakeboard.placement" (list $ (omit $.Values.operator "affinity" "topologySpreadConstraints")) | trim }}
   {{- nindent 2 . }}
   {{- end }}

@@ -122,6 +122,18 @@ libpq wants a private key that its group may read at most, and root to own it.
 {{- end }}
 {{- end }}
 
+{{/* A pod's security context; on OpenShift without ids, which its admission assigns: (list $ context) */}}
+{{- define "wakeboard.podSecurityContext" -}}
+{{- $ := index . 0 }}{{- $context := index . 1 }}
+{{- if $.Values.openshift.enabled }}{{- $context = omit $context "runAsUser" "runAsGroup" "fsGroup" }}{{- end }}
+{{- toYaml $context }}
+{{- end }}
+
+{{/* A Deployment's strategy. `rollingUpdate` is left out where another type is set above the default. */}}
+{{- define "wakeboard.strategy" -}}
+{{- if ne .type "RollingUpdate" }}{{ toYaml (omit . "rollingUpdate") }}{{ else }}{{ toYaml . }}{{ end }}
+{{- end }}
+
 {{/* The labels of a pod: (list $ component podLabels) */}}
 {{- define "wakeboard.podLabels" -}}
 {{- $ := index . 0 -}}

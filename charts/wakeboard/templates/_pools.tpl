@@ -80,7 +80,7 @@ spec:
   {{- end }}
   terminationGracePeriodSeconds: {{ add (int64 $pool.graceSeconds) 10 }}
   securityContext:
-    {{- toYaml $pool.podSecurityContext | nindent 4 }}
+    {{- include "wakeboard.podSecurityContext" (list $ $pool.podSecurityContext) | nindent 4 }}
   {{- with include "wakeboard.placement" (list $ $pool) | trim }}
   {{- nindent 2 . }}
   {{- end }}
@@ -104,6 +104,14 @@ spec:
       {{- with $pool.envFrom }}
       envFrom:
         {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- if eq $pool.mode "forever" }}
+      {{- range $probe := list "startupProbe" "livenessProbe" "readinessProbe" }}
+      {{- with get $pool $probe }}
+      {{ $probe }}:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+      {{- end }}
       {{- end }}
       securityContext:
         {{- toYaml $pool.securityContext | nindent 8 }}
