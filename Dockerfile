@@ -8,7 +8,8 @@
 # A builder that sets the times of files (SOURCE_DATE_EPOCH and rewrite-timestamp, or --timestamp) makes the same bytes
 # twice. Only what every builder knows is used (no RUN --mount, no here-documents); ARGs are declared in each stage.
 
-# Any image with Python 3.11 or newer and its venv module, on glibc. All stages must have the same.
+# Any image with Python 3.11 or newer and its venv module, on glibc. All stages must have the same. Pin it by its digest:
+# --build-arg BASE=python:3.13-slim-trixie@sha256:…
 ARG BASE=python:3.13-slim-trixie
 
 # ---------------------------------------------------------------------------- what all images stand on
@@ -62,7 +63,7 @@ RUN pip install --quiet --require-hashes -r /locks/worker.txt && $COMPILE /opt/w
 
 FROM build AS code
 WORKDIR /source
-COPY LICENSE README.md pyproject.toml ./
+COPY LICENSE NOTICE README.md pyproject.toml ./
 COPY wakeboard/ wakeboard/
 COPY operator/ operator/
 COPY worker/ worker/
@@ -83,12 +84,15 @@ RUN rm -r /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard_operator \
 FROM runtime AS operator
 COPY --from=operator-packages /opt/wakeboard /opt/wakeboard
 COPY --from=operator-code /ours/ /
+COPY NOTICE sbom/operator.cdx.json /usr/share/doc/wakeboard/
 ENTRYPOINT ["/opt/wakeboard/bin/python", "-m", "wakeboard_operator"]
+ARG BASE
 ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="wakeboard operator" \
       org.opencontainers.image.description="Mirrors JobSchedules to the board in Postgres, and what became of them back." \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"
 
@@ -101,12 +105,15 @@ WORKDIR /app
 FROM runtime AS worker
 COPY --from=worker-packages /opt/wakeboard /opt/wakeboard
 COPY --from=worker-code /ours/ /
+COPY NOTICE sbom/worker.cdx.json /usr/share/doc/wakeboard/
 ENV PYTHONPATH=/app
 ENTRYPOINT ["/opt/wakeboard/bin/python", "-m", "wakeboard_worker"]
+ARG BASE
 ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="wakeboard worker" \
       org.opencontainers.image.description="Wakes, claims due runs from the board in Postgres, runs them, sleeps again." \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}"

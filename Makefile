@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench chaos lock setup clean servers cluster judges bench-large bench-rivals images wheelhouse bytecode
+.PHONY: help demo test check fix bench chaos audit lock setup clean servers cluster judges bench-large bench-rivals images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -47,6 +47,9 @@ bench-rivals: .venv/dev.ready bytecode ## the same beside other job queues, whic
 chaos: .venv/dev.ready bytecode servers ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
+audit: .venv/dev.ready ## compare the locked versions with the advisories that the package registries offer
+	$(BIN)/python -m tools.audit
+
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
 	$(COMPILE) pyproject.toml --extra local --extra operator --group dev --output-file locks/dev.txt
 	$(COMPILE) pyproject.toml --extra local --constraint locks/dev.txt --output-file locks/local.txt
@@ -57,6 +60,7 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) --group rivals --output-file locks/rivals.txt
 	$(BIN)/python -m bench.rivals --lock
 	$(COMPILE) --group checkov --output-file locks/checkov.txt
+	$(COMPILE) --group audit --output-file locks/audit.txt
 
 setup: .venv/dev.ready ## make .venv with all that the other chores need
 

@@ -12,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 GENERATED: dict[str, list[str]] = {
+    "NOTICE": ["tools.generate_notice"],
     "charts/wakeboard/files/dashboard.json": ["tools.generate_dashboard"],
     "charts/wakeboard/README.md": ["tools.generate_chart_readme"],
     "charts/wakeboard/templates/crd.yaml": ["tools.generate_chart_crd"],
@@ -22,6 +23,8 @@ GENERATED: dict[str, list[str]] = {
     "docs/job-schedule.md": ["tools.generate_reference"],
     "docs/monitoring.md": ["tools.generate_monitoring"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
+    "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],
+    "sbom/worker.cdx.json": ["tools.generate_sbom", "worker"],
 }
 
 

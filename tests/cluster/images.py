@@ -34,7 +34,18 @@ TOOLS = ("buildah", "mmdebstrap", "runc")
 KEPT = 3  # archives of one image, those used last: other checkouts have other code
 RECIPE = "1"  # part of every hash: raise it when this file builds something else from the same sources
 OURS = (
-    *("Dockerfile", ".dockerignore", "LICENSE", "README.md", "pyproject.toml", "wakeboard", "operator", "worker"),
+    *(
+        "Dockerfile",
+        ".dockerignore",
+        "LICENSE",
+        "NOTICE",
+        "README.md",
+        "pyproject.toml",
+        "sbom",
+        "wakeboard",
+        "operator",
+        "worker",
+    ),
     *("locks/build.txt", "locks/operator.txt", "locks/worker.txt"),
 )
 POSTGRES_FOLDER = "tests/cluster/postgres_image"

@@ -117,6 +117,18 @@ def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, OpenedIma
         assert opened[name].run(command=["python", "-c", f"import {module}"])[0] == 1
 
 
+@pytest.mark.parametrize("image", ["operator", "worker"])
+def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, OpenedImage], image: str) -> None:
+    root = opened[f"wakeboard-{image}"].root
+    bill = json.loads((root / f"usr/share/doc/wakeboard/{image}.cdx.json").read_text())
+    named = {f"{part['name'].replace('-', '_')}-{part['version']}".lower() for part in bill["components"]}
+    folders = (root / PACKAGES).glob("*.dist-info")
+    there = {folder.name.removesuffix(".dist-info").replace("-", "_", 1).lower() for folder in folders}
+    named = {part.replace("-", "_") for part in named}
+    assert there - {f"wakeboard_{__version__}"} == named
+    assert "LGPL-3.0-only" in (root / "usr/share/doc/wakeboard/NOTICE").read_text()
+
+
 @pytest.mark.parametrize("name", [WORKER, EXAMPLE])
 def test_a_worker_has_nothing_of_the_operator(opened: dict[str, OpenedImage], name: str) -> None:
     there = {path.name for path in (opened[name].root / PACKAGES).iterdir()}

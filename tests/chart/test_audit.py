@@ -1,0 +1,39 @@
+"""What `make audit` says about the answers of package registries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tools.audit import Audited, npm_packages, python_packages, report
+
+VULNERABLE: dict[str, Any] = {
+    "name": "aiohttp",
+    "version": "3.0",
+    "vulns": [{"id": "CVE-1", "fix_versions": ["3.1"], "aliases": []}],
+}
+FINE: dict[str, Any] = {"name": "rich", "version": "15.0", "vulns": []}
+UNKNOWN = {"name": "kopf", "skip_reason": "Dependency not found"}
+
+
+def test_an_advisory_is_named_with_the_release_that_fixes_it_and_fails_the_audit():
+    audited = python_packages({"dependencies": [VULNERABLE, FINE, UNKNOWN]}, "worker.txt")
+    lines, code = report([audited])
+    assert code == 1
+    assert lines[0] == "worker.txt: aiohttp 3.0 has CVE-1; fixed in 3.1."
+    assert (audited.compared, audited.not_compared) == (2, 1)
+
+
+def test_what_a_registry_has_no_advisories_for_is_counted_and_fails_nothing():
+    lines, code = report([python_packages({"dependencies": [UNKNOWN]}, "worker.txt"), npm_packages({"error": {}})])
+    assert code == 0
+    assert lines[0].endswith("were not compared: the registry offers no advisories for them.")
+    assert lines[-1] == "0 locked versions were compared, 0 advisories."
+
+
+def test_advisories_of_npm_are_named():
+    audited = npm_packages({"vulnerabilities": {"pg": {"severity": "high"}}})
+    assert audited.advisories == ["bench/rivals/npm: pg has a high advisory."]
+
+
+def test_an_audit_without_findings_is_well():
+    assert report([Audited([], 3, 0)]) == (["3 locked versions were compared, 0 advisories."], 0)

@@ -1,0 +1,64 @@
+"""Prints the software bill of materials of one image as CycloneDX 1.6 JSON: `python -m tools.generate_sbom worker`.
+
+It names every Python package of the image with version and licence; locks/ has the hashes that it was installed by. The
+base image has a bill of its own. The same lock gives the same bytes: there is no timestamp, and the serial number is
+made from the content.
+"""
+
+# The library's classes are made by a decorator that hides their parameters from type checkers.
+# pyright: reportCallIssue=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownVariableType=false, reportAttributeAccessIssue=false, reportMissingTypeArgument=false, reportArgumentType=false
+
+from __future__ import annotations
+
+import json
+import sys
+from uuid import NAMESPACE_URL, uuid5
+
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model import ExternalReference, ExternalReferenceType, XsUri
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.output.json import JsonV1Dot6
+from packageurl import PackageURL
+
+from tools.image_packages import Package, packages
+from wakeboard import __version__
+
+
+def bill(image: str) -> str:
+    """The document for `image` ("operator" or "worker")."""
+    found = packages(image)
+    licences = LicenseFactory()
+    bom = Bom(components=[_component(package, licences) for package in found])
+    whole = bom.metadata.component = Component(
+        name=f"wakeboard-{image}",
+        version=__version__,
+        type=ComponentType.CONTAINER,
+        bom_ref=f"wakeboard-{image}",
+        licenses=[licences.make_from_string("Apache-2.0")],
+    )
+    bom.register_dependency(whole, bom.components)
+    content = json.dumps([(package.name, package.version) for package in found])
+    bom.serial_number = uuid5(NAMESPACE_URL, f"wakeboard-{image} {__version__} {content}")
+    document = json.loads(JsonV1Dot6(bom).output_as_string())
+    del document["metadata"]["timestamp"]
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
+
+
+def _component(package: Package, licences: LicenseFactory) -> Component:
+    url = PackageURL("pypi", None, package.name, package.version)
+    homepage = ExternalReference(type=ExternalReferenceType.WEBSITE, url=XsUri(package.homepage))
+    return Component(
+        name=package.name,
+        version=package.version,
+        type=ComponentType.LIBRARY,
+        bom_ref=str(url),
+        purl=url,
+        licenses=[licences.make_from_string(package.licence)],
+        external_references=[homepage] if package.homepage else [],
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(bill(sys.argv[1]))

@@ -1,0 +1,82 @@
+"""What the images contain: the packages of a lock file, with the licences that their metadata names.
+
+Versions come from the lock, licences from the packages themselves, which `make setup` has installed at
+the same versions. The base image's own packages (Debian, CPython) are not in a lock: whoever builds chooses the base.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from packaging.requirements import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from email.message import Message
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+LOCKS: Final[Mapping[str, Path]] = {name: ROOT / "locks" / f"{name}.txt" for name in ("operator", "worker")}
+LINUX: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.13"}
+"""The images' platform, as environment markers see it."""
+
+SPDX: Final[Mapping[str, str]] = {  # classifiers and free texts that are no SPDX expression
+    "Apache 2.0": "Apache-2.0",
+    "ISC License": "ISC",
+    "License :: OSI Approved :: MIT License": "MIT",
+    "License :: OSI Approved :: ISC License (ISCL)": "ISC",
+}
+
+
+class LicenceUnknown(Exception):
+    """A package's metadata names no licence that SPDX knows: add what it says to SPDX."""
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One package in an image. `licence` is an SPDX expression."""
+
+    name: str
+    version: str
+    licence: str
+    homepage: str
+
+
+def packages(image: str) -> list[Package]:
+    """What is installed in `image` ("operator" or "worker") beside the base image and wakeboard itself, by name.
+
+    Raises LicenceUnknown, and PackageNotFoundError where .venv has another version than the lock.
+    """
+    entries = re.split(r"\n(?=\S)", LOCKS[image].read_text(encoding="utf-8"))
+    locked = [entry for entry in entries if not entry.startswith("#")]
+    return [package for entry in locked if (package := _package(entry)) is not None]
+
+
+def _package(entry: str) -> Package | None:
+    requirement = Requirement(entry.partition(" \\")[0])
+    if requirement.marker is not None and not requirement.marker.evaluate(dict(LINUX)):
+        return None
+    (version,) = (specifier.version for specifier in requirement.specifier)
+    found = cast("Message", metadata(requirement.name))
+    if found["Version"] != version:
+        raise PackageNotFoundError(f"{requirement.name} {version}; type: make setup")
+    return Package(requirement.name, version, _licence(found), _homepage(found))
+
+
+def _licence(found: Message) -> str:
+    classifiers = [line for line in found.get_all("Classifier") or [] if line in SPDX]
+    said = found.get("License-Expression") or found.get("License") or next(iter(classifiers), "")
+    licence = SPDX.get(said, said)
+    if not re.fullmatch(r"[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*", licence):
+        raise LicenceUnknown(f"{found['Name']}: {said[:80]!r}")
+    return licence
+
+
+def _homepage(found: Message) -> str:
+    labelled = (line.partition(", ") for line in found.get_all("Project-URL") or [])
+    urls = {label.lower(): url for label, _, url in labelled}
+    wanted = ("homepage", "repository", "source", "source code", "github", "code", "documentation")
+    return found.get("Home-page") or next((urls[label] for label in wanted if label in urls), "")
