@@ -3,6 +3,7 @@
 WakeboardError
 ├── InvalidSchedule     a JobSchedule, cron line or time zone that cannot be honoured as written
 ├── InvalidSettings     a setting that cannot be honoured as written
+├── InvalidValue        an argument that cannot be honoured as written
 ├── BrokenHandlers      a module of handlers that cannot be imported, or handlers that contradict each other
 ├── DatabaseUnavailable no connection, for now
 ├── SchemaMismatch      the database's schema and this release do not fit
@@ -31,6 +32,10 @@ class InvalidSchedule(WakeboardError):
 
 class InvalidSettings(WakeboardError):
     """A setting cannot be honoured: the sentence names the environment variable and a valid example."""
+
+
+class InvalidValue(WakeboardError):
+    """An argument of a command or a function cannot be honoured: the sentence says what to write instead."""
 
 
 class BrokenHandlers(WakeboardError):

@@ -11,6 +11,7 @@ import math
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from wakeboard.errors import InvalidSchedule
+from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +33,7 @@ def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
     canonical = _Reader().read_object(payload, "payload", 1)
     size = len(canonical_json(canonical).encode())
     if size > MAX_BYTES:
-        raise _too_large(f"{size} bytes")
+        raise _too_large(counted(size, "byte"))
     return canonical
 
 

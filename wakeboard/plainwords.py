@@ -54,6 +54,16 @@ def one_line(text: str) -> str:
     return printable(" ".join(text.split()))
 
 
-def counted(number: int, thing: str) -> str:
-    """`number` of a thing whose plural takes an s: "1 run", "2 runs"."""
-    return f"{number} {thing}" if number == 1 else f"{number:,} {thing}s"
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, which is given in the singular: "1 run", "2 dead runs", "0 crashes"."""
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of a regular noun."""
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def times(number: int) -> str:
+    """How often: "once", "twice", "3 times"."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 from pydantic_core import PydanticCustomError
 
 from wakeboard.names import IN_WORDS
+from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -117,7 +118,7 @@ def _kind(node: Schema) -> str:  # noqa: PLR0911 - a table
         case {"type": "string", "maxLength": longest, "pattern": pattern}:
             return f"{IN_WORDS[pattern]}, at most {longest}"
         case {"type": "string", "maxLength": longest}:
-            return f"text of 1 to {longest} characters"
+            return f"text of 1 to {counted(longest, 'character')}"
         case {"type": "string"}:
             return "text"
         case _:

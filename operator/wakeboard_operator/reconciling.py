@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from wakeboard.duties.declared import Declared
 from wakeboard.duties.syncing import sync
 from wakeboard.errors import InvalidSchedule
+from wakeboard.plainwords import counted
 from wakeboard.schedules import API_VERSION, JobScheduleSpec, load_job_schedule
 from wakeboard_operator.problems import FOREIGN, INVALID, Problem
 from wakeboard_operator.resources import KIND
@@ -75,7 +76,7 @@ class Reconciler:
             self.dirty |= news  # only now: what stands on the board is known with its row, and not told as missing
         self.held = report.held
         if report.removed:
-            log.info("removed %d schedules that are declared no longer", len(report.removed))
+            log.info("removed, as declared no longer: %s", counted(len(report.removed), "schedule"))
         self.last_full_at = time.monotonic()
         return report
 

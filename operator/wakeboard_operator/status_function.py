@@ -10,6 +10,7 @@ from __future__ import annotations
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
+from wakeboard.plainwords import counted
 from wakeboard_operator.status_document import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def _healthy(facts: ScheduleFacts | None, now: datetime) -> _Answer:  # noqa: PL
     if facts is None:
         return _Answer("Unknown", "NoRuns", "It has not run yet.")
     if facts.dead:
-        many = "1 run was" if facts.dead == 1 else f"{facts.dead} runs were"
+        many = f"{counted(facts.dead, 'run')} {'was' if facts.dead == 1 else 'were'}"
         return _Answer("False", "DeadRuns", f"{many} given up: see `wakeboard runs --schedule {full_name(facts)}`.")
     if _nobody_knows_the_type(facts, now):
         known = f"since {facts.type_known_at:%Y-%m-%d %H:%M} UTC" if facts.type_known_at else "yet"
@@ -156,7 +157,7 @@ def _healthy(facts: ScheduleFacts | None, now: datetime) -> _Answer:  # noqa: PL
             "False", "NoWorker", f"No worker of queue {facts.queue} has known job type {facts.job_type} {known}."
         )
     if facts.failed:
-        many = "1 run has" if facts.failed == 1 else f"{facts.failed} runs have"
+        many = f"{counted(facts.failed, 'run')} {'has' if facts.failed == 1 else 'have'}"
         return _Answer("False", "Retrying", f"{many} failed and will be tried again: {_said(facts)}")
     if facts.last_result is None:
         return _Answer("Unknown", "NoRuns", "It has not run yet.")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 import kopf
 
+from wakeboard.plainwords import counted
 from wakeboard_operator.cluster_access import environment_proxy, in_cluster
 from wakeboard_operator.resources import GROUP, PLURAL, VERSION, Key, Resource, resource
 
@@ -281,7 +282,8 @@ class Supervisor:
         if late:
             self.deaf += 1
             self._expected.clear()
-            log.warning("the stream has not shown %d resources that a list has shown: it is replaced", len(late))
+            missed = counted(len(late), "resource")
+            log.warning("the stream has not shown %s that a list has shown: it is replaced", missed)
         return bool(late)
 
     def _end_stream(self) -> None:

@@ -117,6 +117,24 @@ class BoardStory:
     def effect(self, run: int, epoch: int, key: str, *, done: bool = False) -> None:
         self.sql("select wakeboard.effect(%s, %s, %s, %s, %s)", WORKER, run, epoch, key, done)
 
+    def in_state(self, state: str) -> int:
+        """A run in that state."""
+        run = self.enqueue()
+        match state:
+            case "running":
+                self.claim(run)
+            case "failed":
+                self.fail(run)
+            case "dead" | "discarded":
+                self.fail(run, outcome="discarded")
+            case "succeeded":
+                self.succeed(run)
+            case _:
+                pass
+        if state in {"cancelled", "discarded"}:
+            self.sql(f"select wakeboard.{state.removesuffix('led').removesuffix('ed')}(array[%s]::bigint[])", run)
+        return run
+
     # -- time passes
 
     def long_ago(self, run: int, ago: str) -> None:

@@ -65,7 +65,7 @@ def test_all_that_fit_are_discarded_with_a_yes(type_command: Type, story: BoardS
     assert said.code == 0
     assert [status(story, run) for run in dead] == ["dead", "dead", "dead"]
     assert [row[0] for row in story.sql("select id from wakeboard.job_runs")] == [dead[2]]
-    assert type_command("discard", "--all-dead", "--type", "mail", "--yes").out == "no run fits; nothing was done.\n"
+    assert type_command("discard", "--all-dead", "--type", "mail", "--yes").out == "no run matches; nothing was done.\n"
 
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 3)])
@@ -86,6 +86,8 @@ def test_a_person_is_asked_before_many_are_changed(
 
     assert said.code == code
     assert "Retry 3 runs?" in said.err
+    assert "2 dead runs of job type mail\n1 dead run of job type ping\n" in said.err
+    assert all(f" {run}  dead " in said.err for run in dead)
     assert story.value("select count(*) from wakeboard.job_runs where status = 'dead'") == left
 
 
@@ -95,6 +97,62 @@ def test_without_a_terminal_nobody_is_asked_and_nothing_done(type_command: Type,
     assert said.code == 2
     assert "add --yes" in said.err
     assert status(story, dead[0]) == "dead"
+
+
+def test_a_dry_run_shows_what_would_be_changed_and_changes_nothing(
+    type_command: Type, story: BoardStory, dead: list[int]
+):
+    weekly = story.run_now(story.declare("weekly-report"))
+    story.fail(weekly, outcome="discarded")
+
+    said = type_command("discard", "--all-dead", "--dry-run")
+
+    assert said.code == 0
+    assert said.lines[:3] == [
+        "2 dead runs of job type mail",
+        "1 dead run of billing/weekly-report, job type report",
+        "1 dead run of job type ping",
+    ]
+    assert [line.split()[0] for line in said.lines[4:-1]] == [str(run) for run in (weekly, *reversed(dead))]
+    assert said.lines[-1] == "would discard 4 runs; nothing was changed."
+    rows = type_command("discard", "--all-dead", "--type", "ping", "--dry-run", "--json").json
+    assert [(row["id"], row["status"], row["job_type"]) for row in rows] == [(dead[2], "dead", "ping")]
+    assert [status(story, run) for run in dead] == ["dead", "dead", "dead"]
+
+
+def test_a_dry_run_of_many_shows_a_sample_and_the_counts(type_command: Type, story: BoardStory):
+    story.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 1500)")
+
+    said = type_command("cancel", "--all-queued", "--dry-run")
+
+    assert said.lines[0] == "1,500 queued runs of job type mail"
+    assert said.lines[-2:] == ["… and 1,490 other runs", "would cancel 1,500 runs; nothing was changed."]
+    assert len(said.lines) == 14
+    assert story.value("select count(*) from wakeboard.job_runs") == 1500
+
+
+def test_a_dry_run_says_what_would_be_refused(type_command: Type, story: BoardStory, dead: list[int]):
+    queued = story.enqueue()
+
+    said = type_command("retry", str(queued), str(dead[0]), "999", "--dry-run")
+
+    assert said.code == 1
+    assert said.lines[-1] == "would retry 1 run; nothing was changed."
+    assert said.err.splitlines() == [
+        f"wakeboard: run {queued} would be refused: it is queued.",
+        "wakeboard: run 999 would be refused: there is no such run.",
+    ]
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "failed", "dead", "succeeded", "cancelled", "discarded"])
+@pytest.mark.parametrize("verb", ["retry", "cancel", "replay", "discard"])
+def test_a_dry_run_refuses_what_the_board_refuses(type_command: Type, story: BoardStory, verb: str, state: str):
+    run = story.in_state(state)
+
+    foretold = type_command(verb, str(run), "--dry-run").code
+
+    assert status(story, run) == ("dead" if state == "discarded" else state)
+    assert type_command(verb, str(run)).code == foretold
 
 
 def test_what_is_meant_must_be_said_in_one_way(type_command: Type):
@@ -128,6 +186,6 @@ def test_many_are_summed_up(type_command: Type, story: BoardStory):
 
     said = type_command("cancel", "--all-queued", "--yes")
 
-    assert said.lines[-1] == "… 2500 runs in all, 0 refused."
+    assert said.lines[-1] == "… 2,500 runs in all, 0 refused."
     assert len(said.lines) == 21
     assert story.value("select count(*) from wakeboard.job_runs") == 0

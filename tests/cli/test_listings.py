@@ -143,7 +143,7 @@ def test_a_stalled_schedule_says_why(type_command: Type, story: BoardStory):
 def test_empty_lists_say_what_to_do_next(type_command: Type):
     assert type_command("schedules").out.startswith("no schedules yet. `wakeboard apply DIR`")
     assert type_command("runs").out.startswith("no runs yet. `wakeboard enqueue ping`")
-    assert type_command("runs", "--type", "mail").out == "no run fits.\n"
+    assert type_command("runs", "--type", "mail").out == "no run matches.\n"
     assert type_command("limit").out == "no limit keys are in use.\n"
     assert type_command("pause").out == "nothing is paused.\n"
     assert type_command("runs", "--json").json == []

@@ -37,7 +37,7 @@ def test_the_same_key_makes_one_run(type_command: Type):
 def test_a_payload_comes_from_standard_input_too(
     type_command: Type, story: BoardStory, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("sys.stdin", io.StringIO('["a", 1]'))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'["a", 1]')))
 
     assert type_command("enqueue", "mail", "-").code == 0
     assert story.value("select payload from wakeboard.job_runs") == ["a", 1]
@@ -47,6 +47,8 @@ def test_a_payload_comes_from_standard_input_too(
     ("words", "sentence"),
     [
         (["{"], "the payload is not JSON"),
+        (["[" * 200_000], "the payload is nested too deeply"),
+        (['{"a": ' + "9" * 5000 + "}"], "the payload holds a number with too many digits"),
         (["3"], "the payload is neither an object nor a list"),
         (['{"a": "\\u0000"}'], "the payload has the character U+0000"),
         (["{}", "--at", "tomorrow"], "'tomorrow' is no moment; write for example 2026-"),
@@ -59,7 +61,7 @@ def test_a_payload_comes_from_standard_input_too(
 def test_a_clumsy_enqueue_is_told_what_to_write(type_command: Type, words: list[str], sentence: str):
     said = type_command("enqueue", "mail", *words)
 
-    assert said.code == 1
+    assert said.code == 2
     assert sentence in said.err
     assert said.err.count("\n") == 1
 

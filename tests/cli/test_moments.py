@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from wakeboard.cli.moments import iso, read_duration, read_moment, read_since
+from wakeboard.cli.moments import iso, moment_since, read_duration, read_moment, read_since
 from wakeboard.errors import WakeboardError
 from wakeboard.plainwords import lasted, relative
 
@@ -74,8 +74,8 @@ def test_a_moment_without_an_offset_is_local_time(monkeypatch: pytest.MonkeyPatc
 
 
 def test_since_takes_either():
-    assert read_since("2h", NOW) == NOW - timedelta(hours=2)
-    assert read_since("2026-03-28T00:00Z", NOW) == NOW - timedelta(hours=36)
+    assert moment_since(read_since("2h"), NOW) == NOW - timedelta(hours=2)
+    assert moment_since(read_since("2026-03-28T00:00Z"), NOW) == NOW - timedelta(hours=36)
     for text in ("yesterday", "99999999w"):
         with pytest.raises(WakeboardError, match="write for example 2h"):
-            read_since(text, NOW)
+            moment_since(read_since(text), NOW)

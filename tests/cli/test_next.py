@@ -71,5 +71,5 @@ def test_a_schedules_ticks_come_from_the_board(type_command: Type, story: BoardS
 def test_a_wrong_line_is_told_what_to_write(type_anywhere: Type, words: list[str], sentence: str):
     said = type_anywhere("next", *words)
 
-    assert said.code == 1
+    assert said.code == 2
     assert sentence in said.err

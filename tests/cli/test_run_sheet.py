@@ -84,10 +84,27 @@ def test_a_long_payload_is_cut_for_people_and_whole_for_programs(type_command: T
     assert json.loads(type_command("run", str(run), "--json").out)["payload"] == payload
 
 
+def test_a_run_is_found_by_the_beginning_of_its_uuid(type_command: Type, story: BoardStory):
+    run, other = story.enqueue(), story.enqueue()
+    story.sql("update wakeboard.job_runs set uuid = 'abcdef12-0000-4000-8000-000000000001' where id = %s", run)
+    story.sql("update wakeboard.job_runs set uuid = 'abcdef12-0000-4000-8000-00000000000f' where id = %s", other)
+
+    assert type_command("cancel", "abcdef12-0000-4000-8000-00000000000f").code == 0
+    for word in ("abcdef12-0000-4000-8000-000000000001", "abcdef12-0000-4000-8000-000000000001".upper()):
+        assert type_command("run", word, "--json").json["id"] == run
+    assert type_command("run", "abcdef12-0000-4000-8000-00000000000f", "--json").json["id"] == other
+    several = type_command("run", "abcdef12-…")
+    assert several.code == 1
+    assert several.err.startswith("wakeboard: abcdef12-… begins the uuid of several runs: write abcdef12-0000-")
+    story.sql("update wakeboard.job_runs set uuid = 'fedcba98-0000-4000-8000-000000000001' where id = %s", run)
+    for word in ("fedcba98", "fedcba98…", "FEDCBA98-0000-4"):
+        assert type_command("run", word, "--json").json["id"] == run
+
+
 def test_what_is_no_run_is_said_in_one_sentence(type_command: Type):
     for word in ("999", "11111111-2222-4333-8444-555555555555"):
         assert type_command("run", word).err.startswith(f"wakeboard: there is no run {word}; it may be older")
-    for word in ("x", "99999999999999999999", "٣"):
+    for word in ("x", "99999999999999999999", "٣", "0b0e1c5", "0b0e1c5x", "0b0e1c5a-…-"):
         said = type_command("run", word)
-        assert said.code == 1
+        assert said.code == 2
         assert said.err.startswith(f"wakeboard: {word!r} is no run: write its id")

@@ -1,4 +1,7 @@
-"""The command line. Start-up counts: nothing heavy is imported before a command needs it."""
+"""The command line. Start-up counts: nothing heavy is imported before a command needs it.
+
+Exit codes: 0 done; 1 refused or failed; 2 the words of the call are wrong, values among them; 130 interrupted.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,26 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.first_process import stand_in_front
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from typer.exceptions import TyperException
+
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+ANYWHERE = ("--dsn",)  # options with a value that may stand anywhere on the line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code: 0, 1 with a sentence on standard error, 2 for wrong usage."""
+    """Runs one command and returns its exit code: 0, 1 or 2 with a sentence on standard error."""
     stand_in_front()  # `wakeboard migrate` may be a container's command
-    arguments = dsn_first(list(sys.argv[1:] if argv is None else argv))
     try:
         try:
-            return _run(arguments)
+            return _run(sys.argv[1:] if argv is None else argv)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -34,31 +39,66 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: Sequence[str]) -> int:
+    from typer import Abort
+    from typer.exceptions import TyperException
+
     from wakeboard.cli.application import application
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     try:
-        application(args=arguments, prog_name="wakeboard")
-    except SystemExit as exc:
-        return exc.code if isinstance(exc.code, int) else FAILED if exc.code else 0
+        _require_text(arguments)
+        return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
+    except Abort:  # a question was answered with no
+        sys.stderr.write("wakeboard: nothing was done.\n")
+        return FAILED
+    except TyperException as exc:
+        return _wrong_words(exc)
     except WakeboardError as exc:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
         sys.stderr.write(f"wakeboard: {exc}\n")
-        return FAILED
-    return 0
+        return USAGE if isinstance(exc, InvalidValue) else FAILED
 
 
-def dsn_first(arguments: list[str]) -> list[str]:
-    """`--dsn` may stand anywhere on the line; the parser wants it before the command."""
-    for at, argument in enumerate(arguments):
-        if argument == "--":
-            break
-        if argument == "--dsn" and at + 1 < len(arguments):
-            return [*arguments[at : at + 2], *arguments[:at], *arguments[at + 2 :]]
-        if argument.startswith("--dsn="):
-            return [argument, *arguments[:at], *arguments[at + 1 :]]
-    return arguments
+def _require_text(arguments: Sequence[str]) -> None:
+    """Raises InvalidValue for a word that Postgres could not store: with a NUL, or bytes that are not UTF-8."""
+    for word in arguments:
+        if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
+            raise InvalidValue(f"{word[:60]!r} is not text in UTF-8; leave out what cannot be read.")
+
+
+def _wrong_words(error: TyperException) -> int:
+    """Says what is wrong with the call; a group without a command shows its help."""
+    from wakeboard.cli.usage import usage_sentence
+
+    if type(error).__name__ == "NoArgsIsHelpError":
+        sys.stderr.write(f"{error.format_message()}\n")
+    else:
+        sys.stderr.write(f"wakeboard: {usage_sentence(error, ANYWHERE)}\n")
+    return USAGE
+
+
+def global_options_first(arguments: Sequence[str]) -> list[str]:
+    """The options of `wakeboard` itself may stand anywhere on the line; the parser wants them before the command.
+
+    Raises InvalidValue when one has no value.
+    """
+    first: list[str] = []
+    rest: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            return [*first, *rest, word, *words]
+        if word in ANYWHERE:
+            value = next(words, "-")
+            if value.startswith("-"):
+                raise InvalidValue(f"{word} needs a value after it.")
+            first += [word, value]
+        elif word == "--version" or word.startswith(tuple(f"{option}=" for option in ANYWHERE)):
+            first.append(word)
+        else:
+            rest.append(word)
+    return [*first, *rest]

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from wakeboard.errors import WakeboardError
+from wakeboard.cli.usage import shown
+from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
     from wakeboard.store.reports import Reports, ScheduleName
 
 LARGEST_ID = 2**63 - 1
+LONGEST_ID = 40  # characters, leading zeros among them
+UUID_DIGITS = 32
+LEAST_UUID = 8  # digits that tell a run from others
+_UUID_BEGINS = re.compile(r"[0-9a-f-]+…?", re.IGNORECASE)
 SHOWN = 5  # names in a sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Uuids:
+    """The uuids that begin with `text`."""
+
+    text: str
+    first: UUID
+    last: UUID
+
+    @property
+    def whole(self) -> bool:
+        """Nothing is left out."""
+        return self.first == self.last
 
 
 async def find_schedule(reports: Reports, text: str, *, removed_too: bool = False) -> ScheduleName:
@@ -28,7 +50,7 @@ async def find_schedule(reports: Reports, text: str, *, removed_too: bool = Fals
         if found:
             return the_one(text, found)
     names = [known for known in await reports.schedule_names() if removed_too or not known.removed]
-    raise WakeboardError(f"there is no schedule {text!r}{nearest_schedule(text, names)}")
+    raise WakeboardError(f"there is no schedule {shown(text)}{nearest_schedule(text, names)}")
 
 
 def addresses(text: str, known: ScheduleName) -> bool:
@@ -42,7 +64,7 @@ def the_one(text: str, found: Sequence[ScheduleName]) -> ScheduleName:
         return found[0]
     shorts = [known.short for known in found]
     names = shorts if len(set(shorts)) == len(shorts) else [known.full for known in found]
-    raise WakeboardError(f"{text!r} is the name of {len(found)} schedules: write {_listed(names)}.")
+    raise WakeboardError(f"{text!r} is the name of {counted(len(found), 'schedule')}: write {_listed(names)}.")
 
 
 def nearest_schedule(text: str, names: Sequence[ScheduleName]) -> str:
@@ -56,27 +78,35 @@ def nearest_schedule(text: str, names: Sequence[ScheduleName]) -> str:
     return ": `wakeboard schedules` lists them."
 
 
-async def find_runs(reports: Reports, texts: Sequence[str]) -> list[int]:
-    """The ids of runs given by id or uuid. Raises WakeboardError for what is neither, and for an unknown uuid."""
-    parsed = [read_run(text) for text in texts]
-    uuids = [run for run in parsed if isinstance(run, UUID)]
-    ids = await reports.ids_of(uuids) if uuids else {}
-    unknown = [run for run in uuids if run not in ids]
-    if unknown:
-        raise WakeboardError(f"there is no run {unknown[0]}; it may be older than the history that is kept.")
-    return [ids[run] if isinstance(run, UUID) else run for run in parsed]
+async def find_runs(reports: Reports, runs: Sequence[int | Uuids]) -> list[int]:
+    """The ids of runs given by id or uuid. Raises WakeboardError for a uuid that no run has, or several."""
+    whole = [run.first for run in runs if isinstance(run, Uuids) and run.whole]
+    known = await reports.ids_of(whole) if whole else {}
+    return [run if isinstance(run, int) else await _id_of(reports, run, known) for run in runs]
 
 
-def read_run(text: str) -> int | UUID:
-    """A run's id or uuid, as written. Raises WakeboardError."""
-    if text.isascii() and text.isdigit() and int(text) <= LARGEST_ID:
+async def _id_of(reports: Reports, uuids: Uuids, known: Mapping[UUID, int]) -> int:
+    if uuids.first in known:
+        return known[uuids.first]
+    found = [] if uuids.whole else await reports.ids_between(uuids.first, uuids.last)
+    if not found:
+        raise WakeboardError(f"there is no run {uuids.text}; it may be older than the history that is kept.")
+    if len(found) > 1:
+        choices = _listed([str(uuid) for uuid, _ in found])
+        raise WakeboardError(f"{uuids.text} begins the uuid of several runs: write {choices}.")
+    return found[0][1]
+
+
+def read_run(text: str) -> int | Uuids:
+    """A run's id, its uuid, or the beginning of its uuid, as written. Raises InvalidValue."""
+    if text.isascii() and text.isdigit() and len(text) < LONGEST_ID and int(text) <= LARGEST_ID:
         return int(text)
-    try:
-        return UUID(text)
-    except ValueError:
-        raise WakeboardError(
-            f"{text!r} is no run: write its id (a whole number) or its uuid, as `wakeboard runs` shows them."
-        ) from None
+    digits = text.rstrip("…").replace("-", "").lower()
+    if text.isdigit() or not (_UUID_BEGINS.fullmatch(text) and LEAST_UUID <= len(digits) <= UUID_DIGITS):
+        raise InvalidValue(
+            f"{shown(text)} is no run: write its id (a whole number), its uuid, or the first 8 characters of that."
+        )
+    return Uuids(text, UUID(digits.ljust(UUID_DIGITS, "0")), UUID(digits.ljust(UUID_DIGITS, "f")))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from typer.core import TyperArgument
 
 from wakeboard.cli import (
     applying,
@@ -26,6 +27,8 @@ application = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+# The name of an argument says what it is; the Python type that typer writes beside it says nothing to people.
+TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
 for group in (bringing_up, applying, looking, making, deciding, steering):
     application.add_typer(group.commands)
 application.add_typer(steering.confirm_commands, name="confirm")

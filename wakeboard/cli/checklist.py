@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from wakeboard.plainwords import lasted, relative
+from wakeboard.plainwords import counted, lasted, relative
 
 if TYPE_CHECKING:
     from wakeboard.store.vitals import Due, Route, Vitals
@@ -135,7 +135,7 @@ def _durability(vitals: Vitals) -> Finding:
         do = "turn fsync, full_page_writes and synchronous_commit on"
         return _warn("durability", "commits may be lost when the server crashes", do)
     if server.replicas > server.synchronous_replicas == 0:
-        says = f"{_count(server.replicas, 'replica')}, all asynchronous: promises hold on one timeline of commits"
+        says = f"{counted(server.replicas, 'replica')}, all asynchronous: promises hold on one timeline of commits"
         return _warn("durability", says, "expect a failover to replay its lost tail, or make one replica synchronous")
     return _ok("durability", "commits are safe" + (" on a synchronous replica too" if server.replicas else ""))
 
@@ -180,12 +180,12 @@ def _workers(vitals: Vitals) -> Finding:
 def _ticks(vitals: Vitals) -> Finding:
     known, now = vitals.definitions, vitals.server.now
     if known.stalled:
-        says = f"{_count(known.stalled, 'schedule')} stalled, such as {known.stalled_example}"
+        says = f"{counted(known.stalled, 'schedule')} stalled, such as {known.stalled_example}"
         return _fail("ticks", says, "correct the schedule and apply it again")
     if known.late:
-        says = f"{_count(known.late, 'schedule')} overdue, the oldest since {relative(known.oldest_late, now)}"
+        says = f"{counted(known.late, 'schedule')} overdue, the oldest since {relative(known.oldest_late, now)}"
         return _fail("ticks", says, "ticks are made by waking workers: see that they run")
-    return _ok("ticks", f"{_count(known.schedules, 'schedule')}, none overdue")
+    return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
 
 
 def _zones(vitals: Vitals, here: Here) -> Finding:
@@ -213,7 +213,7 @@ def _types(vitals: Vitals) -> Finding:
         oldest = unknown[0]
         says = (
             f"no worker of its queue knows {_listed(sorted({due.job_type for due in unknown}))}:"
-            f" {_count(sum(due.runs for due in unknown), 'run')} queued, the oldest due {relative(oldest.oldest, now)}"
+            f" {counted(sum(due.runs for due in unknown), 'run')} queued, the oldest due {relative(oldest.oldest, now)}"
         )
         return _fail("job types", says, "deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --type TYPE`")
     return _ok("job types", "all that wait are known")
@@ -223,9 +223,9 @@ def _waiting(vitals: Vitals, here: Here) -> Finding:
     now = vitals.server.now
     late = [due for due in vitals.due if due.known and _waits(due, now, WAITING_AFTER)]
     if not late:
-        return _ok("due runs", f"{_count(sum(due.runs for due in vitals.due), 'run')} waiting, none for long")
+        return _ok("due runs", f"{counted(sum(due.runs for due in vitals.due), 'run')} waiting, none for long")
     says = (
-        f"{_count(sum(waiting.runs for waiting in late), 'run')} waiting in {_listed(sorted({w.queue for w in late}))}"
+        f"{counted(sum(waiting.runs for waiting in late), 'run')} waiting in {_listed(sorted({w.queue for w in late}))}"
     )
     says += f", the oldest due {relative(late[0].oldest, now)}"
     if any(waiting.longest_timeout_s > here.max_timeout_s for waiting in late):
@@ -240,21 +240,21 @@ def _waits(due: Due, now: datetime, for_long: timedelta) -> bool:
 def _leases(vitals: Vitals) -> Finding:
     runs, now = vitals.runs, vitals.server.now
     if runs.oldest_lapse is not None and now - runs.oldest_lapse > LAPSED_AFTER:
-        says = f"{_count(runs.lapsed, 'run')} with a lapsed lease, the oldest since {relative(runs.oldest_lapse, now)}"
+        says = f"{counted(runs.lapsed, 'run')} with a lapsed lease, the oldest since {relative(runs.oldest_lapse, now)}"
         return _fail("leases", says, "nobody reaps: see that workers wake, or the operator runs")
     if runs.cancels_unheeded:
-        says = f"{_count(runs.cancels_unheeded, 'run')} asked to stop more than 5 minutes ago still going"
+        says = f"{counted(runs.cancels_unheeded, 'run')} asked to stop more than 5 minutes ago still going"
         return _warn("leases", says, "a handler must look at run.cancelled; its timeout ends it at last")
     if runs.oldest_suspect is not None and now - runs.oldest_suspect > WAITING_AFTER:
         says = f"a run that killed its worker twice has waited since {relative(runs.oldest_suspect, now)} to run alone"
         return _warn("leases", says, "`wakeboard runs --status queued` shows it; fix its handler, or cancel it")
-    return _ok("leases", f"{_count(runs.running, 'run')} at work, none stuck")
+    return _ok("leases", f"{counted(runs.running, 'run')} at work, none stuck")
 
 
 def _dead(vitals: Vitals) -> Finding:
     runs = vitals.runs
     if runs.dead:
-        says = f"{_count(runs.dead, 'dead run')}, {runs.dead_since_yesterday} of them since yesterday"
+        says = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} of them since yesterday"
         do = "`wakeboard runs --status dead`, then retry or discard them"
         return _warn("dead runs", says, do) if runs.dead_since_yesterday else _ok("dead runs", f"{says}; {do}")
     return _ok("dead runs", "none")
@@ -274,9 +274,9 @@ def _retention(vitals: Vitals, here: Here) -> Finding:
     oldest, now = vitals.duties.oldest_partition_end, vitals.server.now
     days = here.history_retention.days
     if oldest is not None and now - oldest > here.history_retention + RETENTION_GRACE:
-        says = f"history reaches back to {oldest:%Y-%m-%d}, beyond the {days} days that it is kept"
+        says = f"history reaches back to {oldest:%Y-%m-%d}, beyond the {counted(days, 'day')} that it is kept"
         return _warn("retention", says, "nobody drops old partitions: see that workers wake and reach the database")
-    return _ok("retention", f"history is kept for {days} days")
+    return _ok("retention", f"history is kept for {counted(days, 'day')}")
 
 
 def _duties(vitals: Vitals) -> Finding:
@@ -303,12 +303,8 @@ def _removals(vitals: Vitals) -> Finding:
         return _ok("removals", "none is held")
     first = held[0]
     since = relative(first.held_at, vitals.server.now)
-    says = f"{first.source} would remove {first.count} schedules at once: held since {since}"
+    says = f"{first.source} would remove {counted(first.count, 'schedule')} at once: held since {since}"
     return _warn("removals", says, f"if that is meant: `wakeboard confirm removal {first.source}`")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def _listed(names: list[str]) -> str:

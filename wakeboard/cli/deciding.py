@@ -8,12 +8,14 @@ import typer
 
 from wakeboard.cli.answers import AsJson
 from wakeboard.cli.completing import complete_queue, complete_schedule
-from wakeboard.cli.deeds import Deed, Selection, do
+from wakeboard.cli.deeds import Deed, How, Selection, do
 from wakeboard.cli.teaching import examples
 
 commands = typer.Typer()
 
-Runs = Annotated[list[str] | None, typer.Argument(metavar="RUN", help="Ids or uuids.", show_default=False)]
+Runs = Annotated[
+    list[str] | None, typer.Argument(metavar="RUN", help="Ids, uuids or their first 8 characters.", show_default=False)
+]
 OfSchedule = Annotated[
     str | None, typer.Option("--schedule", metavar="NAME", help="… of this schedule.", autocompletion=complete_schedule)
 ]
@@ -26,6 +28,7 @@ SinceThen = Annotated[
     typer.Option("--since", metavar="TIME", help="… to which something happened since: 2h, 3d, or a moment."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Change nothing; show which runs.", show_default=False)]
 
 
 @commands.command(
@@ -33,6 +36,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.", show_defau
     epilog=examples(
         "wakeboard retry 1042 1043",
         "wakeboard retry --all-dead --schedule weekly-report",
+        "wakeboard retry --all-dead --since 1d --dry-run        which runs these are",
         "wakeboard retry --all-failed --type send_mail --yes    do not wait for their backoff",
     ),
 )
@@ -45,6 +49,7 @@ def retry(
     queue: OfQueue = None,
     since: SinceThen = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Try dead or failed runs again, now.
@@ -53,8 +58,10 @@ def retry(
     """
     statuses = _said(dead=all_dead, failed=all_failed)
     selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
-    deed = Deed("retry", lambda board, ids: board.retry(ids), {"queued": "is queued again, due now"})
-    do(deed, selection, "--all-dead or --all-failed", yes, as_json)
+    deed = Deed(
+        "retry", ("dead", "failed"), lambda board, ids: board.retry(ids), {"queued": "is queued again, due now"}
+    )
+    do(deed, selection, "--all-dead or --all-failed", How(yes, dry_run, as_json))
 
 
 @commands.command(
@@ -71,6 +78,7 @@ def cancel(
     queue: OfQueue = None,
     since: SinceThen = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Cancel runs that are not finished.
@@ -80,8 +88,8 @@ def cancel(
     statuses = _said(queued=all_queued, failed=all_failed, running=all_running)
     selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
     said = {"cancelled": "is cancelled", "requested": "is asked to stop"}
-    deed = Deed("cancel", lambda board, ids: board.cancel(ids), said)
-    do(deed, selection, "--all-queued, --all-failed or --all-running", yes, as_json)
+    deed = Deed("cancel", ("queued", "failed", "running"), lambda board, ids: board.cancel(ids), said)
+    do(deed, selection, "--all-queued, --all-failed or --all-running", How(yes, dry_run, as_json))
 
 
 @commands.command(
@@ -104,6 +112,7 @@ def replay(
     queue: OfQueue = None,
     since: SinceThen = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Make new runs from finished ones.
@@ -112,13 +121,22 @@ def replay(
     """
     statuses = _said(succeeded=all_succeeded, cancelled=all_cancelled, discarded=all_discarded)
     selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
-    deed = Deed("replay", lambda board, ids: board.replay(ids), {"queued": "is replayed"})
-    do(deed, selection, "--all-succeeded, --all-cancelled or --all-discarded", yes, as_json)
+    deed = Deed(
+        "replay",
+        ("succeeded", "cancelled", "discarded"),
+        lambda board, ids: board.replay(ids),
+        {"queued": "is replayed"},
+    )
+    do(deed, selection, "--all-succeeded, --all-cancelled or --all-discarded", How(yes, dry_run, as_json))
 
 
 @commands.command(
     "discard",
-    epilog=examples("wakeboard discard 1042", "wakeboard discard --all-dead --schedule weekly-report --yes"),
+    epilog=examples(
+        "wakeboard discard 1042",
+        "wakeboard discard --all-dead --dry-run",
+        "wakeboard discard --all-dead --schedule weekly-report --yes",
+    ),
 )
 def discard(
     runs: Runs = None,
@@ -128,6 +146,7 @@ def discard(
     queue: OfQueue = None,
     since: SinceThen = None,
     yes: Yes = False,
+    dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Give dead runs up for good.
@@ -135,8 +154,8 @@ def discard(
     They go to history, and from there `wakeboard replay` can still make new runs of them.
     """
     selection = Selection(runs or (), _said(dead=all_dead), schedule, job_type, queue, since)
-    deed = Deed("discard", lambda board, ids: board.discard(ids), {"discarded": "is discarded"})
-    do(deed, selection, "--all-dead", yes, as_json)
+    deed = Deed("discard", ("dead",), lambda board, ids: board.discard(ids), {"discarded": "is discarded"})
+    do(deed, selection, "--all-dead", How(yes, dry_run, as_json))
 
 
 def _said(**flags: bool) -> list[str]:

@@ -1,28 +1,35 @@
-"""A move over many runs: which ones a person means, whether they are sure, and what the board said."""
+"""A move over many runs: which ones a person means, what would become of them, and what the board said."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from wakeboard.cli.answers import complain, print_json, say
+from wakeboard.cli.moments import read_since
 from wakeboard.cli.visit import visit_board
+from wakeboard.plainwords import counted, one_line
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from wakeboard.cli.visit import Visit
     from wakeboard.store.board import Answer, Board, Replayed
+    from wakeboard.store.reports import RunRow
 
 AT_ONCE = 1000  # runs in one statement
 TOLD = 20  # runs that are told one by one
+SAMPLE = 10  # runs that are shown before they are changed
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which runs a person means: these ids, or all in these states that fit the filters."""
+    """Which runs a person means: these ids, or all in these states that match the filters."""
 
     runs: Sequence[str]
     statuses: Sequence[str]
@@ -38,23 +45,35 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True)
+class How:
+    """How it is to be done: without a question, not at all but shown, and answered for programs."""
+
+    yes: bool
+    dry_run: bool
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Deed:
-    """A move over many runs, in the words of its command."""
+    """A move over many runs, in the words of its command. `states`: the board refuses runs in any other."""
 
     verb: str
+    states: Sequence[str]
     move: Callable[[Board, Sequence[int]], Awaitable[Sequence[Answer | Replayed]]]
     said: dict[str, str]  # what its answers mean
 
 
-def do(deed: Deed, selection: Selection, choices: str, yes: bool, as_json: bool) -> None:
-    """Does it, and tells. Exit code 1 when the board refused anything."""
+def do(deed: Deed, selection: Selection, choices: str, how: How) -> None:
+    """Does it, and tells. Exit code 1 when the board refused anything, or with --dry-run would."""
     _require_one_way(selection, choices)
-    ids = visit_board(lambda visit: _chosen(visit, selection))
-    if selection.by_filter and ids and not yes:
-        _confirm(f"{deed.verb} {_count(ids)}?")
+    find = _finder(selection)
+    if how.dry_run:
+        _rehearse(deed, visit_board(lambda visit: _preview(visit, find)), how.as_json)
+        return
+    ids = _confirmed(deed, find) if selection.by_filter and not how.yes else visit_board(find)
     answers = visit_board(lambda visit: _moved(visit, deed, ids)) if ids else []
-    if as_json:
-        print_json([{**_row(answer), "refused": answer.answer.startswith("refused")} for answer in answers])
+    if how.as_json:
+        print_json([{**answer._asdict(), "refused": answer.answer.startswith("refused")} for answer in answers])
     else:
         _tell(deed, answers)
     if any(answer.answer.startswith("refused") for answer in answers):
@@ -62,23 +81,109 @@ def do(deed: Deed, selection: Selection, choices: str, yes: bool, as_json: bool)
 
 
 def _require_one_way(selection: Selection, choices: str) -> None:
-    filters = any((selection.statuses, selection.schedule, selection.job_type, selection.queue, selection.since))
-    if selection.runs and filters:
+    filters = (selection.schedule, selection.job_type, selection.queue, selection.since)
+    filtered = bool(selection.statuses) or any(given is not None for given in filters)
+    if selection.runs and filtered:
         raise typer.BadParameter(f"name runs, or choose them by {choices} and filters, not both", param_hint="RUN")
     if not selection.runs and not selection.statuses:
         raise typer.BadParameter(f"name runs by id or uuid, or say {choices}", param_hint="RUN")
 
 
-async def _chosen(visit: Visit, selection: Selection) -> list[int]:
-    from wakeboard.cli.addressing import find_runs
-    from wakeboard.cli.filtering import run_filter
+def _finder(selection: Selection) -> Callable[[Visit], Awaitable[list[int]]]:
+    """What finds the runs on the board. Raises InvalidValue before anything is asked."""
+    from wakeboard.cli.addressing import find_runs, read_run
 
-    if selection.runs:
-        return await find_runs(visit.reports, selection.runs)
-    wanted = await run_filter(
-        visit, selection.statuses, selection.schedule, selection.job_type, selection.queue, selection.since
-    )
-    return await visit.reports.run_ids(wanted)
+    runs = [read_run(text) for text in selection.runs]
+    since = read_since(selection.since) if selection.since is not None else None
+
+    async def find(visit: Visit) -> list[int]:
+        from wakeboard.cli.filtering import run_filter
+
+        if runs:
+            return await find_runs(visit.reports, runs)
+        wanted = await run_filter(
+            visit, selection.statuses, selection.schedule, selection.job_type, selection.queue, since
+        )
+        return await visit.reports.run_ids(wanted)
+
+    return find
+
+
+# -- what would become of them -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """The runs that were chosen, newest first. `ids` may name some that are not there."""
+
+    ids: list[int]
+    runs: list[RunRow]
+    now: datetime
+
+
+async def _preview(visit: Visit, find: Callable[[Visit], Awaitable[list[int]]]) -> _Preview:
+    from wakeboard.store.reports import RunFilter
+
+    ids = await find(visit)
+    return _Preview(ids, await visit.reports.runs(RunFilter(ids=ids), len(ids)) if ids else [], visit.now)
+
+
+def _confirmed(deed: Deed, find: Callable[[Visit], Awaitable[list[int]]]) -> list[int]:
+    """The runs, once the person has seen which ones they are and said yes."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "there is no terminal to ask on: add --yes, or --dry-run to see which runs", param_hint="--yes"
+        )
+    preview = visit_board(lambda visit: _preview(visit, find))
+    if preview.ids:
+        for line in _shown(preview.runs, preview.now):
+            typer.echo(line, err=True)
+        typer.confirm(f"{deed.verb.capitalize()} {counted(len(preview.ids), 'run')}?", abort=True, err=True)
+    return preview.ids
+
+
+def _rehearse(deed: Deed, preview: _Preview, as_json: bool) -> None:
+    fitting = [run for run in preview.runs if run.status in deed.states]
+    wrong = [run for run in preview.runs if run.status not in deed.states]
+    missing = sorted({*preview.ids} - {run.id for run in preview.runs})
+    if as_json:
+        print_json(fitting)
+    else:
+        for line in _shown(fitting, preview.now):
+            say(line)
+    for run in wrong[:TOLD]:
+        complain(f"run {run.id} would be refused: it is {run.status}.")
+    for run_id in missing[:TOLD]:
+        complain(f"run {run_id} would be refused: there is no such run.")
+    if not as_json:
+        say(f"would {deed.verb} {counted(len(fitting), 'run')}; nothing was changed.")
+    if wrong or missing:
+        raise typer.Exit(1)
+
+
+def _shown(runs: Sequence[RunRow], now: datetime) -> Iterator[str]:
+    """How many runs of what, and the first of them."""
+    from wakeboard.cli.listings import RUN_COLUMNS, run_cells
+    from wakeboard.cli.tables import table, width
+
+    kinds = Counter((run.status, run.schedule, run.job_type) for run in runs)
+    for (status, schedule, job_type), count in kinds.most_common(SAMPLE):
+        of = (
+            f"of {one_line(schedule)}, job type {one_line(job_type)}"
+            if schedule
+            else f"of job type {one_line(job_type)}"
+        )
+        yield f"{counted(count, f'{status} run')} {of}"
+    if len(kinds) > SAMPLE:
+        yield f"… and {counted(len(kinds) - SAMPLE, 'other kind')}"
+    if runs:
+        for line in table(RUN_COLUMNS, [run_cells(run, now) for run in runs[:SAMPLE]], width()):
+            yield line.plain
+    if len(runs) > SAMPLE:
+        yield f"… and {counted(len(runs) - SAMPLE, 'other run')}"
+
+
+# -- what became of them -----------------------------------------------------------------------------------------------
 
 
 async def _moved(visit: Visit, deed: Deed, ids: Sequence[int]) -> list[Answer | Replayed]:
@@ -88,19 +193,9 @@ async def _moved(visit: Visit, deed: Deed, ids: Sequence[int]) -> list[Answer | 
     return answers
 
 
-def _confirm(question: str) -> None:
-    if not sys.stdin.isatty():
-        raise typer.BadParameter("there is no terminal to ask on: add --yes", param_hint="--yes")
-    typer.confirm(question[0].upper() + question[1:], abort=True, err=True)
-
-
-def _row(answer: Answer | Replayed) -> dict[str, Any]:
-    return answer._asdict()
-
-
 def _tell(deed: Deed, answers: Sequence[Answer | Replayed]) -> None:
     if not answers:
-        say("no run fits; nothing was done.")
+        say("no run matches; nothing was done.")
     for answer in answers[:TOLD]:
         if answer.answer.startswith("refused"):
             complain(f"run {answer.id}: {answer.answer}.")
@@ -108,14 +203,10 @@ def _tell(deed: Deed, answers: Sequence[Answer | Replayed]) -> None:
             say(f"run {answer.id} {deed.said.get(answer.answer, answer.answer)}{_as_new(answer)}.")
     if len(answers) > TOLD:
         refused = sum(answer.answer.startswith("refused") for answer in answers)
-        say(f"… {_count(answers)} in all, {refused} refused.")
+        say(f"… {counted(len(answers), 'run')} in all, {refused} refused.")
 
 
 def _as_new(answer: Answer | Replayed) -> str:
     from wakeboard.store.board import Replayed
 
     return f" as run {answer.new_id}" if isinstance(answer, Replayed) else ""
-
-
-def _count(runs: Sequence[Any]) -> str:
-    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"

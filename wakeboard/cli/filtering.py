@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.addressing import find_schedule
-from wakeboard.cli.moments import read_since
+from wakeboard.cli.moments import moment_since
 from wakeboard.store.reports import RunFilter
 
 if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
     from wakeboard.cli.visit import Visit
 
 
@@ -19,14 +21,14 @@ async def run_filter(
     schedule: str | None,
     job_type: str | None,
     queue: str | None,
-    since: str | None,
+    since: timedelta | datetime | None,
 ) -> RunFilter:
-    """The filter that the options say. Raises WakeboardError for a schedule that is not there and for an odd time."""
-    known = await find_schedule(visit.reports, schedule, removed_too=True) if schedule else None
+    """The filter that the options say. Raises WakeboardError for a schedule that is not there."""
+    known = await find_schedule(visit.reports, schedule, removed_too=True) if schedule is not None else None
     return RunFilter(
         statuses=statuses,
         definition_id=known.id if known else None,
         job_type=job_type,
         queue=queue,
-        since=read_since(since, visit.now) if since else None,
+        since=moment_since(since, visit.now) if since is not None else None,
     )

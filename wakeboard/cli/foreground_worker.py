@@ -26,7 +26,8 @@ commands = typer.Typer()
 def worker(
     forever: Annotated[bool, typer.Option("--forever", help="Stay until SIGTERM.", show_default=False)] = False,
     linger: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Stay for at least so long.", show_default=False)
+        float,
+        typer.Option(metavar="SECONDS", min=0, max=604_800, help="Stay for at least so long.", show_default=False),
     ] = 0.0,
     handlers: Annotated[
         list[str] | None, typer.Option(metavar="MODULE", help="Python module with handlers; may be repeated.")

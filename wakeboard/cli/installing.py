@@ -31,7 +31,8 @@ TRY_EVERY_S = 0.5
 )
 def migrate(
     wait: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Wait so long for the database.", show_default=False)
+        float,
+        typer.Option(metavar="SECONDS", min=0, max=604_800, help="Wait so long for the database.", show_default=False),
     ] = 0.0,
     print_roles: Annotated[
         bool, typer.Option("--print-roles", help="Print SQL that makes the roles; do nothing.", show_default=False)

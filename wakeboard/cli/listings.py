@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from wakeboard.cli.tables import Column, word
-from wakeboard.plainwords import one_line, relative
+from wakeboard.plainwords import counted, one_line, relative
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -117,15 +117,10 @@ def about(run: RunRow) -> str:
         f"{run.progress:.0%} done" if run.progress is not None and run.status == "running" else "",
         "asked to stop" if run.cancel_requested_at else "",
         one_line(run.reason) if run.reason and run.reason.lower() != run.status else "",
-        f"{run.skipped_count} ticks" if (run.skipped_count or 0) > 1 else "",
-        f"after {crashes(run.crash_count)}" if run.crash_count else "",
+        counted(run.skipped_count, "tick") if run.skipped_count and run.skipped_count > 1 else "",
+        f"after {counted(run.crash_count, 'crash')}" if run.crash_count else "",
     ]
     return ", ".join(part for part in parts if part)
-
-
-def crashes(count: int) -> str:
-    """How often its worker died."""
-    return f"{count} crash" if count == 1 else f"{count} crashes"
 
 
 def error_line(error_type: str | None, error: str | None) -> str:

@@ -9,9 +9,10 @@ import typer
 
 from wakeboard.cli.answers import AsJson, print_json, say
 from wakeboard.cli.completing import complete_queue, complete_schedule
+from wakeboard.cli.moments import read_since
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import visit_board
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidSchedule, InvalidValue, WakeboardError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -92,14 +93,16 @@ def next_ticks(
             metavar="SCHEDULE|CRON", help="A schedule's name, or a cron line.", autocompletion=complete_schedule
         ),
     ],
-    count: Annotated[int, typer.Option("--count", "-n", min=1, max=10_000, help="How many ticks.")] = 10,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, max=10_000, help="How many ticks.")] = 10,
     zone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone of a cron line.")] = "Etc/UTC",
     name: Annotated[str, typer.Option(metavar="NAMESPACE/NAME", help="Whose `H` values to use.")] = "default/example",
     gap: Annotated[
-        Literal["RunAfter", "Skip"], typer.Option(help="Of a cron line: when the clock jumps over a tick.")
+        Literal["RunAfter", "Skip"],
+        typer.Option(metavar="RunAfter|Skip", help="Of a cron line: when the clock jumps over a tick."),
     ] = "RunAfter",
     overlap: Annotated[
-        Literal["First", "Both"], typer.Option(help="Of a cron line: when a local time comes twice.")
+        Literal["First", "Both"],
+        typer.Option(metavar="First|Both", help="Of a cron line: when a local time comes twice."),
     ] = "First",
     as_json: AsJson = False,
 ) -> None:
@@ -128,7 +131,10 @@ def _of_cron_line(
     from wakeboard.timetable import Timetable
 
     now = datetime.now(UTC)  # there may be no database to ask
-    ticks, skipped = coming_ticks(Timetable(parse_cron(line, name=name), zone, gap, overlap), now, count)
+    try:
+        ticks, skipped = coming_ticks(Timetable(parse_cron(line, name=name), zone, gap, overlap), now, count)
+    except InvalidSchedule as error:
+        raise InvalidValue(str(error)) from None
     return ComingTicks(schedule=None, cron=line, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
 
 
@@ -185,7 +191,10 @@ def _print_ticks(coming: ComingTicks, now: datetime) -> None:
     ),
 )
 def runs(
-    status: Annotated[list[Status] | None, typer.Option(help="Only in this state; may be repeated.")] = None,
+    status: Annotated[
+        list[Status] | None,
+        typer.Option(metavar="STATUS", help=f"Only in this state: {', '.join(Status)}; may be repeated."),
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Only of this schedule.", autocompletion=complete_schedule),
@@ -197,7 +206,7 @@ def runs(
     since: Annotated[
         str | None, typer.Option(metavar="TIME", help="Only what happened since: 90s, 2h, 3d or an ISO 8601 moment.")
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="At most so many.")] = 20,
     as_json: AsJson = False,
 ) -> None:
     """List runs, live and finished, the newest first.
@@ -205,12 +214,13 @@ def runs(
     failed will be tried again; dead was given up and waits for a person (retry or discard); discarded is what a person
     gave up. A skipped run stands for ticks that were not run, with the reason.
     """
+    moment = read_since(since) if since is not None else None
 
     async def ask(visit: Visit) -> tuple[list[RunRow], datetime]:
         from wakeboard.cli.filtering import run_filter
         from wakeboard.store.reports import STATUSES
 
-        wanted = await run_filter(visit, status or STATUSES, schedule, job_type, queue, since)
+        wanted = await run_filter(visit, status or STATUSES, schedule, job_type, queue, moment)
         return await visit.reports.runs(wanted, limit), visit.now
 
     rows, now = visit_board(ask)
@@ -218,8 +228,8 @@ def runs(
         print_json(rows)
     elif rows:
         _print_runs(rows, now)
-    elif any((status, schedule, job_type, queue, since)):
-        say("no run fits.")
+    elif any(given is not None for given in (status, schedule, job_type, queue, since)):
+        say("no run matches.")
     else:
         say("no runs yet. `wakeboard enqueue ping` makes one; a schedule makes them when it is due.")
 
@@ -232,22 +242,25 @@ def _print_runs(rows: list[RunRow], now: datetime) -> None:
 
 
 @commands.command(
-    "run", epilog=examples("wakeboard run 1042", "wakeboard run 0b0e1c5a-… --json", "wakeboard run 1042 | less")
+    "run", epilog=examples("wakeboard run 1042", "wakeboard run 0b0e1c5a --json", "wakeboard run 1042 | less")
 )
 def run(
-    which: Annotated[str, typer.Argument(metavar="RUN", help="Its id, or its uuid.")], as_json: AsJson = False
+    which: Annotated[str, typer.Argument(metavar="RUN", help="Its id, its uuid, or the first 8 characters of it.")],
+    as_json: AsJson = False,
 ) -> None:
     """Show all that is known of one run.
 
     Its payload, attempts and errors, steps, effects and timeline. An effect in doubt was begun by an attempt that
     ended without saying that it was done.
     """
+    from wakeboard.cli.addressing import find_runs, read_run
+
+    wanted = read_run(which)
 
     async def ask(visit: Visit) -> tuple[RunReport, datetime]:
-        from wakeboard.cli.addressing import find_runs
         from wakeboard.store.run_report import report_run
 
-        (run_id,) = await find_runs(visit.reports, [which])
+        (run_id,) = await find_runs(visit.reports, [wanted])
         report = await report_run(visit.conn, run_id)
         if report is None:
             raise WakeboardError(f"there is no run {which}; it may be older than the history that is kept.")

@@ -10,9 +10,10 @@ import typer
 
 from wakeboard.cli.answers import AsJson, print_json, say
 from wakeboard.cli.completing import complete_queue, complete_schedule
+from wakeboard.cli.moments import moment_after, read_duration, read_moment
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import visit_board
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,7 +40,7 @@ def enqueue(
     queue: Annotated[
         str, typer.Option(metavar="NAME", help="The queue it waits in.", autocompletion=complete_queue)
     ] = "default",
-    priority: Annotated[int, typer.Option(min=1, max=5, help="5 goes first.")] = 3,
+    priority: Annotated[int, typer.Option(metavar="N", min=1, max=5, help="1 to 5; 5 goes first.")] = 3,
     at: Annotated[str | None, typer.Option("--at", metavar="MOMENT", help="Due at this ISO 8601 moment.")] = None,
     after: Annotated[str | None, typer.Option("--in", metavar="TIME", help="Due after so long: 90s, 10m, 2h.")] = None,
     key: Annotated[
@@ -54,14 +55,16 @@ def enqueue(
 
     The payload is a JSON object or list of at most 64 KiB. Without --at or --in it is due now.
     """
-    if at and after:
+    if at is not None and after is not None:
         raise typer.BadParameter("say --at or --in, not both", param_hint="--in")
-    given = read_payload(sys.stdin.read() if payload == "-" else payload)
+    moment = read_moment(at) if at is not None else None
+    span = read_duration(after) if after is not None else None
+    given = read_payload(sys.stdin.buffer.read() if payload == "-" else payload)
 
     async def ask(visit: Visit) -> tuple[Enqueued, datetime | None, datetime]:
         from wakeboard.store.enqueueing import enqueue as enqueue_run
 
-        due = due_at(at, after, visit.now)
+        due = moment_after(span, visit.now) if span is not None else moment
         made = await enqueue_run(
             visit.conn,
             job_type,
@@ -85,31 +88,26 @@ def enqueue(
         say(f"run {made.id} has this key already; nothing new was made.")
 
 
-def read_payload(text: str) -> Any:
-    """The payload as JSON. Raises WakeboardError with a valid example."""
+def read_payload(text: str | bytes) -> Any:
+    """The payload as JSON. Raises InvalidValue with a valid example."""
     example = """write for example '{"segment": "active"}'"""
     try:
+        text = text.decode() if isinstance(text, bytes) else text
         found = json.loads(text)
+    except UnicodeDecodeError:
+        raise InvalidValue(f"the payload is not UTF-8; {example}.") from None
     except json.JSONDecodeError as exc:
         where = f"line {exc.lineno}, column {exc.colno}"
-        raise WakeboardError(f"the payload is not JSON ({exc.msg} at {where}); {example}.") from None
+        raise InvalidValue(f"the payload is not JSON ({exc.msg} at {where}); {example}.") from None
+    except RecursionError:
+        raise InvalidValue(f"the payload is nested too deeply; {example}.") from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits
+        raise InvalidValue(f"the payload holds a number with too many digits; write it in quotes; {example}.") from None
     if not isinstance(found, dict | list):
-        raise WakeboardError(f"the payload is neither an object nor a list; {example}.")
+        raise InvalidValue(f"the payload is neither an object nor a list; {example}.")
     if "\\u0000" in text:
-        raise WakeboardError("the payload has the character U+0000, which Postgres cannot keep in JSON; leave it out.")
+        raise InvalidValue("the payload has the character U+0000, which Postgres cannot keep in JSON; leave it out.")
     return found  # pyright: ignore[reportUnknownVariableType]
-
-
-def due_at(at: str | None, after: str | None, now: datetime) -> datetime | None:
-    """When --at or --in says; None: now."""
-    from wakeboard.cli.moments import read_duration, read_moment
-
-    if after is None:
-        return read_moment(at) if at else None
-    try:
-        return now + read_duration(after)
-    except OverflowError:
-        raise WakeboardError(f"{after!r} is too far away; write for example 10m or 2h.") from None
 
 
 @commands.command(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)", re.IGNORECASE)
@@ -22,34 +22,48 @@ def iso(moment: datetime) -> str:
 
 
 def read_duration(text: str) -> timedelta:
-    """What a person wrote: 90s, 10m, 2h, 3d, 1w, or several (1h30m). Raises WakeboardError."""
+    """What a person wrote: 90s, 10m, 2h, 3d, 1w, or several (1h30m). Raises InvalidValue."""
     parts = _DURATION.findall(text)
     if not parts or _DURATION.sub("", text).strip():
-        raise WakeboardError(f"{text!r} is no length of time; write for example 90s, 10m, 2h or 3d.")
+        raise InvalidValue(f"{text!r} is no length of time; write for example 90s, 10m, 2h or 3d.")
     try:
         return timedelta(seconds=sum(float(number) * _UNITS[unit.lower()] for number, unit in parts))
     except OverflowError:
-        raise WakeboardError(f"{text!r} is too long; write for example 90s, 10m, 2h or 3d.") from None
+        raise InvalidValue(f"{text!r} is too long; write for example 90s, 10m, 2h or 3d.") from None
 
 
 def read_moment(text: str) -> datetime:
-    """An ISO 8601 moment; without an offset it is local time of this machine. Raises WakeboardError."""
+    """An ISO 8601 moment; without an offset it is local time of this machine. Raises InvalidValue."""
     try:
         moment = datetime.fromisoformat(text.strip())
         return moment.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise WakeboardError(
+        raise InvalidValue(
             f"{text!r} is no moment; write for example 2026-03-29T08:00:00+01:00 or 2026-03-29T07:00Z."
         ) from None
 
 
-def read_since(text: str, now: datetime) -> datetime:
-    """What `--since` says: so long before `now` (2h), or a moment. Raises WakeboardError."""
+def read_since(text: str) -> timedelta | datetime:
+    """What `--since` says: how long ago (2h), or a moment. Raises InvalidValue."""
     try:
-        return now - read_duration(text) if _DURATION.match(text) else read_moment(text)
-    except OverflowError:
-        raise WakeboardError(f"{text!r} is before all time; write for example 2h or 3d.") from None
-    except WakeboardError:
-        raise WakeboardError(
+        return read_duration(text) if _DURATION.match(text) else read_moment(text)
+    except InvalidValue:
+        raise InvalidValue(
             f"{text!r} is neither a length of time nor a moment; write for example 2h or 2026-03-29T08:00Z."
         ) from None
+
+
+def moment_since(since: timedelta | datetime, now: datetime) -> datetime:
+    """The moment that `--since` means at `now`. Raises InvalidValue."""
+    try:
+        return now - since if isinstance(since, timedelta) else since
+    except OverflowError:
+        raise InvalidValue("--since lies before all time; write for example 2h or 3d.") from None
+
+
+def moment_after(span: timedelta, now: datetime) -> datetime:
+    """`span` after `now`. Raises InvalidValue."""
+    try:
+        return now + span
+    except OverflowError:
+        raise InvalidValue("that is too far away; write for example 10m or 2h.") from None

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from wakeboard.cli.listings import about, crashes, error_line, run_of, run_when
+from wakeboard.cli.listings import about, error_line, run_of, run_when
 from wakeboard.cli.moments import clock
 from wakeboard.cli.tables import ENDLESS, Column, table, word
-from wakeboard.plainwords import lasted, one_line, printable, relative
+from wakeboard.plainwords import counted, lasted, one_line, printable, relative, times
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,8 +90,8 @@ def _tries(run: RunReport) -> str:
         f"{run.attempts} of {run.max_attempts}",
         f"timeout {run.timeout_s} s",
         f"{run.backoff_strategy} backoff {backoff}",
-        crashes(run.crash_count) if run.crash_count else "",
-        f"given back {run.release_count} times" if run.release_count else "",
+        counted(run.crash_count, "crash") if run.crash_count else "",
+        f"given back {times(run.release_count)}" if run.release_count else "",
     ]
     return ", ".join(part for part in parts if part)
 
@@ -100,7 +100,7 @@ def _value(name: str, value: Any) -> Iterator[Text]:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     lines = printable(text[:LONGEST_VALUE]).splitlines()
     if len(text) > LONGEST_VALUE:
-        lines.append(f"… {len(text) - LONGEST_VALUE} more characters; --json shows all")
+        lines.append(f"… {counted(len(text) - LONGEST_VALUE, 'more character')}; --json shows all")
     yield Text()
     yield Text(name, "bold")
     yield from (Text(f"  {line}") for line in lines)
@@ -137,7 +137,7 @@ def _stack(attempts: Sequence[AttemptRow]) -> Iterator[Text]:
     yield Text()
     yield Text("last stack", "bold")
     if len(lines) > STACK_LINES:
-        yield Text(f"  … {len(lines) - STACK_LINES} lines above; --json shows all", "dim")
+        yield Text(f"  … {counted(len(lines) - STACK_LINES, 'line')} above; --json shows all", "dim")
     yield from (Text(f"  {line}", "dim") for line in lines[-STACK_LINES:])
 
 

@@ -12,6 +12,7 @@ from wakeboard.cli.completing import complete_paused_name, complete_source
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import visit_board
 from wakeboard.errors import WakeboardError
+from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,6 +63,8 @@ def pause(
         _list_pauses(as_json)
         return
 
+    _require_name(what, name)
+
     async def ask(visit: Visit) -> tuple[str, str, bool]:
         key, shown = await _pausable(visit, what, name)
         if what is What.QUEUE and name not in await visit.reports.queues():
@@ -88,6 +91,8 @@ def resume(what: WhatToPause = None, name: ItsName = None, as_json: AsJson = Fal
         _list_pauses(as_json)
         return
 
+    _require_name(what, name)
+
     async def ask(visit: Visit) -> tuple[str, str, bool]:
         key, shown = await _pausable(visit, what, name)
         return key, shown, await visit.board.resume(key)
@@ -99,11 +104,14 @@ def resume(what: WhatToPause = None, name: ItsName = None, as_json: AsJson = Fal
         say(f"{shown} is resumed." if changed else f"{shown} was not paused.")
 
 
-async def _pausable(visit: Visit, what: What, name: str | None) -> tuple[str, str]:
-    """What the board calls it, and what people do."""
+def _require_name(what: What, name: str | None) -> None:
     if (name is None) != (what is What.ALL):
         asked = "all stands alone" if what is What.ALL else f"say which {what}"
         raise typer.BadParameter(asked, param_hint="NAME")
+
+
+async def _pausable(visit: Visit, what: What, name: str | None) -> tuple[str, str]:
+    """What the board calls it, and what people do."""
     if name is None:
         return "all", "everything"
     if what is What.QUEUE:
@@ -159,7 +167,7 @@ def limit(
     if as_json:
         print_json({"key": key, "max_running": at_once})
     else:
-        say(f"at most {at_once} {'run' if at_once == 1 else 'runs'} of {key} at once.")
+        say(f"at most {counted(at_once, 'run')} of {key} at once.")
 
 
 def _list_limits(key: str | None, as_json: bool) -> None:
@@ -203,7 +211,7 @@ def removal(
     if as_json:
         print_json({"source": source, "count": count})
     else:
-        say(f"the next sync of {source} removes {count} schedules.")
+        say(f"the next sync of {source} removes {counted(count, 'schedule')}.")
 
 
 async def _nothing_held(visit: Visit, source: str) -> str:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.duties.ticks import SCHEDULE_REMOVED, plan_skip, plan_some, write
+from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -53,8 +54,9 @@ async def remove(
     if needs_a_yes(len(missing), live):
         if not await board.hold_removal(source, _hash_of(missing), len(missing)):
             return [], (
-                f"{len(missing)} of {live} schedules of {source} are declared no longer, and nothing was removed:"
-                f" that many at once may be a mistake. To remove them, type: wakeboard confirm removal {source}"
+                f"{len(missing)} of {counted(live, 'schedule')} of {source} are declared no longer, and nothing was"
+                f" removed: that many at once may be a mistake."
+                f" To remove them, type: wakeboard confirm removal {source}"
             )
     else:
         await board.hold_removal(source, "", 0)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.plainwords import counted, lasted, one_line, printable, relative
+from wakeboard.plainwords import counted, lasted, one_line, printable, relative, times
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -57,7 +57,7 @@ def _became(it: Happening, program: str) -> tuple[str, str]:  # noqa: PLR0911 - 
         case "dead":
             return f"is dead after {counted(it.attempt, 'attempt')}: {_error(it)} ({again(it.run_id, program)})", "bad"
         case "skipped":
-            ticks = f" {it.ticks} times" if it.ticks and it.ticks > 1 else ""
+            ticks = f" {times(it.ticks)}" if it.ticks and it.ticks > 1 else ""
             return f"was skipped{ticks}: {one_line(it.reason or 'no reason')}", "quiet"
         case _:
             return f"was {it.what}" + (f": {one_line(it.reason)}" if it.reason else ""), "quiet"

@@ -16,7 +16,15 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard import __version__
-from wakeboard.errors import DatabaseUnavailable, KeyReused, LeadershipLost, LeaseLost, SchemaMismatch, WakeboardError
+from wakeboard.errors import (
+    DatabaseUnavailable,
+    InvalidValue,
+    KeyReused,
+    LeadershipLost,
+    LeaseLost,
+    SchemaMismatch,
+    WakeboardError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +124,7 @@ def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table
         case "42501":
             return WakeboardError(f"the database role may not do this: {message}.")
         case "23514" | "22023":
-            return WakeboardError((exc.diag.constraint_name or message).replace("_", " "))
+            return InvalidValue((exc.diag.constraint_name or message).replace("_", " "))
         # PgBouncer says 08P01 to whatever befell its server; 25P: the server ended a transaction that was silent.
         case code if code.startswith(("08", "25P03", "25P04", "57P")):
             return DatabaseUnavailable(f"the connection to the database was lost: {message}")

@@ -164,6 +164,7 @@ class RunFilter:
     job_type: str | None = None
     queue: str | None = None
     since: datetime | None = None
+    ids: Sequence[int] | None = None
 
     def values(self) -> dict[str, Any]:
         """What the queries ask for: the filter, and whether each of the two tables can hold an answer at all."""
@@ -177,6 +178,7 @@ class RunFilter:
             "job_type": self.job_type,
             "queue": self.queue,
             "since": self.since,
+            "ids": None if self.ids is None else list(self.ids),
         }
 
 
@@ -236,6 +238,7 @@ select def.schedule, def.cron_fields, def.time_zone, def.dst_gap, def.dst_overla
 # The two halves of every list of runs. Each is asked only when it can hold an answer: history may have many millions.
 _LIVE_FITS: LiteralString = """
        %(look_live)s and run.status::text = any (%(live)s)
+       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
        and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
        and (%(job_type)s::text is null or run.job_type = %(job_type)s)
        and (%(queue)s::text is null or run.queue = %(queue)s)
@@ -244,6 +247,7 @@ _LIVE_FITS: LiteralString = """
 """
 _PAST_FITS: LiteralString = """
        %(look_past)s and run.status::text = any (%(past)s)
+       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
        and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
        and (%(job_type)s::text is null or run.job_type = %(job_type)s)
        and (%(queue)s::text is null or run.queue = %(queue)s)
@@ -289,6 +293,12 @@ _IDS_OF_UUIDS: LiteralString = """
 select uuid, id from wakeboard.job_runs where uuid = any (%(uuids)s)
 union all
 select uuid, id from wakeboard.job_run_history where uuid = any (%(uuids)s)
+"""
+_IDS_BETWEEN: LiteralString = """
+select uuid, id from wakeboard.job_runs where uuid between %(first)s and %(last)s
+union all
+select uuid, id from wakeboard.job_run_history where uuid between %(first)s and %(last)s
+ limit 10
 """
 
 _LIMITS: LiteralString = """
@@ -363,12 +373,11 @@ class Reports:
 
     async def ids_of(self, uuids: Sequence[UUID]) -> dict[UUID, int]:
         """The ids of runs known by uuid. Neither table has an index for it: seconds where there are many millions."""
-        async with self.conn.cursor() as cursor:
-            try:
-                await cursor.execute(_IDS_OF_UUIDS, {"uuids": list(uuids)})
-                return dict(await cursor.fetchall())
-            except psycopg.Error as exc:
-                raise translated(exc) from exc
+        return dict(await self._pairs(_IDS_OF_UUIDS, uuids=list(uuids)))
+
+    async def ids_between(self, first: UUID, last: UUID) -> list[tuple[UUID, int]]:
+        """Up to ten runs whose uuids lie between these, as slowly as `ids_of`."""
+        return await self._pairs(_IDS_BETWEEN, first=first, last=last)
 
     async def limits(self) -> list[LimitRow]:
         """All limit keys that have a row, by key."""
@@ -391,6 +400,14 @@ class Reports:
 
     async def _rows(self, kind: type[_Row], query: LiteralString, **values: Any) -> list[_Row]:
         async with self.conn.cursor(row_factory=class_row(kind)) as cursor:
+            try:
+                await cursor.execute(query, values)
+                return await cursor.fetchall()
+            except psycopg.Error as exc:
+                raise translated(exc) from exc
+
+    async def _pairs(self, query: LiteralString, **values: Any) -> list[tuple[UUID, int]]:
+        async with self.conn.cursor() as cursor:
             try:
                 await cursor.execute(query, values)
                 return await cursor.fetchall()

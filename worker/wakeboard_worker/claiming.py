@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.errors import DatabaseUnavailable
+from wakeboard.plainwords import counted
 from wakeboard.store.leasing import Release, text_array
 from wakeboard_worker.heartbeat import TRUSTED_PART, clock
 from wakeboard_worker.logs import log
@@ -220,7 +221,7 @@ class Claiming:
             self._slots.kick()
             self._threads.kick()
             return
-        log.warning("a claim was answered too late: %d leases are given back", len(rows))
+        log.warning("a claim was answered too late and is given back: %s", counted(len(rows), "lease"))
         self._desk.counts.claimed += len(rows)
         self._desk.releases.extend(Release(row[0], row[1], counted=False) for row in rows)
         self._desk.flush.set()

@@ -16,6 +16,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.plainwords import counted
 from wakeboard.store.leasing import Held, Release
 from wakeboard_worker.logs import log, runs_log
 from wakeboard_worker.outcomes import CANCELLED, LEAVING, LOST, TIMED_OUT, failure, result_json, timed_out
@@ -261,7 +262,7 @@ class Desk:
         if not in_hand:
             return
         self.lose_sight()
-        log.warning("no heartbeat was answered for most of a lease: %d leases are given up", in_hand)
+        log.warning("no heartbeat was answered for most of a lease: %s given up", counted(in_hand, "lease"))
         for lane in self.lanes:
             self.counts.lost += len(lane.waiting)
             lane.waiting.clear()

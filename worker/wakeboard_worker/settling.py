@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.plainwords import counted
 from wakeboard_worker.logs import log
 
 if TYPE_CHECKING:
@@ -82,20 +83,20 @@ class Settling:
             try:
                 refused = await move(await self._line.leasing(), items)
             except DatabaseUnavailable as error:
-                log.warning("%d outcomes wait: %s", count, error)
+                log.warning("%s not recorded yet: %s", counted(count, "outcome"), error)
                 await self._line.pause()
                 continue
             except WakeboardError:
                 if count > 1:  # one outcome that the board cannot take must not cost the others
                     return sum([await self._tell([item], move) for item in items])
-                log.exception("the board cannot take %d outcomes; their runs come back when the lease lapses", count)
+                log.exception("the board cannot take an outcome; its run comes back when the lease lapses")
                 break
             if refused:
                 self._desk.counts.lost += len(refused)
                 log.warning("lost: the board refused the outcome of runs %s", ", ".join(map(str, refused)))
             return len(refused)
         else:
-            log.warning("lost: %d outcomes could not be told while the leases held", count)
+            log.warning("lost: %s could not be told while the leases held", counted(count, "outcome"))
         self._desk.counts.lost += count
         self._desk.lose_sight()
         return count

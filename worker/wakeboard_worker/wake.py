@@ -21,6 +21,7 @@ from wakeboard.duties.rounds import Rounds
 from wakeboard.duties.tidying import Retention
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.handlers import load_handlers
+from wakeboard.plainwords import counted
 from wakeboard.store.connection import require_schema
 from wakeboard.store.leasing import Release, Worker
 from wakeboard_worker.attempts import Surroundings
@@ -125,7 +126,7 @@ async def _registered(line: Line, job_types: Sequence[str], mode: Mode) -> bool:
             await line.pause()
         else:
             me = leasing.worker
-            log.info("pool %s has %s workers already; this one goes", me.pool, me.max_workers)
+            log.info("pool %s has %s already; this one goes", me.pool, counted(me.max_workers or 0, "worker"))
             return False
 
 
@@ -274,7 +275,8 @@ class _Wake:
         await self._take_back_my_own(Board(conn), now)
         done = await self._rounds.make(Board(conn), now)
         if done.ticks.runs or done.ticks.skipped:
-            log.info("%d ticks became runs, %d were skipped", done.ticks.runs, done.ticks.skipped)
+            runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
+            log.info("scheduled %s, skipped %s", runs, skipped)
         for duty, error in done.failures.items():
             log.warning("the duty %s failed: %s", duty, error)
 
