@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
 from typing import TYPE_CHECKING, Any
+
+from wakeboard.redact import redact
+from wakeboard.sanitize import json_text, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +18,24 @@ if TYPE_CHECKING:
 FACTS = ("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error", "next_try_s", "counts")
 
 
-class JsonLines(logging.Formatter):
+class SafeLines(logging.Formatter):
+    """Text of log records: what looks like a credential is masked, and a record that cannot be formatted is shown."""
+
+    def message(self, record: logging.LogRecord) -> str:
+        """What the record says."""
+        try:
+            text = record.getMessage()
+        except Exception:  # noqa: BLE001 - a wrong format string, or an argument whose __str__ raises
+            text = f"{record.msg!r}, which its arguments do not fit"
+        return redact(text)
+
+    def stack(self, record: logging.LogRecord) -> str:
+        """The stack of the record's exception, or of the place that logged it; "" without one."""
+        parts = [self.formatException(record.exc_info) if record.exc_info else "", record.stack_info or ""]
+        return redact("\n".join(part for part in parts if part))
+
+
+class JsonLines(SafeLines):
     """One JSON object a line: time, level, logger, message, and the facts of the run."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -25,27 +44,28 @@ class JsonLines(logging.Formatter):
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": self.message(record),
         }
-        line |= {fact: value for fact in FACTS if (value := getattr(record, fact, None)) is not None}
-        if record.exc_info:
-            line["stack"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        facts = {fact: value for fact in FACTS if (value := getattr(record, fact, None)) is not None}
+        line |= {fact: redact(value) if isinstance(value, str) else value for fact, value in facts.items()}
+        if stack := self.stack(record):
+            line["stack"] = stack
+        return json_text(line)
 
 
-class ConsoleLines(logging.Formatter):
+class ConsoleLines(SafeLines):
     """`12:00:01 warning run 7 default/report attempt 2: …` for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line, and a stack below it if there is one."""
+        """The record as one line; a stack stands below it, indented, so that no line of it looks like a record."""
         run = getattr(record, "run", None)
         about = ""
         if run is not None:
             names = [str(run), getattr(record, "schedule", None) or getattr(record, "job_type", "")]
             about = f"run {' '.join(names)} attempt {getattr(record, 'attempt', '?')}: "
         clock = time.strftime("%H:%M:%S", time.localtime(record.created))
-        line = f"{clock} {record.levelname.lower():7} {about}{record.getMessage()}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{clock} {record.levelname.lower():7} {one_line(about + self.message(record))}"
+        return "\n    ".join([line, *printable(self.stack(record)).splitlines()])
 
 
 def send_logs(

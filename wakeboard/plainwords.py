@@ -1,8 +1,7 @@
-"""Words for people: how far away a moment is, how long something took, and text that cannot steer a terminal."""
+"""Words for people: how far away a moment is, how long something took, and counts."""
 
 from __future__ import annotations
 
-import re
 from datetime import UTC
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ if TYPE_CHECKING:
 
 # Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
 def relative(moment: datetime | None, now: datetime) -> str:
@@ -42,16 +40,6 @@ def _distance(seconds: float) -> str | None:
         if seconds < bound:
             return f"{max(1, round(seconds / unit))} {name}"
     return None
-
-
-def printable(text: str) -> str:
-    """User text without what would steer the terminal."""
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.expandtabs(4))
-
-
-def one_line(text: str) -> str:
-    """User text as one printable line."""
-    return printable(" ".join(text.split()))
 
 
 def counted(number: int, noun: str) -> str:

@@ -21,6 +21,8 @@ import aiohttp
 from kubernetes.aio import client, config
 
 from wakeboard.errors import WakeboardError
+from wakeboard.redact import redact
+from wakeboard.sanitize import one_line
 from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
 from wakeboard_operator.wake_cleanup import WORKER_JOBS
 
@@ -188,7 +190,7 @@ class Cluster:
             "metadata": {"generateName": f"{involved['name'][:50]}-", "namespace": involved["namespace"]},
             "involvedObject": involved,
             "reason": reason,
-            "message": message[:1024],
+            "message": one_line(redact(message))[:1024],
             "type": "Warning" if warning else "Normal",
             "source": {"component": FIELD_MANAGER},
             "reportingComponent": FIELD_MANAGER,

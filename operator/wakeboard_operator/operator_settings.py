@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
@@ -42,6 +42,11 @@ class OperatorSettings(Settings):
     )
     status_moving_seconds: float = Field(
         60.0, ge=0, le=3600, description="Values that move (times, counts of runs) are written at most so often."
+    )
+    status_errors: Literal["full", "type-only"] = Field(
+        "full",
+        description="What statuses and events show of a handler's error: `full`, its type and message; `type-only`,"
+        " its type. What looks like a credential is masked either way.",
     )
     leadership_seconds: int = Field(15, ge=3, le=300, description="How long leadership holds without being renewed.")
     release: str = Field(

@@ -183,6 +183,7 @@ class _Operator:
             self._leadership.leads,
             per_second=settings.status_writes_per_second,
             moving_s=settings.status_moving_seconds,
+            errors=settings.status_errors,
         )
         self._health.reconciler, self._health.trouble = reconciler, None
 

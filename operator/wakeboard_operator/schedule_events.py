@@ -27,7 +27,7 @@ def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -
     dead_before = (before.dead or 0) if before else 0
     if (after.dead or 0) > dead_before and after.last_failure is not None:
         failure = after.last_failure
-        why = f"{failure.reason}: {failure.message}"
+        why = f"{failure.reason}: {failure.message}" if failure.message else failure.reason
         told.append(Told("RunDead", f"Run {failure.run_id} was given up: {why}", warning=True))
     if after.last_action is not None and (before is None or before.last_action != after.last_action):
         action = after.last_action

@@ -9,6 +9,7 @@ import signal
 import sys
 
 from wakeboard.errors import WakeboardError
+from wakeboard.output import write_error
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        sys.stderr.write(f"wakeboard operator: {error}\n")
+        write_error("wakeboard operator", str(error))
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

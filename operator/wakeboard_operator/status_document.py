@@ -11,8 +11,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.alias_generators import to_camel
+
+from wakeboard.redact import redact
+from wakeboard.sanitize import one_line
 
 _PORTABLE: Final = 2**53  # the last whole number that every language reads alike
 
@@ -30,13 +33,18 @@ RunId = Annotated[int, Field(ge=1, le=_PORTABLE, json_schema_extra={"format": "i
 Generation = Annotated[int, Field(ge=-1, le=_PORTABLE, json_schema_extra={"format": "int64"})]
 
 
+def _shown(longest: int) -> BeforeValidator:
+    """For text that comes from users: one safe line without credentials, cut to `longest` characters."""
+    return BeforeValidator(lambda text: one_line(redact(text))[:longest] if isinstance(text, str) else text)
+
+
 def _in_kubernetes(name: str) -> str:
     """camelCase, with ID in capitals."""
     camel = to_camel(name)
     return f"{camel[:-2]}ID" if camel.endswith("Id") else camel
 
 
-class _Shown(BaseModel):
+class _Part(BaseModel):
     """A part of the status, named as Kubernetes names fields; what a newer operator wrote is read past."""
 
     model_config = ConfigDict(
@@ -44,7 +52,7 @@ class _Shown(BaseModel):
     )
 
 
-class Condition(_Shown):
+class Condition(_Part):
     """One answer about the schedule, in the shape that all of Kubernetes uses."""
 
     type: ConditionType = Field(
@@ -60,10 +68,12 @@ class Condition(_Shown):
     reason: Annotated[str, Field(max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")] = Field(
         description="Why, in one word for programs."
     )
-    message: Annotated[str, Field(max_length=32_768)] = Field(description="Why, in a sentence for people.")
+    message: Annotated[str, _shown(2000), Field(max_length=32_768)] = Field(
+        description="Why, in a sentence for people."
+    )
 
 
-class LastRun(_Shown):
+class LastRun(_Part):
     """The run that ended last."""
 
     id: RunId = Field(description="Its number: `wakeboard run ID` tells the whole story.")
@@ -74,16 +84,16 @@ class LastRun(_Shown):
     result: Result = Field(description="How it ended: succeeded, cancelled, skipped, or dead.")
 
 
-class LastFailure(_Shown):
+class LastFailure(_Part):
     """The attempt that failed last, whether or not a later one went well."""
 
     time: AwareDatetime = Field(description="When it failed.")
-    reason: Annotated[str, Field(max_length=200)] = Field(description="The type of the error.")
-    message: Annotated[str, Field(max_length=2000)] = Field(description="What the error says, shortened.")
+    reason: Annotated[str, _shown(200), Field(max_length=200)] = Field(description="The type of the error.")
+    message: Annotated[str, _shown(2000), Field(max_length=2000)] = Field(description="What the error says, shortened.")
     run_id: RunId = Field(description="The number of the run that it was an attempt of.")
 
 
-class LastAction(_Shown):
+class LastAction(_Part):
     """The action that was last asked for by an annotation, such as `wakeboard.dev/run-now`."""
 
     action: Action = Field(description="What was asked for: run-now, retry-dead or discard-dead.")
@@ -91,10 +101,10 @@ class LastAction(_Shown):
         description="The value of the annotation. Each token is acted upon once."
     )
     time: AwareDatetime = Field(description="When the operator acted.")
-    result: Annotated[str, Field(max_length=1024)] = Field(description="What came of it.")
+    result: Annotated[str, _shown(1024), Field(max_length=1024)] = Field(description="What came of it.")
 
 
-class JobScheduleStatus(_Shown):
+class JobScheduleStatus(_Part):
     """What has become of it: whether it is accepted, when it runs next, and how it has been doing."""
 
     observed_generation: Generation = Field(

@@ -7,10 +7,13 @@ every reason. kstatus and Argo CD read only Stalled as failed: a schedule whose 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
 from wakeboard.plainwords import counted
+from wakeboard.redact import redact
+from wakeboard.sanitize import one_line
 from wakeboard_operator.status_document import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
 if TYPE_CHECKING:
@@ -23,7 +26,6 @@ if TYPE_CHECKING:
 
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
 LOOK_AGAIN_AFTER: Final = timedelta(minutes=1)
-MESSAGE, REASON, RESULT = 2000, 200, 1024  # characters
 
 Word = Literal["True", "False", "Unknown"]
 
@@ -41,8 +43,14 @@ def status_of(
     before: JobScheduleStatus | None,
     installation: str,
     now: datetime,
+    errors: Literal["full", "type-only"] = "full",
 ) -> JobScheduleStatus:
-    """The status that `resource` should have. `facts` None: it does not stand in the database."""
+    """The status that `resource` should have. `facts` None: it does not stand in the database.
+
+    `errors` type-only: an error's message, which a handler writes, stays in the database.
+    """
+    if facts is not None and errors == "type-only":
+        facts = replace(facts, last_failure_message=None)
     answers = {
         "Ready": _ready(resource, problem, facts),
         "Healthy": _healthy(facts, now),
@@ -190,7 +198,7 @@ def _conditions(
                 observed_generation=generation,
                 last_transition_time=since,
                 reason=answer.reason,
-                message=answer.message[:MESSAGE],
+                message=answer.message,
             )
         )
     return made
@@ -222,8 +230,8 @@ def _last_failure(facts: ScheduleFacts) -> LastFailure | None:
         return None
     return LastFailure(
         time=at,
-        reason=(facts.last_failure_type or "Error")[:REASON],
-        message=(facts.last_failure_message or "")[:MESSAGE],
+        reason=facts.last_failure_type or "Error",
+        message=facts.last_failure_message or "",
         run_id=facts.last_failure_run_id,
     )
 
@@ -236,12 +244,13 @@ def _last_action(facts: ScheduleFacts) -> LastAction | None:
         action=cast("Action", facts.last_action),
         token=facts.last_action_token,
         time=at,
-        result=(facts.last_action_result or "")[:RESULT],
+        result=facts.last_action_result or "",
     )
 
 
 def _said(facts: ScheduleFacts) -> str:
-    return f"{facts.last_failure_type or 'Error'}: {facts.last_failure_message or ''}"[:300]
+    parts = facts.last_failure_type or "Error", facts.last_failure_message
+    return one_line(redact(": ".join(part for part in parts if part)))[:300]
 
 
 def full_name(facts: ScheduleFacts) -> str:

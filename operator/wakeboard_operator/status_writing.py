@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from wakeboard.store.schedule_facts import facts_of
 from wakeboard_operator.cluster_access import ListFailed, WriteFailed
@@ -77,6 +77,7 @@ class StatusWriter:
         *,
         per_second: float,
         moving_s: float,
+        errors: Literal["full", "type-only"] = "full",
     ) -> None:
         self._cluster, self._reconciler, self._metrics, self._leads = cluster, reconciler, metrics, leads
         self._budget = _Budget(per_second)
@@ -84,6 +85,7 @@ class StatusWriter:
             1, int(per_second)
         )  # moving statuses that are written before transitions are looked for again
         self._moving_s = moving_s
+        self._errors: Literal["full", "type-only"] = errors
         self._later: dict[Key, float] = {}  # when to look again (time.monotonic())
 
     async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
@@ -95,7 +97,9 @@ class StatusWriter:
         for start in range(0, len(keys), AT_ONCE):
             for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
                 before = known.status()
-                after = status_of(known.resource, known.problem, facts, before, self._reconciler.installation, now)
+                after = status_of(
+                    known.resource, known.problem, facts, before, self._reconciler.installation, now, self._errors
+                )
                 wanted = _Wanted(known, known.resource, before, after)
                 match difference(before, after):
                     case "transition":

@@ -23,6 +23,7 @@ import aiohttp
 from kubernetes.aio import client
 
 from wakeboard.errors import WakeboardError
+from wakeboard.output import write_error, write_line
 from wakeboard_operator.cluster_access import Cluster, ListFailed, login
 from wakeboard_operator.resources import GROUP, KIND, OURS, PLURAL, VERSION, Resource
 
@@ -170,7 +171,7 @@ class Trial:
         return time.monotonic() - self._began > self._wanted.within_s
 
     def _tell(self, sentence: str) -> None:
-        sys.stdout.write(f"{time.monotonic() - self._began:5.1f} s  {sentence}\n")
+        write_line(f"{time.monotonic() - self._began:5.1f} s  {sentence}")
         sys.stdout.flush()
 
 
@@ -211,10 +212,10 @@ def main() -> int:
     try:
         asyncio.run(_go(parse()))
     except WakeboardError as error:
-        sys.stderr.write(f"wakeboard trial: {error}\n")
+        write_error("wakeboard trial", str(error))
         return 1
     except asyncio.CancelledError:
-        sys.stderr.write("wakeboard trial: it was asked to stop.\n")
+        write_error("wakeboard trial", "it was asked to stop.")
         return 1
     return 0
 

@@ -43,6 +43,7 @@ OPERATOR: Mapping[str, Any] = {
     "reconcile_seconds": 12.5,
     "status_writes_per_second": 0.5,
     "status_moving_seconds": 0,
+    "status_errors": "type-only",
     "leadership_seconds": 20,
 }
 SET_BY_THE_CHART = {"dsn", "pool", "operator_port", "release"}

@@ -185,3 +185,25 @@ def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
 
 def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
     assert changes_by_itself_at(facts(**WENT_WELL), NOW) is None
+
+
+SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql://app:hunter2@db/shop\n\x1b[31mred"}
+
+
+def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal() -> None:
+    made = status(facts(**WENT_WELL, **SECRETIVE, failed=1, dead=1))
+    retrying = status(facts(**WENT_WELL, **SECRETIVE, failed=1))
+    told = [made.model_dump_json(), retrying.model_dump_json(), *(each.message for each in events_between(None, made))]
+    assert "postgresql://app:***@db/shop" in told[0]
+    assert "Run 8 was given up: HttpError: cannot connect to postgresql://app:***@db/shop" in told[-1]
+    assert not any("hunter2" in text or "\\u001b" in text or "\x1b" in text or "\\n" in text for text in told)
+
+
+def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
+    known = facts(**WENT_WELL, **WENT_WRONG, failed=1, dead=1)
+    made = status_of(resource(), None, known, None, "here", NOW, "type-only")
+    told = [made.model_dump_json(), *(each.message for each in events_between(None, made))]
+    assert made.last_failure is not None
+    assert made.last_failure.reason == "HttpError"
+    assert "Run 8 was given up: HttpError" in told
+    assert not any("503" in text for text in told)

@@ -52,6 +52,8 @@ async def raises(run: wakeboard.Run) -> object:  # noqa: C901 - one case for eac
     match run.payload["what"]:
         case "error":
             raise ValueError("no such customer")
+        case "credential":
+            raise ConnectionError("cannot connect to postgresql://app:hunter2@db/shop")
         case "discard":
             raise wakeboard.Discard("it makes no sense")
         case "retry":

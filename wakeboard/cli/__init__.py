@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.first_process import stand_in_front
+from wakeboard.output import sanitized_streams, write_error, write_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,16 +51,17 @@ def _run(arguments: Sequence[str]) -> int:
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     try:
         _require_text(arguments)
-        return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
+        with sanitized_streams():
+            return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
     except Abort:  # a question was answered with no
-        sys.stderr.write("wakeboard: nothing was done.\n")
+        write_error("wakeboard", "nothing was done.")
         return FAILED
     except TyperException as exc:
         return _wrong_words(exc)
     except WakeboardError as exc:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        sys.stderr.write(f"wakeboard: {exc}\n")
+        write_error("wakeboard", str(exc))
         return USAGE if isinstance(exc, InvalidValue) else FAILED
 
 
@@ -75,9 +77,9 @@ def _wrong_words(error: TyperException) -> int:
     from wakeboard.cli.usage import usage_sentence
 
     if type(error).__name__ == "NoArgsIsHelpError":
-        sys.stderr.write(f"{error.format_message()}\n")
+        write_line(error.format_message(), sys.stderr)
     else:
-        sys.stderr.write(f"wakeboard: {usage_sentence(error, ANYWHERE)}\n")
+        write_error("wakeboard", usage_sentence(error, ANYWHERE))
     return USAGE
 
 

@@ -5,7 +5,6 @@ JSON keys are the fields of the row types; moments are ISO 8601 in UTC, lengths 
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
@@ -15,13 +14,15 @@ from uuid import UUID
 import typer
 
 from wakeboard.cli.moments import iso
+from wakeboard.output import write_error, write_line
+from wakeboard.sanitize import json_text, one_line
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
 
 
 def print_json(answer: Any) -> None:
     """Prints an answer of rows, lists and plain values."""
-    sys.stdout.write(json.dumps(plain(answer), ensure_ascii=False, indent=2) + "\n")
+    sys.stdout.write(json_text(plain(answer), indent=2) + "\n")
 
 
 def plain(answer: Any) -> Any:
@@ -51,9 +52,9 @@ def _plain_value(value: Any) -> Any:
 
 def say(sentence: str) -> None:
     """A sentence for people, on standard output."""
-    sys.stdout.write(sentence + "\n")
+    write_line(one_line(sentence))
 
 
 def complain(sentence: str) -> None:
     """A sentence on standard error, with who says it."""
-    sys.stderr.write(f"wakeboard: {sentence}\n")
+    write_error("wakeboard", sentence)

@@ -20,6 +20,7 @@ from wakeboard.cli import (
 )
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import use_dsn
+from wakeboard.output import write_line
 
 application = typer.Typer(
     rich_markup_mode=None,
@@ -41,7 +42,7 @@ def _show_version(asked: bool) -> None:
     if asked:
         from wakeboard import __version__
 
-        typer.echo(f"wakeboard {__version__}")
+        write_line(f"wakeboard {__version__}")
         raise typer.Exit
 
 

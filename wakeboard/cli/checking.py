@@ -100,7 +100,7 @@ def _print(findings: list[Finding]) -> None:
     from rich.text import Text
 
     from wakeboard.cli.tables import print_lines, word
-    from wakeboard.plainwords import one_line
+    from wakeboard.sanitize import one_line
 
     for finding in findings:
         line = word(finding.level) + Text(f"{'':{6 - len(finding.level)}}{finding.what:<12}{one_line(finding.says)}")

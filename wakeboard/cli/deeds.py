@@ -13,7 +13,9 @@ import typer
 from wakeboard.cli.answers import complain, print_json, say
 from wakeboard.cli.moments import read_since
 from wakeboard.cli.visit import visit_board
-from wakeboard.plainwords import counted, one_line
+from wakeboard.output import write_line
+from wakeboard.plainwords import counted
+from wakeboard.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -137,7 +139,7 @@ def _confirmed(deed: Deed, find: Callable[[Visit], Awaitable[list[int]]]) -> lis
     preview = visit_board(lambda visit: _preview(visit, find))
     if preview.ids:
         for line in _shown(preview.runs, preview.now):
-            typer.echo(line, err=True)
+            write_line(line, sys.stderr)
         typer.confirm(f"{deed.verb.capitalize()} {counted(len(preview.ids), 'run')}?", abort=True, err=True)
     return preview.ids
 

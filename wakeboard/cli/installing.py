@@ -11,6 +11,7 @@ from wakeboard.cli.answers import AsJson, print_json, say
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import database_dsn
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.output import write_line
 
 if TYPE_CHECKING:
     from wakeboard.store.migrate import Migrated, Roles
@@ -71,7 +72,7 @@ def _print_roles(roles: Roles) -> None:
         raise WakeboardError(
             "no roles are named: set WAKEBOARD_WORKER_ROLE and the like first, or migrate without: one role does all."
         )
-    say(create_roles(roles))
+    write_line(create_roles(roles))
 
 
 async def _migrate(dsn: str, roles: Roles, wait_s: float) -> Migrated:

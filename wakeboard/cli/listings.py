@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from wakeboard.cli.tables import Column, word
-from wakeboard.plainwords import counted, one_line, relative
+from wakeboard.plainwords import counted, relative
+from wakeboard.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -12,7 +12,8 @@ from rich.text import Text
 from wakeboard.cli.listings import about, error_line, run_of, run_when
 from wakeboard.cli.moments import clock
 from wakeboard.cli.tables import ENDLESS, Column, table, word
-from wakeboard.plainwords import counted, lasted, one_line, printable, relative, times
+from wakeboard.plainwords import counted, lasted, relative, times
+from wakeboard.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +10,13 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from wakeboard.sanitize import one_line
+
 if TYPE_CHECKING:
     from rich.console import Console
 
 GAP = "  "
+_LINE_END = re.compile(r"[\n\x0b-\x0d\x1c-\x1e\x85\u2028\u2029]")
 LEAST = 8  # columns that a narrowed cell keeps
 ENDLESS = 1_000_000  # columns of what is no terminal
 
@@ -53,7 +57,7 @@ def word(text: str) -> Text:
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[Text]:
     """Lines of at most `width` columns (if the cells that narrow allow it), a heading first."""
-    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    cells = [[Text(one_line(cell)) if isinstance(cell, str) else _unbroken(cell) for cell in row] for row in rows]
     headings = [Text(column.heading, "bold") for column in columns]
     widths = _widths(columns, [headings, *cells], width)
     return [_line(columns, row, widths) for row in [headings, *cells]]
@@ -87,11 +91,19 @@ def _line(columns: Sequence[Column], row: Sequence[Text], widths: Sequence[int])
     return line
 
 
+def _unbroken(line: Text) -> Text:
+    """The line without line ends, which would forge a second one."""
+    if len(line.plain.splitlines()) > 1:
+        line = line.copy()
+        line.plain = _LINE_END.sub(" ", line.plain)
+    return line
+
+
 def console() -> Console:
     """Standard output. Colours only on a terminal, and not where NO_COLOR is set."""
-    from rich.console import Console
+    from wakeboard.local.safe_console import SafeConsole
 
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return SafeConsole(soft_wrap=True)
 
 
 def width() -> int:
@@ -100,10 +112,10 @@ def width() -> int:
 
 
 def print_lines(lines: Sequence[Text | str]) -> None:
-    """Prints lines as they are."""
+    """Prints each as one line."""
     out = console()
     for line in lines:
-        out.print(line)
+        out.print(_unbroken(Text(line) if isinstance(line, str) else line))
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> None:

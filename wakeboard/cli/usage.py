@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from wakeboard.plainwords import one_line
+from wakeboard.sanitize import one_line
 
 SHOWN = 60  # characters of a refused value
 

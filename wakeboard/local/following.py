@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.errors import WakeboardError
 from wakeboard.local.picture import Picture
 from wakeboard.local.telling import happening_line
-from wakeboard.plainwords import counted, one_line
+from wakeboard.plainwords import counted
+from wakeboard.sanitize import one_line
 from wakeboard.store.reports import PAST, RunFilter
 
 if TYPE_CHECKING:

@@ -9,16 +9,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from wakeboard.local.safe_console import SafeConsole
 from wakeboard.local.telling import again
-from wakeboard.plainwords import counted, lasted, one_line, printable, relative
+from wakeboard.plainwords import counted, lasted, relative
+from wakeboard.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.console import Console
 
     from wakeboard.local.picture import Picture, Waking
     from wakeboard.local.telling import Line
@@ -51,7 +55,7 @@ class LiveView:
 
     def __init__(self, title: str, program: str, console: Console | None = None) -> None:
         self._title, self._program = title, program
-        self._console = console or Console(highlight=False, emoji=False, markup=False)
+        self._console = console or SafeConsole()
         self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
         self._live = Live(console=self._console, screen=True, auto_refresh=False, redirect_stdout=False)
         self._live.start()
@@ -166,7 +170,7 @@ def _schedules(picture: Picture, room: int, width: int) -> Table:
     for heading, ratio in headings.items():
         table.add_column(heading, ratio=ratio, no_wrap=True, overflow="ellipsis")
     for row in rows[: len(rows) - hidden]:
-        cells = [Text(f"{row.namespace}/{row.name}"), *([Text(_when(row), "dim")] if width >= WIDE else [])]
+        cells = [Text(one_line(f"{row.namespace}/{row.name}")), *([Text(_when(row), "dim")] if width >= WIDE else [])]
         table.add_row(*cells, _next(row, picture.now), _last(row, picture.now), _counts(row))
     if hidden and room >= FEW:
         table.add_row(Text(f"… {hidden} more", "dim"))
@@ -269,4 +273,4 @@ def _said(line: Line, width: int) -> Text:
 
 def can_show_live() -> bool:
     """Whether standard output is a terminal that can be drawn on."""
-    return sys.stdout.isatty() and not Console().is_dumb_terminal
+    return sys.stdout.isatty() and not SafeConsole().is_dumb_terminal

@@ -7,7 +7,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from wakeboard.plainwords import printable
+from wakeboard.output import write_line
+from wakeboard.sanitize import one_line
 
 if TYPE_CHECKING:
     from wakeboard.local.picture import Picture, Waking
@@ -34,7 +35,7 @@ class Screen(Protocol):
 
 def plain_line(line: Line, now: datetime) -> str:
     """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in UTC."""
-    return f"{(line.at or now).astimezone(UTC):%H:%M:%S}  {line.who:<{WHO_WIDTH}}  {printable(line.text)}"
+    return f"{(line.at or now).astimezone(UTC):%H:%M:%S}  {one_line(line.who):<{WHO_WIDTH}}  {one_line(line.text)}"
 
 
 class PlainLines:
@@ -43,7 +44,7 @@ class PlainLines:
     def tell(self, line: Line) -> None:
         """Prints it."""
         with suppress(OSError, ValueError):
-            sys.stdout.write(plain_line(line, datetime.now(UTC)) + "\n")
+            write_line(plain_line(line, datetime.now(UTC)))
             sys.stdout.flush()
 
     def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:

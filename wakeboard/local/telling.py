@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.plainwords import counted, lasted, one_line, printable, relative, times
+from wakeboard.plainwords import counted, lasted, relative, times
+from wakeboard.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -28,7 +28,8 @@ from wakeboard.local.telling import COULD_NOT_WORK, UP, Line, worker_line
 from wakeboard.local.up_file import up_file
 from wakeboard.local.watching import Watch, module_files
 from wakeboard.local.workers import WorkerSettings, start_beside, start_worker
-from wakeboard.plainwords import counted, one_line
+from wakeboard.plainwords import counted
+from wakeboard.sanitize import one_line
 from wakeboard.store.listening import notices
 from wakeboard.store.migrate import migrate
 

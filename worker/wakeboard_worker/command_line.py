@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
+from wakeboard.output import write_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +71,7 @@ def main(stopping: Stopping, words: Sequence[str] | None = None) -> None:
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
-        sys.stderr.write(f"wakeboard worker: {error}\n")
+        write_error("wakeboard worker", str(error))
     except Exception:  # noqa: BLE001 - the interpreter would show it, too, and then wait for threads that never end
         sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]  there is one here
     finally:

@@ -1,7 +1,7 @@
 """What becomes of an attempt: a pure reading of what its handler returned or raised.
 
-Nothing a handler does may break the worker: results that are no JSON are stored as text, messages and stacks are cut,
-and characters that Postgres cannot store are replaced.
+Nothing a handler does may break the worker: parts of results that are no JSON are stored as text, messages and stacks
+are cut, credentials in them are masked, and characters that Postgres cannot store are replaced.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import math
 import traceback
-from typing import TYPE_CHECKING, Any, Final
+from datetime import date, time
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import Discard, RetryAfter, Snooze, Verdict
+from wakeboard.redact import redact
 from wakeboard.store.leasing import Failure, Release
 
 if TYPE_CHECKING:
@@ -24,8 +26,10 @@ LOST: Final = "lost"  # the lease is gone: whatever comes is dropped
 LEAVING: Final = "leaving"  # the worker goes
 
 LONGEST_RESULT: Final = 16_384  # characters of JSON
+DEEPEST_RESULT: Final = 32  # levels, of a result with parts that are no JSON
 LONGEST_ERROR: Final = 2_000  # characters
 LONGEST_STACK: Final = 16_000  # characters
+LONGEST_READ: Final = 200_000  # characters of an error that are searched for credentials
 LONGEST_DELAY_S: Final = 31 * 86_400.0
 
 
@@ -38,15 +42,34 @@ def storable(text: str, longest: int) -> str:
 
 
 def result_json(value: Any) -> str:
-    """What a handler returned, as JSON text; what is no JSON, or too long, as a JSON string."""
+    """What a handler returned, as JSON text.
+
+    A part that JSON has no word for becomes text, a date or time in ISO 8601. What is too long becomes one text.
+    """
+    text = _json_text(value) or _json_text(_in_json(value, 1))
+    return text or json.dumps(storable(_shown(value), LONGEST_RESULT // 2), ensure_ascii=False)
+
+
+def _json_text(value: Any) -> str | None:
+    """The value's JSON text if Postgres can store it and it is short enough."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
-        if len(text) <= LONGEST_RESULT and "\\u0000" not in text:
-            return text
-    except Exception:  # noqa: BLE001, S110 - whatever a handler's own class raises when it is read
-        pass
-    return json.dumps(storable(_shown(value), LONGEST_RESULT // 2), ensure_ascii=False)
+    except Exception:  # noqa: BLE001 - whatever a handler's own class raises when it is read
+        return None
+    return text if len(text) <= LONGEST_RESULT and "\\u0000" not in text else None
+
+
+def _in_json(value: Any, depth: int) -> Any:
+    """The same in values that JSON has."""
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, dict) and depth <= DEEPEST_RESULT:
+        items = cast("dict[Any, Any]", value).items()
+        return {storable(_shown(key), LONGEST_RESULT): _in_json(item, depth + 1) for key, item in items}
+    if isinstance(value, list | tuple | set | frozenset) and depth <= DEEPEST_RESULT:
+        return [_in_json(item, depth + 1) for item in cast("list[Any]", value)]
+    return storable(value.isoformat() if isinstance(value, date | time) else _shown(value), LONGEST_RESULT)
 
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
@@ -75,14 +98,19 @@ def timed_out(attempt: Attempt) -> Failure:
 
 
 def _error_text(error: BaseException) -> str:
-    return storable(_shown(error).strip() or type(error).__name__, LONGEST_ERROR)
+    return _without_credentials(_shown(error).strip() or type(error).__name__, LONGEST_ERROR)
 
 
 def _stack(error: BaseException) -> str:
     try:
-        return storable("".join(traceback.format_exception(error, limit=30)), LONGEST_STACK)
+        return _without_credentials("".join(traceback.format_exception(error, limit=30)), LONGEST_STACK)
     except Exception:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
         return ""
+
+
+def _without_credentials(text: str, longest: int) -> str:
+    """Masked first, then cut: a cut through a credential would hide what it is."""
+    return storable(redact(storable(text, LONGEST_READ)), longest)
 
 
 def _shown(value: Any) -> str:

@@ -9,7 +9,8 @@
 - name: WAKEBOARD_RELEASE
   value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 {{ include "wakeboard.settings" (list .Values.operator (list
-  "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMovingSeconds" "leadershipSeconds")) | trim }}
+  "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMovingSeconds"
+  "statusErrors" "leadershipSeconds")) | trim }}
 {{ include "wakeboard.commonSettings" . }}
 {{- end }}
 

@@ -1,0 +1,128 @@
+"""Every command on a board whose users wrote what steers terminals, forges lines and shows credentials."""
+
+from __future__ import annotations
+
+import io
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from rich.text import Text
+
+from wakeboard.cli.answers import complain, say
+from wakeboard.cli.application import application
+from wakeboard.cli.tables import Column, print_lines, print_table
+from wakeboard.local.live_view import LiveView
+from wakeboard.local.picture import Picture, Waking
+from wakeboard.local.plain_lines import PlainLines
+from wakeboard.local.safe_console import SafeConsole
+from wakeboard.local.telling import Line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.board_story import BoardStory
+    from tests.cli.conftest import Type
+
+HOSTILE = "x\x1b]0;owned\x07\x1b[31m\u009b2J\u202eevil\u2028\r\nFORGED 99 succeeded"
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]")
+
+
+def assert_harmless(text: str) -> None:
+    assert not UNSAFE.search(text), UNSAFE.findall(text)
+    assert not re.search("^FORGED", text, re.MULTILINE), text
+
+
+@pytest.fixture
+def hostile_run(story: BoardStory) -> int:
+    """A dead run; each text on it and about it that a user can choose is hostile."""
+    story.works("odd")
+    story.declare("calm", job_type="odd", tick_error=None)
+    run = story.enqueue("odd", {HOSTILE: HOSTILE}, idempotency_key=HOSTILE, limit_key=HOSTILE)
+    epoch = story.claim(run)
+    story.step(run, epoch, HOSTILE, HOSTILE)
+    story.effect(run, epoch, HOSTILE)
+    fail = "select wakeboard.fail(77, %s::bigint[], %s::bigint[], '{discarded}', %s, %s, %s, %s::real[])"
+    story.sql(fail, [run], [epoch], [HOSTILE], [HOSTILE], [HOSTILE], [None])
+    story.sql("select wakeboard.pause('queue:default', %s)", HOSTILE)
+    story.sql("update wakeboard.job_definitions set tick_error = %s", HOSTILE)
+    return run
+
+
+def folder_of(place: Path) -> str:
+    folder = place / "hostile\x1b[31m"
+    folder.mkdir()
+    (folder / "a\x1b[2J.yaml").write_text('kind: "Odd\\e[31m\\nFORGED"\n---\nkind: JobSchedule\n"\\e[1m": 1\n')
+    return str(folder)
+
+
+def commands(run: int, folder: str) -> list[tuple[str, ...]]:
+    number = str(run)
+    return [
+        ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
+        ("run", number), ("run", number, "--json"), ("run", HOSTILE), ("next", "billing/calm"), ("next", HOSTILE),
+        ("apply", folder), ("enqueue", "ping", HOSTILE), ("run-now", HOSTILE), ("run-now", "billing/calm"),
+        ("pause", "queue:default"), ("pause", HOSTILE), ("pauses",), ("resume", HOSTILE), ("limits",),
+        ("limit", HOSTILE), ("limit", HOSTILE, "3"), ("check",), ("check", "--json"),
+        ("confirm", "removal", HOSTILE), ("cancel", HOSTILE),
+        ("retry", HOSTILE), ("retry", number), ("discard", number), ("replay", number), ("version",), (HOSTILE,),
+        ("up", HOSTILE), ("effects", "install", HOSTILE), ("worker", "--concurrency", HOSTILE),
+        ("migrate", "--wait", HOSTILE),
+    ]  # fmt: skip
+
+
+def test_no_command_shows_what_steers_a_terminal_or_forges_a_line(
+    type_command: Type, hostile_run: int, tmp_path: Path
+) -> None:
+    for words in commands(hostile_run, folder_of(tmp_path)):
+        said = type_command(*words)
+        assert_harmless(said.out + said.err)
+
+
+def test_the_walk_misses_no_command(tmp_path: Path) -> None:
+    names = [each.name or getattr(each.callback, "__name__", "") for each in _commands(application)]
+    walked = {word for words in commands(1, "") for word in words[:2]}
+    assert {name for name in names if name.replace("_", "-") not in walked} == set()
+
+
+def _commands(group: Any) -> list[Any]:
+    found: list[Any] = list(group.registered_commands)
+    for each in group.registered_groups:
+        found += _commands(each.typer_instance)
+    return found
+
+
+def test_json_keeps_what_was_written(type_command: Type, hostile_run: int) -> None:
+    assert type_command("run", str(hostile_run), "--json").json["payload"] == {HOSTILE: HOSTILE}
+
+
+def test_whatever_is_printed_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    say(HOSTILE)
+    print_lines([HOSTILE, Text(HOSTILE, "bold")])
+    print_table([Column("A"), Column("B", narrows=True)], [[HOSTILE, Text(HOSTILE, "red")]])
+    PlainLines().tell(Line(HOSTILE, HOSTILE))
+    complain(HOSTILE)
+    said = capsys.readouterr()
+    assert_harmless(said.out + said.err)
+
+
+def test_the_live_view_draws_nothing_that_steers_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    out = io.StringIO()
+    console = SafeConsole()
+    console.file = out
+    view = LiveView(HOSTILE, HOSTILE, console)
+    view.tell(Line(HOSTILE, HOSTILE))
+    view.show(Picture(datetime.now(UTC)), Waking(1, 3), [HOSTILE])
+    view.close()
+    assert "\x07" not in out.getvalue()
+    assert "\u009b" not in out.getvalue()
+    assert "\x1b]" not in out.getvalue()
+    assert "owned" in out.getvalue()
+
+
+def test_errors_show_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+    complain("cannot connect to postgresql://app:hunter2@db/shop")
+    assert "hunter2" not in capsys.readouterr().err

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from wakeboard.redact import redact
+
+MASKED = [
+    ("postgresql://app:hunter2@db.example.com:5432/shop", "postgresql://app:***@db.example.com:5432/shop"),
+    ("could not connect to postgres://u:p%40ss@h/d now", "could not connect to postgres://u:***@h/d now"),
+    ("postgresql://u:p@ss/wo:rd@db/shop", "postgresql://u:***@db/shop"),
+    ('postgresql://u:pa"ss@db/shop', "postgresql://u:***@db/shop"),
+    ("redis://:s3cret@cache:6379/0", "redis://:***@cache:6379/0"),
+    ("https://x-access-token:abc@github.com/a/b", "https://x-access-token:***@github.com/a/b"),
+    ("postgresql://u:12345678@db/shop", "postgresql://u:***@db/shop"),
+    ("host=db password=hunter2 dbname=shop", "host=db password=*** dbname=shop"),
+    ("password='two words' host=db", "password=*** host=db"),
+    (r"password='it\'s here' host=db", "password=*** host=db"),
+    ("PGPASSWORD=hunter2", "PGPASSWORD=***"),
+    ("Password=hunter2;Server=x", "Password=***"),
+    ("password: hunter2", "password: ***"),
+    ("password: swordfish", "password: ***"),
+    ("{'password': 'hunter2', 'user': 'me'}", "{'password': ***, 'user': 'me'}"),
+    ('{"client_secret": "hunter2", "a": 1}', '{"client_secret": ***, "a": 1}'),
+    (r'"{\"token\": \"hunter2\", \"a\": 1}"', r'"{\"token\": ***, \"a\": 1}"'),
+    ("GET https://a/b?token=abc123&page=2", "GET https://a/b?token=***&page=2"),
+    ("?X-Amz-Signature=abcdef0123&x=1", "?X-Amz-Signature=***&x=1"),
+    ("blob?sv=2020&sig=abc%3D", "blob?sv=2020&sig=***"),
+    ("api_key=abc-def", "api_key=***"),
+    ("x-api-key: abc-def", "x-api-key: ***"),
+    ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG", "AWS_SECRET_ACCESS_KEY=***"),
+    ("key AKIAIOSFODNN7EXAMPLE is not known", "key *** is not known"),
+    ("Authorization: Bearer abc.def.ghi\nHost: x", "Authorization: ***\nHost: x"),
+    ("{'Authorization': 'Basic dXNlcjpwYXNz', 'Accept': '*'}", "{'Authorization': ***, 'Accept': '*'}"),
+    ("Set-Cookie: session=abc; Path=/", "Set-Cookie: ***"),
+    ("sent Bearer a1b2c3d4e5f6 to it", "sent Bearer *** to it"),
+    ("ghp_abcdefghijklmnopqrstuvwxyz0123456789", "***"),
+    ("xoxb-1234567890-abcdefghij", "***"),
+    ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl", "***"),
+    ("https://hooks.slack.com/services/T0/B0/XYZ failed", "https://hooks.slack.com/services/*** failed"),
+    ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nafter", "***\nafter"),
+    ("-----BEGIN PRIVATE KEY-----\nMIIE and cut", "***"),
+    ("connect(password='hunter2', token='abc')", "connect(password=***, token=***)"),
+]
+
+LEFT_ALONE = [
+    "ConnectionError: the bank's server is still starting",
+    "cannot connect to http://example.com:8080/a@b",
+    "http://example.com:8080/path?mail=a@b.example",
+    "postgresql://owner@shop-db/shop",
+    "password: must be at least 8 characters",
+    "Unexpected token } in JSON at position 3",
+    "unexpected token: '}'",
+    'password authentication failed for user "app"',
+    "this worker has no secret 'api-key': mount a file of that name, or set WAKEBOARD_SECRET_API_KEY",
+    'a secret is written {"$secret": "NAME"}',
+    "max_tokens=300 and token_count=5",
+    "idempotency_key=order-42",
+    "PWD=/home/app",
+    "token=None password=null secret=",
+    "    token = make_token(user)",
+    "    password = settings.password",
+    "Bearer authentication is needed",
+    "12:30:45 a:b@c",
+    "PermissionError: not approved; type: touch examples/out/approved",
+    "KeyError: 'password'",
+    "the primary key: orders_pkey",
+    "commit 3f786850e387550fdab836ed7e6dc881de23001b",
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), MASKED)
+def test_what_looks_like_a_credential_is_masked(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE)
+def test_ordinary_errors_stay_as_they_are(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.parametrize("text", [text for text, _ in MASKED])
+def test_masking_twice_changes_nothing(text: str) -> None:
+    assert redact(redact(text)) == redact(text)
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a", "://a:", "password=", "password: ", "-----BEGIN PRIVATE KEY-----", "Bearer ", "eyJaaaaaaaa.", "'", "\\"],
+)
+def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
+    text = piece * (100_000 // len(piece))
+    began = time.process_time()
+    redact(text)
+    assert time.process_time() - began < 5

@@ -1,0 +1,74 @@
+"""What of an error or a result is stored: no credentials, and JSON where that is possible."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from wakeboard_worker.outcomes import LONGEST_ERROR, LONGEST_RESULT, failure, result_json
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+    from wakeboard.store.leasing import Failure
+
+
+class Attempt:
+    id = epoch = 1
+    stopped_because = None
+
+
+def failed_with(text: str) -> Failure:
+    return cast("Failure", failure(cast("Any", Attempt()), ConnectionError(text)))
+
+
+def test_an_error_and_its_stack_are_stored_without_credentials() -> None:
+    stored = failed_with("cannot connect to postgresql://app:hunter2@db/shop password=hunter2")
+    assert stored.error == "cannot connect to postgresql://app:***@db/shop password=***"
+    assert stored.stack is not None
+    assert "hunter2" not in stored.stack
+
+
+def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
+    for before in range(LONGEST_ERROR // 2 - 60, LONGEST_ERROR // 2):
+        stored = failed_with("x" * before + " password=hunter2hunter2hunter2 " + "y" * LONGEST_ERROR)
+        assert "unter" not in (stored.error or "")
+
+
+def test_the_board_never_sees_the_credential_of_an_error(board: Board) -> None:
+    (run,) = board.enqueue("raises", '{"what": "credential"}')
+    log = board.wake(log_level="debug").log
+    seen = json.dumps(board.run(run)) + board.watcher.ask(
+        "select string_agg(a::text, ' ') from wakeboard.job_attempts a"
+    )
+    assert "app:***@db" in seen
+    assert "hunter2" not in seen + log
+
+
+@pytest.mark.parametrize(
+    ("part", "stored"),
+    [
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00+00:00"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (float("nan"), "nan"),
+        ({1}, [1]),
+        ("\0", "\N{REPLACEMENT CHARACTER}"),
+        ("\ud800", "?"),
+    ],
+)
+def test_a_part_that_is_no_json_leaves_the_rest_as_it_is(part: Any, stored: Any) -> None:
+    assert json.loads(result_json({"sent": 3, "at": part, "list": [part, 1]})) == {
+        "sent": 3,
+        "at": stored,
+        "list": [stored, 1],
+    }
+
+
+def test_a_result_that_holds_itself_is_stored_as_text() -> None:
+    endless: list[Any] = [datetime(2026, 1, 2, tzinfo=UTC)]
+    endless.append(endless)
+    assert len(result_json(endless)) <= LONGEST_RESULT + 2
