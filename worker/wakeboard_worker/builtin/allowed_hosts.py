@@ -21,6 +21,40 @@ Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 _ENTRY: Final = re.compile(r"(\*\.)?([\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
 _PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")  # all that was ever given out (IANA, global unicast)
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
+_ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: before an IPv4 address in the last 32 bits
+
+# Not public, whatever the `ipaddress` of this Python knows: IANA's special-purpose registries, and addresses at which
+# clouds serve credentials to whoever asks.
+_SPECIAL: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "0.0.0.0/8",  # this network
+            "10.0.0.0/8",  # private
+            "100.64.0.0/10",  # shared, with 100.100.100.200 (Alibaba's metadata)
+            "127.0.0.0/8",  # loopback
+            "168.63.129.16/32",  # Azure's platform
+            "169.254.0.0/16",  # link-local, with 169.254.169.254 (metadata of most clouds)
+            "172.16.0.0/12",  # private
+            "192.0.0.0/24",  # protocol assignments, with 192.0.0.192 (Oracle's metadata)
+            "192.0.2.0/24",  # documentation
+            "192.31.196.0/24",  # AS112
+            "192.52.193.0/24",  # AMT
+            "192.88.99.0/24",  # 6to4 relays
+            "192.168.0.0/16",  # private
+            "192.175.48.0/24",  # AS112
+            "198.18.0.0/15",  # benchmarks
+            "198.51.100.0/24",  # documentation
+            "203.0.113.0/24",  # documentation
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, with the broadcast address
+            "2001::/23",  # protocol assignments, with Teredo and ORCHID
+            "2001:db8::/32",  # documentation
+            "2620:4f:8000::/48",  # AS112
+            "3fff::/20",  # documentation
+        ),
+    )
+)
 
 
 class Entry(NamedTuple):
@@ -52,9 +86,7 @@ class AllowedHosts:
         address = _inner(ipaddress.ip_address(text.partition("%")[0]))
         if any(address.version == network.version and address in network for network in self._networks):
             return True
-        if address.version == _PUBLIC_IPV6.version and address not in _PUBLIC_IPV6:
-            return False
-        return address.is_global and not address.is_multicast
+        return _is_public(address)
 
 
 def spelled(host: str) -> str:
@@ -64,6 +96,15 @@ def spelled(host: str) -> str:
         return str(ipaddress.ip_address(host))
     except ValueError:
         return host if host.isascii() else host.encode("idna").decode()
+
+
+def _is_public(address: Address) -> bool:
+    if isinstance(address, ipaddress.IPv6Address):
+        last = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        if address not in _PUBLIC_IPV6 or (int(address) >> 32 & 0xFFFFFFFF in _ISATAP and not _is_public(last)):
+            return False
+    special = any(address.version == network.version and address in network for network in _SPECIAL)
+    return address.is_global and not special
 
 
 def _inner(address: Address) -> Address:

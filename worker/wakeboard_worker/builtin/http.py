@@ -9,6 +9,7 @@ final: the run is dead. `Idempotency-Key` is the run's uuid, the same in every a
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -41,9 +42,13 @@ class AddressRefused(PermissionError):
 
 
 class _Addresses:
-    """Where a run tried to connect to: what was refused, and whether anything else was tried."""
+    """Where a run tried to connect to: what was refused, and whether anything else was tried.
 
-    def __init__(self) -> None:
+    `secret`: a part of the url is a secret, so nothing that stands in it or follows from it is named.
+    """
+
+    def __init__(self, *, secret: bool = False) -> None:
+        self.secret = secret
         self.refused = ""
         self.tried = False
 
@@ -66,7 +71,7 @@ class Http:
         from wakeboard_worker.builtin.http_request import request_of
 
         secrets = Secrets(self._secrets_dir)
-        _addresses.set(_Addresses())
+        _addresses.set(_Addresses(secret=True))  # until it is known
         try:
             return await self._exchange(request_of(run.payload, str(run.uuid), secrets), secrets)
         except (Discard, RetryAfter, HttpError) as error:
@@ -76,8 +81,8 @@ class Http:
             addresses = _addresses.get()
             if addresses.refused and not addresses.tried:
                 raise Discard(addresses.refused) from None
-            said = secrets.redact(f"no answer: {error}" if str(error) else f"no answer: {type(error).__name__}")
-            raise HttpError(said) from None
+            said = _without_places(error) if addresses.secret else str(error) or type(error).__name__
+            raise HttpError(secrets.redact(f"no answer: {said}")) from None
 
     async def close(self) -> None:
         """Ends the connections. To be called in the loop in which the runs were."""
@@ -89,8 +94,8 @@ class Http:
         from wakeboard_worker.builtin.http_request import redirected
 
         for _ in range(MOST_REDIRECTS + 1):
+            _addresses.set(_Addresses(secret=request.secret_url))
             self._check_host(request)
-            _addresses.set(_Addresses())
             async with self._connections().request(
                 request.method, request.url, headers=request.headers, data=request.body, allow_redirects=False
             ) as response:
@@ -121,16 +126,15 @@ class Http:
 
     def _check_host(self, request: Request) -> None:
         if not self._allowed.allows_name(request.host, request.port):
-            raise Discard(
-                f"{request.host}:{request.port} is not on the worker's list: add it to WAKEBOARD_HTTP_ALLOWED_HOSTS"
-            )
+            raise Discard(f"{request.place} is not on the worker's list: add it to WAKEBOARD_HTTP_ALLOWED_HOSTS")
 
     def _socket(self, found: Any) -> socket.socket:
         """The socket for an address that is about to be connected to."""
         family, kind, protocol, _, address = found
         if not self._allowed.allows_address(address[0]):
+            place = "the host of the url" if _addresses.get().secret else address[0]
             _addresses.get().refused = (
-                f"{address[0]} is not a public address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE if it is meant"
+                f"{place} is not a public address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE if it is meant"
             )
             raise AddressRefused(_addresses.get().refused)
         _addresses.get().tried = True
@@ -146,3 +150,10 @@ class Http:
         text = readable(bytes(raw[: self._most_bytes]), response.charset or "utf-8")
         text = secrets.redact(text, cut="end" if len(raw) > self._most_bytes else None)
         return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _without_places(error: BaseException) -> str:
+    """What went wrong, without the texts of libraries: they name hosts, addresses and paths."""
+    number = getattr(error, "errno", None)
+    why = os.strerror(number) if isinstance(number, int) and number > 0 else ""
+    return f"{type(error).__name__} ({why})" if why else type(error).__name__

@@ -27,17 +27,22 @@ _NOT_IN_A_URL: Final = re.compile(r"[\x00-\x20\x7f]")
 _NOT_YOURS: Final = re.compile(
     r"host|connection|content-length|expect|keep-alive|te|trailer|transfer-encoding|upgrade|proxy-.*", re.IGNORECASE
 )
+_NAMES_HOST: Final = re.compile(
+    r"https?://[^/?#\\@]+[/?#]", re.IGNORECASE
+)  # before a secret: it cannot change the host
 _FOR_ANY_HOST: Final = frozenset({"accept", "content-type", "user-agent", "idempotency-key"})
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is sent."""
+    """What is sent. `secret_url`: a part of the url is a secret. `secret_host`: its host is, or may be, too."""
 
     method: str
     url: URL
     headers: Mapping[str, str]
     body: bytes | None
+    secret_url: bool = False
+    secret_host: bool = False
 
     @property
     def host(self) -> str:
@@ -49,14 +54,22 @@ class Request:
         """The port that is connected to."""
         return self.url.port or 0
 
+    @property
+    def place(self) -> str:
+        """Where it goes, as errors may name it."""
+        return "the host of the url" if self.secret_host else f"{self.host}:{self.port}"
+
 
 def request_of(payload: Any, idempotency_key: str, secrets: Secrets) -> Request:
     """The request that a payload asks for, its secrets resolved. Raises Discard with one sentence."""
     given = _fields_of(payload)
     headers, body = _headers(secrets.resolve(given.get("headers") or {})), secrets.resolve(given.get("body"))
     url = _url(secrets.resolve(given["url"]))
-    if isinstance(given["url"], dict):  # servers like to say which path it was that they do not know
-        for part in {url.raw_path_qs, url.path_qs} - {"/"}:
+    secret_url = isinstance(given["url"], dict)
+    secret_host = secret_url and not _NAMES_HOST.match(given["url"].get("prefix", ""))
+    if secret_url:  # servers like to say which host or path it was that they do not know
+        hosts = {url.raw_host or "", url.host or ""} if secret_host else set[str]()
+        for part in {url.raw_path_qs, url.path_qs, *hosts} - {"/", ""}:
             secrets.hide(part, "of the url")
     has_body = "body" in given
     method = given.get("method", "POST" if has_body else "GET")
@@ -69,7 +82,7 @@ def request_of(payload: Any, idempotency_key: str, secrets: Secrets) -> Request:
     named = {name.lower() for name in headers}
     headers |= {name: value for name, value in automatic.items() if name.lower() not in named}
     sent = (body if text else json.dumps(body)).encode() if has_body else None
-    return Request(method.upper(), url, headers, sent)
+    return Request(method.upper(), url, headers, sent, secret_url, secret_host)
 
 
 def redirected(request: Request, status: int, location: str, secrets: Secrets) -> Request:
@@ -80,7 +93,10 @@ def redirected(request: Request, status: int, location: str, secrets: Secrets) -
         raise Discard("the server redirected to something that is no http or https address") from None
     if (request.url.scheme, url.scheme) == ("https", "http"):
         raise Discard("the server redirected from https to http")
-    request = replace(request, url=url) if url.origin() == request.url.origin() else _stripped(request, url, secrets)
+    if url.origin() == request.url.origin():
+        request = replace(request, url=url)
+    else:
+        request = replace(_stripped(request, url, secrets), secret_host=request.secret_url)
     becomes_get = status == HTTPStatus.SEE_OTHER or (
         status in {HTTPStatus.MOVED_PERMANENTLY, HTTPStatus.FOUND} and request.method == "POST"
     )

@@ -55,15 +55,24 @@ class Secrets:
             self._hidden |= dict.fromkeys((hidden, plain(hidden), *escaped, *quoted), name)
 
     def redact(self, text: str, cut: Literal["start", "end"] | None = None) -> str:
-        """`text` without secrets. Where it was cut before, half a secret at that end is taken out as well."""
+        """`text` without secrets, in whatever letter case: a host comes back in lower case.
+
+        Where it was cut before, half a secret at that end is taken out as well.
+        """
         if not self._hidden:
             return text
         if cut == "start":
             text = text[_half(text, self._hidden) :]
         elif cut == "end":
             text = text[: len(text) - _half(text[::-1], (form[::-1] for form in self._hidden))]
-        longest_first = sorted(self._hidden, key=len, reverse=True)
-        return re.sub("|".join(map(re.escape, longest_first)), lambda found: f"[secret {self._hidden[found[0]]}]", text)
+        forms = sorted(self._hidden.items(), key=lambda form: len(form[0]), reverse=True)
+        for_case = {hidden.lower(): name for hidden, name in forms}
+        return re.sub(
+            "|".join(re.escape(hidden) for hidden, _ in forms),
+            lambda found: f"[secret {for_case.get(found[0].lower(), 'of this run')}]",
+            text,
+            flags=re.IGNORECASE,
+        )
 
     def gives_away(self, text: str) -> bool:
         """Whether there is a secret in `text`."""
@@ -99,7 +108,7 @@ def _half(text: str, secrets: Iterable[str]) -> int:
             size
             for secret in secrets
             for size in range(1, min(len(secret), len(text) + 1))
-            if text.startswith(secret[-size:])
+            if text[:size].lower() == secret[-size:].lower()
         ),
         default=0,
     )
