@@ -165,11 +165,13 @@ ROWS: dict[str, list[Panel]] = {
         ),
         Panel(
             title="Status writes",
-            says="Statuses written, and writes that met a newer version and were computed again.",
+            says="Statuses written, writes that met a newer version and were computed again, and repairs of what"
+            " somebody else had written.",
             unit="cpm",
             queries={
                 "written": f"sum(rate(wakeboard_status_writes_total{S}[$__rate_interval])) * 60",
                 "conflicts": f"sum(rate(wakeboard_status_conflicts_total{S}[$__rate_interval])) * 60",
+                "repairs": f"sum(rate(wakeboard_status_repairs_total{S}[$__rate_interval])) * 60",
             },
         ),
     ],

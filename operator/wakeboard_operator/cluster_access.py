@@ -11,9 +11,9 @@ import json
 import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -27,12 +27,16 @@ from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Reso
 from wakeboard_operator.wake_cleanup import WORKER_JOBS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from wakeboard_operator.wake_cleanup import JobName
 
+_Asked = TypeVar("_Asked")
+
 FIELD_MANAGER: Final = "wakeboard-operator"
 PAGE: Final = 500
+SIDE_BY_SIDE: Final = 10  # reads that are under way
 REQUEST_S: Final = 30.0
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -77,6 +81,19 @@ class Listing:
 def in_cluster() -> bool:
     """Whether this process runs in a pod with a service account."""
     return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
+
+
+async def _those(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[bool]]) -> set[_Asked]:
+    """Those for which `answer` says yes; some are asked for at once."""
+    side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(each: _Asked) -> bool:
+        async with side_by_side:
+            return await answer(each)
+
+    listed = list(asked)
+    answers = await asyncio.gather(*map(one, listed))
+    return {each for each, yes in zip(listed, answers, strict=True) if yes}
 
 
 def environment_proxy(server: str) -> str | None:
@@ -148,13 +165,37 @@ class Cluster:
                 return None
             raise
 
+    async def namespaces_gone(self, names: Iterable[str]) -> set[str]:
+        """Those of these namespaces that are deleted, or are being deleted. What cannot be read counts as there."""
+
+        async def gone(name: str) -> bool:
+            try:
+                found = await self._page(f"/api/v1/namespaces/{name}", "")
+            except ListFailed as error:
+                return error.reason == "missing"
+            return "deletionTimestamp" in found["metadata"]
+
+        return await _those(names, gone)
+
+    async def objects_gone(self, objects: Mapping[Key, str]) -> set[Key]:
+        """Those of these schedules (their uids) that do not exist any more. What cannot be read counts as there."""
+
+        async def gone(key: Key) -> bool:
+            try:
+                found = await self.read(key)
+            except ListFailed:
+                return False
+            return found is None or found.uid != objects[key]
+
+        return await _those(objects, gone)
+
     async def patch_status(self, of: Resource, status: Mapping[str, Any]) -> Resource:
         """Merges `status` into the status of the very version that `of` is. Raises WriteFailed."""
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{of.namespace}/{PLURAL}/{of.name}/status"
         body = {"metadata": {"resourceVersion": of.resource_version, "uid": of.uid}, "status": status}
         return resource(await self._write("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, MERGE_PATCH))
 
-    async def post_event(self, about: Resource, reason: str, message: str, *, warning: bool) -> None:
+    async def post_event(self, about: Resource, reason: str, message: str, at: datetime, *, warning: bool) -> None:
         """Tells people about it in `kubectl describe`. Raises WriteFailed."""
         involved = {
             "apiVersion": f"{GROUP}/{VERSION}",
@@ -164,12 +205,12 @@ class Cluster:
             "uid": about.uid,
             "resourceVersion": about.resource_version,
         }
-        await self._post_event(involved, reason, message, warning=warning)
+        await self._post_event(involved, reason, message, at, warning=warning)
 
-    async def post_pod_event(self, namespace: str, pod: str, reason: str, message: str) -> None:
+    async def post_pod_event(self, namespace: str, pod: str, reason: str, message: str, at: datetime) -> None:
         """Warns about the whole in the events of the operator's own pod. Raises WriteFailed."""
         involved = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod}
-        await self._post_event(involved, reason, message, warning=True)
+        await self._post_event(involved, reason, message, at, warning=True)
 
     async def worker_jobs(self, namespace: str) -> list[dict[str, Any]]:
         """The Jobs of this product's workers in a namespace, as the API server lists them. Raises ListFailed."""
@@ -184,8 +225,10 @@ class Cluster:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    async def _post_event(self, involved: Mapping[str, str], reason: str, message: str, *, warning: bool) -> None:
-        at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    async def _post_event(
+        self, involved: Mapping[str, str], reason: str, message: str, moment: datetime, *, warning: bool
+    ) -> None:
+        at = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = {
             "metadata": {"generateName": f"{involved['name'][:50]}-", "namespace": involved["namespace"]},
             "involvedObject": involved,

@@ -47,6 +47,11 @@ class Metrics:
         self.status_conflicts = Counter(
             "wakeboard_status_conflicts", "Status writes that met a newer version.", registry=registry
         )
+        self.status_repairs = Counter(
+            "wakeboard_status_repairs",
+            "Statuses that somebody else had written over, and that were repaired.",
+            registry=registry,
+        )
         self.duty_failures = Counter("wakeboard_duty_failures", "Duties that failed.", ["duty"], registry=registry)
         self.lease_expiries = Counter(
             "wakeboard_lease_expiries", "Leases taken back by this operator.", ["kind"], registry=registry
@@ -57,6 +62,12 @@ class Metrics:
         )
         self.schedules = Gauge(
             "wakeboard_schedules", "Schedules by condition.", ["condition", "status"], registry=registry
+        )
+        self.foreign = Gauge(
+            "wakeboard_foreign_schedules",
+            "Schedules that another database runs: its operator `answers`, or is `silent` and nobody runs them.",
+            ["operator"],
+            registry=registry,
         )
         self.due = Gauge(
             "wakeboard_due_runs", "Due runs that nobody has taken (bounded look).", ["queue"], registry=registry
@@ -78,7 +89,16 @@ class Metrics:
         )
         self.held = Gauge("wakeboard_removals_held", "Removals that wait for a person's yes.", registry=registry)
         self.of_leaders = (
-            *(self.schedules, self.due, self.oldest_due_s, self.running, self.dead, self.late, self.workers),
+            *(
+                self.schedules,
+                self.foreign,
+                self.due,
+                self.oldest_due_s,
+                self.running,
+                self.dead,
+                self.late,
+                self.workers,
+            ),
             *(self.worker_age_s, self.held),
             *(self.api_up, self.last_reconcile, self.reconcile_s, self.sync_lag_s),
         )
@@ -133,6 +153,11 @@ class Metrics:
         self._looked_first = self._looked_first or now
         self.worker_age_s.set((now - (vitals.duties.last_worker or self._looked_first)).total_seconds())
         self.held.set(sum(removal.confirmed_at is None for removal in vitals.removals))
+
+    def count_foreign(self, counts: Mapping[str, int]) -> None:
+        """How many schedules belong to other installations, by whether an operator of theirs answers."""
+        for operator, count in counts.items():
+            self.foreign.labels(operator).set(count)
 
     def count_conditions(self, mirror: Mirror) -> None:
         """How many schedules are Ready, Healthy, and so on."""

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from wakeboard_operator.problems import FOREIGN
 from wakeboard_operator.status_document import JobScheduleStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from wakeboard_operator.event_budget import EventBudget
     from wakeboard_operator.problems import Problem
     from wakeboard_operator.resources import Key, Resource
 
@@ -26,7 +28,24 @@ class Known:
     problem: Problem | None = None
     definition_id: int | None = None
     written_at: float = 0.0  # time.monotonic() of our last status write
+    written: int | None = None  # a hash of the status text that it left
+    repairs: int = 0  # how often somebody has written over it lately
+    may_tell: EventBudget | None = None
     conditions: tuple[tuple[str, str], ...] = ()  # (type, status), for the metrics
+
+    @staticmethod
+    def hash_of(found: Resource) -> int:
+        """The hash of the status that the cluster has after a write."""
+        return hash(_text(found))
+
+    def is_written_over(self) -> bool:
+        """Whether somebody else has written into the status since our last write."""
+        return self.written is not None and self.written != hash(self.status_text)
+
+    def says_foreign(self) -> bool:
+        """Whether the status says that no operator of its installation has answered."""
+        before = self.status()
+        return before is not None and any(each.reason == FOREIGN for each in before.conditions or [])
 
     def status(self) -> JobScheduleStatus | None:
         """The status that it has in the cluster; None: none, or one that nobody can read."""
@@ -68,7 +87,7 @@ class Mirror:
         news = old is None or old.resource.resource_version != found.resource_version or old.problem != problem
         lean = replace(found, spec={}, status={})
         conditions = tuple((each["type"], each["status"]) for each in found.status.get("conditions", ()))
-        text = json.dumps(dict(found.status), separators=(",", ":")).encode()
+        text = _text(found)
         if old is None or old.resource.uid != found.uid:
             old = self._known[found.key] = Known(lean, text, problem, old.definition_id if old else None)
         else:
@@ -89,6 +108,10 @@ class Mirror:
     def keys_of(self, definition_ids: Iterable[int]) -> set[Key]:
         """The resources of these rows, as far as they are known."""
         return {key for each in definition_ids if (key := self._by_definition.get(each)) in self._known and key}
+
+
+def _text(found: Resource) -> bytes:
+    return json.dumps(dict(found.status), separators=(",", ":"), sort_keys=True).encode()
 
 
 def _older(one: Resource, other: Resource) -> bool:

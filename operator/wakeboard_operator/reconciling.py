@@ -1,9 +1,9 @@
 """Reconciling: the board's definitions brought up to the JobSchedules of the cluster.
 
 A complete list is the truth: at the start of a term, every minute, and soon after a deletion. Only such a list removes
-anything, and a large removal waits for a person (wakeboard.duties.removing). In between, batches of changes are the
-speed: a thousand edits become a few statements. A spec that cannot be honoured is left out and its last good one stays
-in force; a list that fails changes nothing.
+anything: what the API server has reported as deleted, and what is only missing, of which a large removal waits for a
+person (absences.py). In between, batches of changes are the speed: a thousand edits become a few statements. A spec
+that cannot be honoured is left out and its last good one stays in force; a list that fails changes nothing.
 """
 
 from __future__ import annotations
@@ -16,24 +16,42 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import BaseModel
 
 from wakeboard.duties.declared import Declared
+from wakeboard.duties.removing import needs_a_yes, remove, stop
 from wakeboard.duties.syncing import sync
 from wakeboard.errors import InvalidSchedule
 from wakeboard.plainwords import counted
 from wakeboard.schedules import API_VERSION, JobScheduleSpec, load_job_schedule
+from wakeboard_operator.absences import Absences
+from wakeboard_operator.ownership import Ownership
 from wakeboard_operator.problems import FOREIGN, INVALID, Problem
 from wakeboard_operator.resources import KIND
+from wakeboard_operator.stream import Deleted
 from wakeboard_operator.tenancy import outside
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
+    from typing import Protocol
 
     from wakeboard.duties.syncing import SyncReport
+    from wakeboard.store.board import KnownDefinition
     from wakeboard.store.leading import LedBoard
     from wakeboard_operator.cluster_access import Listing
     from wakeboard_operator.mirror import Mirror
     from wakeboard_operator.operator_settings import OperatorSettings
     from wakeboard_operator.resources import Key, Resource
+
+    class Deletions(Protocol):
+        """What the API server says about one object or namespace that a list did not show."""
+
+        async def namespaces_gone(self, names: Iterable[str]) -> set[str]:
+            """Those that are deleted, or are being deleted."""
+            ...
+
+        async def objects_gone(self, objects: Mapping[Key, str]) -> set[Key]:
+            """Those of these (their uids) that do not exist any more."""
+            ...
+
 
 log = logging.getLogger("wakeboard.operator")
 
@@ -44,45 +62,90 @@ class Reconciler:
     """What one term knows about its source. `dirty`: those whose status must be computed anew, for the writer."""
 
     def __init__(
-        self, settings: OperatorSettings, source: str, installation: str, mirror: Mirror, missed_after: timedelta
+        self,
+        settings: OperatorSettings,
+        source: str,
+        installation: str,
+        mirror: Mirror,
+        missed_after: timedelta,
+        deletions: Deletions | None = None,
     ) -> None:
         self._settings, self._source, self.installation = settings, source, installation
+        self.release = settings.release or None
+        self.ownership = Ownership(installation, settings.release, adopt=settings.adopt)
+        self.absences = Absences()
+        self._deletions = deletions
         self._missed_after = missed_after
         self._acted: set[tuple[Key, str, str]] = set()  # tokens that this term has dealt with
         self.mirror = mirror
         self.dirty: set[Key] = set()
         self.held: str | None = None  # a removal that waits for a yes
         self.last_full_at: float | None = None  # time.monotonic()
+        self.again_s: float | None = None  # another list is wanted in so many seconds
 
-    async def full(self, board: LedBoard, listing: Listing, listed_at: datetime) -> SyncReport:
-        """Brings the board up to a complete list. `listed_at`: the database's time before the list was asked for."""
+    async def full(
+        self, board: LedBoard, listing: Listing, listed_at: datetime, now: float | None = None
+    ) -> SyncReport:
+        """Brings the board up to a complete list. `listed_at`: the database's time before the list was asked for.
+
+        `now`: monotonic seconds.
+        """
+        if self.last_full_at is None:
+            self.ownership.rows(await board.definitions_of(self._source))
         listed = {found.key for found in listing.resources}
         for key in self.mirror:
             if key not in listed:
                 self.mirror.forget(key)
+                self.ownership.forget(key)
         declared, news = self._look_at(listing.resources)
         try:
             report = await sync(
                 board,
                 self._source,
                 declared.values(),
-                prune=True,
+                prune=False,
                 spared=listed - declared.keys(),  # whatever was listed is declared, if in words that cannot be read
                 listed_at=listed_at,
                 missed_after=self._missed_after,
             )
+            await self._remove(board, report, listed_at, time.monotonic() if now is None else now)
             await self._after(board, report, listing.resources)
         finally:
             self.dirty |= news  # only now: what stands on the board is known with its row, and not told as missing
-        self.held = report.held
         if report.removed:
             log.info("removed, as declared no longer: %s", counted(len(report.removed), "schedule"))
+        for installation, count in self.ownership.taken_over().items():
+            log.warning("took over %s that installation %s ran", counted(count, "schedule"), installation)
         self.last_full_at = time.monotonic()
         return report
 
-    async def changes(self, board: LedBoard, batch: Mapping[Key, Resource | None]) -> bool:
+    async def _remove(self, board: LedBoard, report: SyncReport, listed_at: datetime, now: float) -> None:
+        """Removes what is gone from the database, all of it or nothing."""
+        gone: set[str] = set()
+        if self._deletions is not None and needs_a_yes(len(report.absent), report.live):
+            gone = await self._deletions.namespaces_gone({each.namespace for each in report.absent})
+        reported, missing, self.again_s = self.absences.sort(report.absent, report.live, now, gone)
+        report.removed, report.held = await remove(
+            board, self._source, missing, report.live, listed_at, reported=reported
+        )
+        self.held = report.held
+        if report.held is not None:
+            await self._stop(board, missing)
+        removed = set(report.removed)
+        report.missing = [name for name in report.missing if name not in removed]
+
+    async def _stop(self, board: LedBoard, held: Sequence[KnownDefinition]) -> None:
+        """Makes no more runs of what is held and known to be deleted."""
+        if self._deletions is None:
+            return
+        running = {(each.namespace, each.name): each for each in held if each.spec_hash}  # stop empties the hash
+        gone = await self._deletions.objects_gone({key: each.uid for key, each in running.items()})
+        await stop(board, self._source, [running[key] for key in gone])
+
+    async def changes(self, board: LedBoard, batch: Mapping[Key, Resource | Deleted]) -> bool:
         """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
-        found = [each for each in batch.values() if each is not None and not self.saw_only_its_status(each)]
+        resources = [each for each in batch.values() if not isinstance(each, Deleted)]
+        found = [each for each in resources if not self.saw_only_its_status(each)]
         declared, news = self._look_at(found)
         try:
             if declared:
@@ -92,7 +155,7 @@ class Reconciler:
                 await self._after(board, report, found)
         finally:
             self.dirty |= news
-        return None in batch.values()
+        return len(resources) < len(batch)
 
     def saw_only_its_status(self, found: Resource) -> bool:
         """Whether nothing has changed but the status, most often by this operator's own write; that is noted here."""
@@ -102,7 +165,7 @@ class Reconciler:
         old = known.resource
         if (old.uid, old.generation, old.annotations) != (found.uid, found.generation, found.annotations):
             return False
-        if self._is_foreign(found):  # another database has taken it over: writing on would be a quarrel without end
+        if self.ownership.problem(found) is not None:
             return False
         if self.mirror.see(found, None):
             self.dirty.add(found.key)
@@ -116,18 +179,24 @@ class Reconciler:
             read, problem = self._read(each)
             if self.mirror.see(each, problem):
                 news.add(each.key)
+                self._heard_of_an_owner(each, problem)
             known = self.mirror.get(each.key)
             if read is not None and known is not None and known.resource.resource_version == each.resource_version:
                 declared[each.key] = read
         return declared, news
 
+    def _heard_of_an_owner(self, found: Resource, problem: Problem | None) -> None:
+        """Notes that an operator of another installation has repaired what this one wrote."""
+        known = self.mirror.get(found.key)
+        if problem is None or problem.reason != FOREIGN or known is None or not known.written_at:
+            return
+        if known.says_foreign():
+            return
+        self.ownership.others.has_answered(self.ownership.claim(found.key), time.monotonic())
+
     def _read(self, found: Resource) -> tuple[Declared | None, Problem | None]:
-        if self._is_foreign(found):
-            return None, Problem(
-                FOREIGN,
-                f"Its status was written from another database (installation {found.status['installation']}; this one"
-                f" is {self.installation}). Start the operator with WAKEBOARD_ADOPT=true to take it over.",
-            )
+        if (problem := self.ownership.problem(found)) is not None:
+            return None, problem
         document = {
             "apiVersion": API_VERSION,
             "kind": KIND,
@@ -143,17 +212,14 @@ class Reconciler:
             return None, problem
         return Declared(found.namespace, found.name, spec, found.uid, found.generation), None
 
-    def _is_foreign(self, found: Resource) -> bool:
-        """Whether another database has its say over it, and we are not told to take it over."""
-        theirs = found.status.get("installation")
-        return bool(theirs) and theirs != self.installation and not self._settings.adopt
-
     async def _after(self, board: LedBoard, report: SyncReport, found: Iterable[Resource]) -> None:
         for full_name, why in report.failed.items():
             key = _key(full_name)
             if (known := self.mirror.get(key)) is not None:
                 known.problem = Problem(INVALID, f"{why}.")
-        for known in await board.definitions_of(self._source):
+        rows = await board.definitions_of(self._source)
+        self.ownership.rows(rows)
+        for known in rows:
             if not known.removed:
                 self.mirror.link((known.namespace, known.name), known.id)
         created = set(map(_key, report.created))

@@ -52,6 +52,11 @@ WAKES_EVERY_S: Final = 30.0
 NOBODY_FOR_S: Final = 180.0  # as the vitals count workers
 PAUSE_S: Final = 1.0  # after something went wrong
 LEADERLESS_POLL_S: Final = 0.2
+CONFIRMED_EVERY_S: Final = 1.0  # while a removal is held
+ELSEWHERE: Final = (
+    "schedules of another database do not run, since its operator does not answer: %d. If that database is gone, take"
+    " them over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true)"
+)
 
 
 async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
@@ -175,7 +180,7 @@ class _Operator:
             installation = await OperatorBoard(conn).installation()
         missed_after = timedelta(seconds=settings.missed_after_seconds)
         mirror = Mirror()
-        reconciler = Reconciler(settings, self._source, installation, mirror, missed_after)
+        reconciler = Reconciler(settings, self._source, installation, mirror, missed_after, self._cluster)
         writer = StatusWriter(
             self._cluster,
             reconciler,
@@ -194,7 +199,7 @@ class _Operator:
             "reconcile": lambda conn: self._reconcile(led(conn), reconciler),
             "duties": lambda conn: self._duties(led(conn)),
             "statuses": lambda conn: self._statuses(led(conn), reconciler, writer),
-            "look": lambda conn: self._look(conn, mirror),
+            "look": lambda conn: self._look(conn, reconciler),
         }
         tasks = [asyncio.create_task(self._keep_at(name, work), name=name) for name, work in works.items()]
         return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
@@ -233,19 +238,38 @@ class _Operator:
         while True:
             if time.monotonic() >= list_at:
                 changes.take()  # the list shows them all
+                self._note_deletions(reconciler)
                 done = await self._full(board, reconciler)
-                list_at = time.monotonic() + (self._settings.reconcile_seconds if done else 2 * PAUSE_S)
-            heard_at = None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, list_at - time.monotonic())):
-                    await changes.wait()
-                    heard_at = time.monotonic()
-                    await asyncio.sleep(COALESCE_S)
+                list_at = time.monotonic() + (self._next_list_s(reconciler) if done else 2 * PAUSE_S)
+            heard_at = await self._heard_at(list_at - time.monotonic(), held=reconciler.held is not None)
             batch = changes.take()
+            self._note_deletions(reconciler)
             if batch and await reconciler.changes(board, batch):
                 list_at = min(list_at, max(time.monotonic(), (reconciler.last_full_at or 0.0) + SOON_S))
             if batch and heard_at is not None:
                 self._metrics.sync_lag_s.set(time.monotonic() - heard_at)
+            if reconciler.held is not None and await board.removal_is_confirmed(self._source):
+                list_at = time.monotonic()
+
+    def _note_deletions(self, reconciler: Reconciler) -> None:
+        for uid in self._supervisor.changes.take_deleted():
+            reconciler.absences.report(uid, time.monotonic())
+
+    def _next_list_s(self, reconciler: Reconciler) -> float:
+        again_s = reconciler.again_s
+        every_s = self._settings.reconcile_seconds
+        return every_s if again_s is None else min(every_s, max(again_s, SOON_S))
+
+    async def _heard_at(self, within_s: float, *, held: bool) -> float | None:
+        """When the stream showed something (time.monotonic()); None: it is time to look around without it."""
+        changes = self._supervisor.changes
+        heard_at = None
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, min(within_s, CONFIRMED_EVERY_S) if held else within_s)):
+                await changes.wait()
+                heard_at = time.monotonic()
+                await asyncio.sleep(COALESCE_S)
+        return heard_at
 
     async def _full(self, board: LedBoard, reconciler: Reconciler) -> bool:
         began = time.monotonic()
@@ -258,6 +282,8 @@ class _Operator:
             self._health.trouble = str(error)
             self._metrics.api_up.set(0)
             self._supervisor.not_served()
+            if error.reason == "missing" and self._health.reconciler is not None:
+                self._health.reconciler.absences.not_served()
             return False
         report = await reconciler.full(board, listing, listed_at)
         self._supervisor.expect(listing.resources)  # the first time it begins the stream: after what it would slow down
@@ -313,9 +339,10 @@ class _Operator:
                     log.warning("wake cleanup: %s", error)
                 logged = str(error)
 
-    async def _look(self, conn: psycopg.AsyncConnection[Any], mirror: Mirror) -> None:
+    async def _look(self, conn: psycopg.AsyncConnection[Any], reconciler: Reconciler) -> None:
         """For the metrics; and the dead-man switch, which is told once each time."""
         began, missed = time.monotonic(), False
+        mirror, silent = reconciler.mirror, 0
         until: datetime | None = None
         while True:
             vitals = await read_vitals(conn)
@@ -324,19 +351,24 @@ class _Operator:
             self._metrics.look(vitals)
             self._metrics.ended(finished.runs)
             self._metrics.count_conditions(mirror)
+            foreign = reconciler.ownership.counts()
+            self._metrics.count_foreign(foreign)
+            if foreign["silent"] > silent:
+                log.warning(ELSEWHERE, foreign["silent"])
+            silent = foreign["silent"]
             long_enough = (
                 time.monotonic() - began > NOBODY_FOR_S
             )  # the first wake of a new installation is still to come
             nobody = long_enough and bool(len(mirror)) and vitals.duties.workers == 0
             if nobody and not missed:
-                await self._tell_that_nobody_works()
+                await self._tell_that_nobody_works(vitals.server.now)
             missed = nobody
             await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _tell_that_nobody_works(self) -> None:
+    async def _tell_that_nobody_works(self, at: datetime) -> None:
         message = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
         log.warning("%s", message)
         pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
         if pod and namespace:
             with suppress(WriteFailed):
-                await self._cluster.post_pod_event(namespace, pod, "NoWorker", message)
+                await self._cluster.post_pod_event(namespace, pod, "NoWorker", message, at)

@@ -141,5 +141,10 @@ class JobScheduleStatus(_Part):
     installation: Annotated[str, Field(max_length=64)] | None = Field(
         default=None,
         description="The id of the database that runs it. An operator that stands before another database leaves the "
-        "resource alone.",
+        "resource alone, unless it was installed as `release`.",
+    )
+    release: Annotated[str, Field(max_length=253)] | None = Field(
+        default=None,
+        description="What the operator was installed as that wrote the status: the namespace and the name of its "
+        "release.",
     )

@@ -36,16 +36,23 @@ class _Answer(NamedTuple):
     message: str
 
 
+class Owner(NamedTuple):
+    """The database that runs a schedule, and the release whose operator says so."""
+
+    installation: str
+    release: str | None = None
+
+
 def status_of(
     resource: Resource,
     problem: Problem | None,
     facts: ScheduleFacts | None,
     before: JobScheduleStatus | None,
-    installation: str,
+    owner: Owner,
     now: datetime,
     errors: Literal["full", "type-only"] = "full",
 ) -> JobScheduleStatus:
-    """The status that `resource` should have. `facts` None: it does not stand in the database.
+    """The status that `resource` should have. `facts` None: it does not stand in the database. `now`: its clock.
 
     `errors` type-only: an error's message, which a handler writes, stays in the database.
     """
@@ -54,7 +61,7 @@ def status_of(
     answers = {
         "Ready": _ready(resource, problem, facts),
         "Healthy": _healthy(facts, now),
-        "Suspended": _suspended(facts),
+        "Suspended": _suspended(problem, facts),
         "Stalled": _stalled(problem, facts),
     }
     if facts is None:
@@ -62,7 +69,8 @@ def status_of(
             observed_generation=resource.generation,
             accepted_generation=None,
             conditions=_conditions(answers, resource.generation, before, now),
-            installation=installation,
+            installation=owner.installation,
+            release=owner.release,
         )
     return JobScheduleStatus(
         observed_generation=resource.generation,
@@ -78,7 +86,8 @@ def status_of(
         dead=facts.dead,
         oldest_dead_time=_second(facts.oldest_dead_at),
         last_action=_last_action(facts),
-        installation=installation,
+        installation=owner.installation,
+        release=owner.release,
     )
 
 
@@ -114,6 +123,7 @@ def _still(status: JobScheduleStatus) -> tuple[object, ...]:
         status.last_failure.run_id if status.last_failure else None,
         status.last_action,
         status.installation,
+        status.release,
     )
 
 
@@ -139,7 +149,9 @@ def _stalled(problem: Problem | None, facts: ScheduleFacts | None) -> _Answer:
     return _Answer("False", "Honoured", "Nothing is in its way.")
 
 
-def _suspended(facts: ScheduleFacts | None) -> _Answer:
+def _suspended(problem: Problem | None, facts: ScheduleFacts | None) -> _Answer:
+    if facts is None and problem is not None:
+        return _Answer("False", "NotInForce", "No spec of it is in force: it does not run.")
     if facts is not None and facts.paused:
         what = {"all": "everything", "queue": f"queue {facts.queue}", "schedule": "this schedule"}
         why = f" ({facts.pause_reason})" if facts.pause_reason else ""

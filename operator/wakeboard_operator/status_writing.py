@@ -4,6 +4,9 @@ Transitions go out at once. Values that only move (times, counts) ride along wit
 a minute old; of those the most stale go first, no more of them than the budget allows. Nothing is written for a version
 of the resource that is not the newest, and nothing after this operator has stopped leading. Events follow when the
 statuses are written: they tell a person how it came about, and cost the API server as much as a status does.
+
+A status that somebody else has written over is repaired, without events. Whoever goes on writing is answered more and
+more slowly: two operators with two databases would otherwise write for ever. Times are the database's.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from wakeboard.store.board import Board
 from wakeboard.store.schedule_facts import facts_of
 from wakeboard_operator.cluster_access import ListFailed, WriteFailed
+from wakeboard_operator.event_budget import EventBudget
 from wakeboard_operator.problems import FOREIGN
 from wakeboard_operator.schedule_events import events_between
-from wakeboard_operator.status_function import changes_by_itself_at, difference, status_of
+from wakeboard_operator.status_function import Owner, changes_by_itself_at, difference, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     import psycopg
 
@@ -39,6 +44,9 @@ AT_ONCE: Final = 1000  # statuses that are computed together
 SIDE_BY_SIDE: Final = 10  # writes that are under way
 AFTER_A_REFUSAL_S: Final = 5.0
 BURST_S: Final = 1.0  # of budget that may be saved up
+REPAIRS_AT_ONCE: Final = 3  # of one status; the next ones wait for 2, 4, 8, … s
+LONGEST_REPAIR_S: Final = 300.0
+REPAIRS_END_S: Final = 600.0  # without a write from elsewhere: what was before is forgotten
 
 
 class _Wanted(NamedTuple):
@@ -48,6 +56,7 @@ class _Wanted(NamedTuple):
     resource: Resource
     before: JobScheduleStatus | None
     after: JobScheduleStatus
+    at: datetime
 
 
 class _Budget:
@@ -91,23 +100,26 @@ class StatusWriter:
     async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
         """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
         keys = self._due()
+        if not keys:
+            return 0
         urgent: list[_Wanted] = []
         moving: list[_Wanted] = []
-        now = datetime.now(UTC)
+        now = await Board(conn).now()
         for start in range(0, len(keys), AT_ONCE):
             for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
                 before = known.status()
-                after = status_of(
-                    known.resource, known.problem, facts, before, self._reconciler.installation, now, self._errors
-                )
-                wanted = _Wanted(known, known.resource, before, after)
+                owner = self._owner_of(known, before)
+                after = status_of(known.resource, known.problem, facts, before, owner, now, self._errors)
+                wanted = _Wanted(known, known.resource, before, after, now)
                 match difference(before, after):
+                    case "none":
+                        pass
+                    case _ if (wait_s := self._repair_wait_s(known)) > 0:
+                        self._look_later(known.resource.key, time.monotonic() + wait_s)
                     case "transition":
                         urgent.append(wanted)
                     case "moving":
                         moving.append(wanted)
-                    case _:
-                        pass
                 if facts is not None and (at := changes_by_itself_at(facts, now)):
                     self._look_later(known.resource.key, time.monotonic() + (at - now).total_seconds())
         return await self._write_all(urgent, None) + await self._write_all(self._ripe(moving), self._budget)
@@ -125,6 +137,23 @@ class StatusWriter:
         self._reconciler.dirty.update(each.resource.key for each in ripe[self._round :])
         return ripe[: self._round]
 
+    def _owner_of(self, known: Known, before: JobScheduleStatus | None) -> Owner:
+        """Whom the status names as its owner: another installation as long as the schedule is left to it."""
+        if known.problem is not None and known.problem.reason == FOREIGN:
+            release = before.release if before else None
+            return Owner(self._reconciler.ownership.claim(known.resource.key), release)
+        return Owner(self._reconciler.installation, self._reconciler.release)
+
+    def _repair_wait_s(self, known: Known) -> float:
+        """In how many seconds a status that somebody else has written over may be repaired; 0: now."""
+        if not known.is_written_over():
+            return 0.0
+        quiet_s = time.monotonic() - known.written_at
+        if quiet_s > REPAIRS_END_S:
+            known.repairs = 0
+        pause_s = 0.0 if known.repairs < REPAIRS_AT_ONCE else 2.0 ** (known.repairs - REPAIRS_AT_ONCE + 1)
+        return max(0.0, min(LONGEST_REPAIR_S, pause_s) - quiet_s)
+
     def _due(self) -> list[Key]:
         now = time.monotonic()
         for key in [key for key, at in self._later.items() if at <= now]:
@@ -141,10 +170,21 @@ class StatusWriter:
     ) -> list[tuple[Known, ScheduleFacts | None]]:
         """Those that are ours to write, with what the board knows of them."""
         known = [each for key in keys if (each := self._reconciler.mirror.get(key))]
-        mine = [each for each in known if not (each.problem and each.problem.reason == FOREIGN)]
+        mine = [each for each in known if self._may_write(each)]
         found = await facts_of(conn, [each.definition_id for each in mine if each.definition_id is not None])
         facts = {each.id: each for each in found if not each.removed}
         return [(each, facts.get(each.definition_id or 0)) for each in mine]
+
+    def _may_write(self, known: Known) -> bool:
+        """Whether the schedule is ours, or nobody answers for it; if that is not known yet, it is looked at later."""
+        if known.problem is None or known.problem.reason != FOREIGN:
+            return True
+        key, now = known.resource.key, time.monotonic()
+        ownership = self._reconciler.ownership
+        wait_s = ownership.others.wait_s(ownership.claim(key), key, now)
+        if wait_s > 0:
+            self._look_later(key, now + wait_s)
+        return wait_s == 0
 
     async def _write_all(self, wanted: list[_Wanted], budget: _Budget | None) -> int:
         side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
@@ -155,13 +195,15 @@ class StatusWriter:
                     await budget.spend()
                 return await self._write(status)
 
+        repairs = {id(status) for status in wanted if status.known.is_written_over()}
+
         async def tell(status: _Wanted) -> None:
             async with side_by_side:
                 await self._tell(status)
 
         answers = await asyncio.gather(*map(write, wanted))
         written = [status for status, answer in zip(wanted, answers, strict=True) if answer]
-        await asyncio.gather(*map(tell, written))
+        await asyncio.gather(*(tell(status) for status in written if id(status) not in repairs))
         return len(written)
 
     async def _write(self, wanted: _Wanted) -> bool:
@@ -177,15 +219,25 @@ class StatusWriter:
             await self._failed(wanted.known, error)
             return False
         self._metrics.status_writes.inc()
-        wanted.known.written_at = time.monotonic()
-        self._reconciler.mirror.see(written, wanted.known.problem)
+        known = wanted.known
+        if known.is_written_over():
+            known.repairs += 1
+            self._metrics.status_repairs.inc()
+            if known.repairs == REPAIRS_AT_ONCE:
+                log.warning("somebody else goes on writing the status of %s", known.resource.full_name)
+        known.written_at = time.monotonic()
+        self._reconciler.mirror.see(written, known.problem)
+        known.written = known.hash_of(written)
         return True
 
     async def _tell(self, wanted: _Wanted) -> None:
-        about = wanted.known.resource
+        about, now = wanted.known.resource, time.monotonic()
+        budget = wanted.known.may_tell = wanted.known.may_tell or EventBudget(now)
         for told in events_between(wanted.before, wanted.after):
+            if not budget.spend(now):
+                return
             try:
-                await self._cluster.post_event(about, told.reason, told.message, warning=told.warning)
+                await self._cluster.post_event(about, told.reason, told.message, wanted.at, warning=told.warning)
             except WriteFailed as error:
                 log.debug("an event of %s was not taken: %s", about.full_name, error)
 

@@ -14,7 +14,7 @@ import ssl
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import aiohttp
 import kopf
@@ -62,25 +62,34 @@ class _NoDiffs(kopf.DiffBaseStorage):
         """Notes nothing in the resource."""
 
 
+class Deleted(NamedTuple):
+    """The API server says that the object `uid` was deleted, which made the version `version`."""
+
+    uid: str
+    version: str = "0"
+
+
 class Changes:
     """What has changed and has not been looked at: the latest of each resource. The stream puts, the loop takes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._lock = threading.Lock()
-        self._waiting: dict[Key, Resource | None] = {}
+        self._waiting: dict[Key, Resource | Deleted] = {}
+        self._deleted: set[str] = set()  # uids, of objects that were made again at once, too
         self._any = asyncio.Event()
         self._seen: dict[Key, str] = {}  # the version that the stream showed last
         self._gone: dict[Key, str] = {}  # the version of its deletion, while a list may still name it
         self.last_at = time.monotonic()
 
-    def put(self, key: Key, found: Resource | None, gone_at: str = "0") -> None:
-        """From the stream's thread. None: it was deleted, which made the version `gone_at`."""
+    def put(self, key: Key, found: Resource | Deleted) -> None:
+        """From the stream's thread."""
         with self._lock:
             self._waiting[key] = found
-            if found is None:
+            if isinstance(found, Deleted):
+                self._deleted.add(found.uid)
                 self._seen.pop(key, None)
-                self._gone[key] = gone_at
+                self._gone[key] = found.version
             else:
                 self._gone.pop(key, None)
                 self._seen[key] = found.resource_version
@@ -91,11 +100,17 @@ class Changes:
         """Returns when there is something to take."""
         await self._any.wait()
 
-    def take(self) -> dict[Key, Resource | None]:
+    def take(self) -> dict[Key, Resource | Deleted]:
         """Everything that waits; nothing waits afterwards."""
         with self._lock:
             taken, self._waiting = self._waiting, {}
             self._any.clear()
+        return taken
+
+    def take_deleted(self) -> set[str]:
+        """The uids of all objects that the stream has shown as deleted since the last call."""
+        with self._lock:
+            taken, self._deleted = self._deleted, set()
         return taken
 
     def unheard(self, listed: Iterable[Resource]) -> set[Key]:
@@ -182,7 +197,7 @@ class Stream:
             raw = event["object"]
             found = resource(raw)
             if event["type"] == "DELETED":
-                self._changes.put(found.key, None, found.resource_version)
+                self._changes.put(found.key, Deleted(found.uid, found.resource_version))
             else:
                 self._changes.put(found.key, found)
 

@@ -97,7 +97,7 @@ async def test_an_event_is_told_about_the_resource(
     control_plane: TestCluster, cluster: Cluster, namespace: str
 ) -> None:
     found = await created(control_plane, cluster, namespace)
-    await cluster.post_event(found, "RunDead", "m" * 5000, warning=True)
+    await cluster.post_event(found, "RunDead", "m" * 5000, datetime(2031, 2, 3, tzinfo=UTC), warning=True)
     (event,) = control_plane.call("GET", f"/api/v1/namespaces/{namespace}/events")["items"]
     assert (event["reason"], event["type"], event["involvedObject"]["uid"]) == ("RunDead", "Warning", found.uid)
     assert len(event["message"]) == 1024

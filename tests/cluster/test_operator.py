@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.cluster.conftest import CRDS, install_crds
-from tests.cluster.job_schedules import job_schedule
+from tests.cluster.job_schedules import job_schedule, path
 from tests.cluster.operators import Operator, Scene, wait_for
 from tests.cluster.tunnels import tunnelling_proxy
 from wakeboard.local.postgres import EmbeddedPostgres
@@ -305,7 +305,7 @@ def test_a_resource_definition_that_is_deleted_and_made_again_removes_nothing_at
         wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
         assert operator.ask("/readyz")[0] == 503
         install_crds(own_control_plane)
-        wait_for(lambda: "nothing was removed" in operator.log, why=lambda: operator.log)
+        wait_for(lambda: "none of them was removed" in operator.log, why=lambda: operator.log)
         assert scene.sql("select count(*) from job_definitions where removed_at is null") == [(12,)]
         scene.create(job_schedule("s3", schedule="@daily"))
         wait_for(lambda: scene.row("s3", "schedule") == ("@daily",), why=lambda: operator.log)
@@ -334,6 +334,72 @@ def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_run
             wait_for(lambda: there.row("report", "id"), why=lambda: adopting.log)
             (here,) = there.sql("select id::text from installation")[0]
             wait_for(lambda: scene.status("report")["installation"] == here, why=lambda: adopting.log)
+
+
+def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
+    scene: Scene, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """The trial's volume was deleted and the release installed again: nobody else runs its schedules."""
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    scene.create(job_schedule(schedule="0 8 * * *"))
+    with Operator(scene.dsn, login, tmp_path, release="jobs/wakeboard", **settings) as operator:
+        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        operator.send(signal.SIGTERM)
+        assert operator.ended() == 0
+    with postgres.migrated_database() as replaced:
+        there = Scene(scene.cluster, scene.namespace, replaced)
+        there.sql("update installation set id = gen_random_uuid()")  # both are clones of one template
+        (here,) = there.sql("select id::text from installation")[0]
+        with Operator(replaced, login, tmp_path, release="other/wakeboard", **settings) as another:
+            wait_for(lambda: scene.condition("report", "Ready")[0] == "False", why=lambda: another.log)
+            ready, reason, message = scene.condition("report", "Ready")
+            assert (ready, reason) == ("False", "OtherInstallation")
+            assert "operator.adopt=true" in message
+            assert scene.condition("report", "Stalled")[0] == "True", "kstatus: failed"
+            wait_for(lambda: "OtherInstallation" in scene.events("report"))
+            wait_for(lambda: 'wakeboard_foreign_schedules{operator="silent"} 1.0' in another.ask("/metrics")[1])
+            assert "its operator does not answer: 1." in another.log
+            assert there.row("report", "id") is None
+            another.send(signal.SIGTERM)
+            assert another.ended() == 0
+        with Operator(replaced, login, tmp_path, release="jobs/wakeboard", **settings) as operator:
+            wait_for(lambda: there.row("report", "id"), why=lambda: operator.log)
+            wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+            assert scene.status("report")["installation"] == here
+            assert "took over 1 schedule " in operator.log
+
+
+def test_what_is_deleted_goes_at_once_however_much_it_is(scene: Scene, operator: Operator) -> None:
+    for number in range(30):
+        scene.create(job_schedule(f"s{number}"))
+    wait_for(lambda: scene.sql("select count(*) from job_definitions") == [(30,)], why=lambda: operator.log)
+    scene.cluster.call("DELETE", path(scene.namespace))
+    gone = "select count(*) from job_definitions where removed_at is null"
+    wait_for(lambda: scene.sql(gone) == [(0,)], within_s=20, why=lambda: operator.log)
+    assert "none of them was removed" not in operator.log
+
+
+def test_what_was_deleted_unseen_is_held_as_a_whole_runs_no_more_and_goes_when_confirmed(
+    scene: Scene, tmp_path: Path
+) -> None:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    for number in range(30):
+        scene.create(job_schedule(f"s{number}", schedule="* * * * *"))
+    with Operator(scene.dsn, login, tmp_path, **settings) as first:
+        wait_for(lambda: scene.sql("select count(*) from job_definitions") == [(30,)], why=lambda: first.log)
+        first.send(signal.SIGTERM)
+        assert first.ended() == 0
+    scene.cluster.call("DELETE", path(scene.namespace))
+    with Operator(scene.dsn, login, tmp_path, **settings) as second:
+        ticking = "select count(*) from job_definitions where next_run_at is not null"
+        wait_for(lambda: "none of them was removed" in second.log, why=lambda: second.log)
+        wait_for(lambda: scene.sql(ticking) == [(0,)], why=lambda: second.log)
+        live = "select count(*) from job_definitions where removed_at is null"
+        assert scene.sql(live) == [(30,)]
+        assert scene.sql("select confirm_removal(%s)", settings["source"]) == [(30,)]
+        wait_for(lambda: scene.sql(live) == [(0,)], within_s=2, why=lambda: second.log)
 
 
 def test_two_sources_on_one_database_touch_nothing_of_each_other(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,9 @@ from wakeboard.store.connection import connect
 from wakeboard_operator import status_writing
 from wakeboard_operator.cluster_access import Cluster
 from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.mirror import Mirror
+from wakeboard_operator.operator_settings import read_operator_settings
+from wakeboard_operator.reconciling import Reconciler
 from wakeboard_operator.resources import GROUP, PLURAL, resource
 from wakeboard_operator.status_writing import StatusWriter
 
@@ -40,6 +44,14 @@ class Desk:
         reconciler = self.stage.reconciler
         chosen = {"per_second": 1000.0, "moving_s": 0.0, **settings}
         return StatusWriter(cluster or self.cluster, reconciler, self.metrics, lambda: self.leads, **chosen)
+
+    def start_term(self) -> None:
+        """Another leader begins, which knows nothing."""
+        was = self.stage.reconciler
+        self.stage.reconciler = Reconciler(
+            read_operator_settings(), "k8s:one", was.installation, Mirror(), timedelta(minutes=5), self.cluster
+        )
+        self.writer = self.another_writer()
 
     def conflicts(self) -> float | None:
         """Status writes that met a newer version so far."""
@@ -78,6 +90,16 @@ class Desk:
     def reason(self, condition: str) -> str:
         """The reason of a condition, as people see it."""
         return next(each["reason"] for each in self.seen()["status"]["conditions"] if each["type"] == condition)
+
+    def message(self, condition: str) -> str:
+        """The message of a condition."""
+        return next(each["message"] for each in self.seen()["status"]["conditions"] if each["type"] == condition)
+
+    def events(self) -> list[str]:
+        """The reasons of the events about it."""
+        namespace, name = self.key
+        found = self._plane.call("GET", f"/api/v1/namespaces/{namespace}/events")["items"]
+        return [each["reason"] for each in found if each["involvedObject"]["name"] == name]
 
     def seen(self) -> dict[str, Any]:
         return self._plane.call("GET", self._path)
@@ -195,13 +217,59 @@ async def test_an_edit_that_is_taken_in_between_computing_and_writing_is_a_confl
     assert desk.conflicts() == 1
 
 
-async def test_a_status_that_another_database_writes_is_left_to_it(desk: Desk) -> None:
-    """It was told to adopt the schedule: two that repair each other's status would never come to an end."""
-    await desk.write()
-    desk.edit_status({"installation": "another", "queued": 7})
+async def test_a_schedule_that_nobody_answers_for_says_so_and_what_to_type(desk: Desk, database: str) -> None:
+    """Its database was replaced by an empty one, and it was another release that ran it."""
+    desk.edit_status({"installation": "gone", "observedGeneration": 1, "nextRunTime": "2026-01-01T00:00:00Z"})
+    await desk.stage.board.conn.execute(b"delete from wakeboard.job_definitions")
+    desk.start_term()
+    await desk.list()
+    assert await desk.write() == 1
+    assert desk.reason("Ready") == desk.reason("Stalled") == "OtherInstallation"
+    assert "operator.adopt=true" in desk.message("Ready")
+    status = desk.seen()["status"]
+    assert status["installation"] == "gone"
+    assert "nextRunTime" not in status
+    await desk.stream()
+    assert await desk.write() == 0
+    assert desk.stage.reconciler.ownership.counts() == {"answers": 0, "silent": 1}
+    assert desk.events() == ["OtherInstallation"]
+
+
+async def test_a_schedule_whose_own_operator_answers_is_left_to_it(desk: Desk) -> None:
+    desk.edit_status({"installation": "another", "observedGeneration": 1})
+    await desk.stage.board.conn.execute(b"delete from wakeboard.job_definitions")
+    desk.start_term()
+    await desk.list()
+    assert await desk.write() == 1
+    desk.edit_status({"conditions": None, "queued": 7})  # its operator repairs it
     await desk.stream()
     assert await desk.write() == 0
     assert desk.seen()["status"]["queued"] == 7
+    assert desk.stage.reconciler.ownership.counts() == {"answers": 1, "silent": 0}
+
+
+async def test_a_forged_status_is_repaired_without_events_and_more_and_more_slowly(desk: Desk) -> None:
+    await desk.write()
+    told = desk.events()
+    written = 0
+    for number in range(221):
+        desk.edit_status({"installation": f"forged {number}", "conditions": None})
+        await desk.stream()
+        written += await desk.write()
+    assert 1 <= written <= 12
+    assert desk.events() == told
+    assert desk.stage.problem_of(desk.key) is None, "it runs on"
+
+
+async def test_transition_times_are_those_of_the_database(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock of an operator's node may be wrong."""
+
+    async def now(_: object) -> datetime:
+        return datetime(2031, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+    monkeypatch.setattr("wakeboard.store.board.Board.now", now)
+    await desk.write()
+    assert {each["lastTransitionTime"] for each in desk.seen()["status"]["conditions"]} == {"2031-02-03T04:05:06Z"}
 
 
 async def test_what_somebody_else_writes_into_a_status_is_repaired(desk: Desk) -> None:

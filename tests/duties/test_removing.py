@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 HOLD = (
-    "20 of 20 schedules of file:test are declared no longer, and nothing was removed: that many at once may be a"
+    "20 of 20 schedules of file:test are declared no longer, and none of them was removed: that many at once may be a"
     " mistake. To remove them, type: wakeboard confirm removal file:test"
 )
 

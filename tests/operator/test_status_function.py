@@ -10,7 +10,7 @@ import pytest
 from tests.operator.examples import NOW, THEN, WENT_WELL, WENT_WRONG, facts, resource
 from wakeboard_operator.problems import INVALID, Problem
 from wakeboard_operator.schedule_events import events_between
-from wakeboard_operator.status_function import changes_by_itself_at, difference, status_of
+from wakeboard_operator.status_function import Owner, changes_by_itself_at, difference, status_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.status_document import JobScheduleStatus
 
 WRONG = Problem(INVALID, "schedule is nonsense.")
+HERE = Owner("here")
 LONG_AGO = NOW - timedelta(minutes=11)
 MINUTE = timedelta(minutes=1)
 
@@ -26,7 +27,7 @@ MINUTE = timedelta(minutes=1)
 def status(
     known: ScheduleFacts | None, problem: Problem | None = None, before: JobScheduleStatus | None = None, **named: Any
 ) -> JobScheduleStatus:
-    return status_of(resource(**named), problem, known, before, "here", NOW)
+    return status_of(resource(**named), problem, known, before, HERE, NOW)
 
 
 def said(made: JobScheduleStatus, kind: str) -> tuple[str, str]:
@@ -99,7 +100,7 @@ def test_the_last_good_spec_stays_in_force() -> None:
 
 
 def test_a_condition_keeps_its_time_while_its_status_is_the_same() -> None:
-    first = status_of(resource(), None, facts(), None, "here", THEN)
+    first = status_of(resource(), None, facts(), None, HERE, THEN)
     second = status(facts(**WENT_WELL), before=first)
     times = {each.type: each.last_transition_time for each in second.conditions or []}
     assert times["Ready"] == THEN.replace(microsecond=0)
@@ -180,7 +181,7 @@ def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
     assert at is not None
     assert earliest <= at <= earliest + timedelta(seconds=1)
     if at > NOW + MINUTE:
-        assert said(status_of(resource(), None, waiting, None, "here", at), "Healthy") == ("False", "NoWorker")
+        assert said(status_of(resource(), None, waiting, None, HERE, at), "Healthy") == ("False", "NoWorker")
 
 
 def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
@@ -201,7 +202,7 @@ def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal()
 
 def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
     known = facts(**WENT_WELL, **WENT_WRONG, failed=1, dead=1)
-    made = status_of(resource(), None, known, None, "here", NOW, "type-only")
+    made = status_of(resource(), None, known, None, HERE, NOW, "type-only")
     told = [made.model_dump_json(), *(each.message for each in events_between(None, made))]
     assert made.last_failure is not None
     assert made.last_failure.reason == "HttpError"

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from tests.operator.examples import resource
-from wakeboard_operator.stream import Changes
+from wakeboard_operator.stream import Changes, Deleted
 
 pytestmark = pytest.mark.anyio
 
@@ -26,15 +26,22 @@ async def test_a_burst_of_changes_is_the_latest_of_each() -> None:
     await changes.wait()
     thread.join()
     taken = changes.take()
-    assert {found.resource_version for found in taken.values() if found} == {"997", "998", "999"}
+    assert {found.resource_version for found in taken.values() if not isinstance(found, Deleted)} == {
+        "997",
+        "998",
+        "999",
+    }
     assert changes.take() == {}
 
 
 async def test_a_deletion_takes_the_place_of_what_came_before() -> None:
     changes = Changes(asyncio.get_running_loop())
     changes.put(("billing", "report"), resource())
-    changes.put(("billing", "report"), None)
-    assert changes.take() == {("billing", "report"): None}
+    changes.put(("billing", "report"), Deleted("u1"))
+    assert changes.take() == {("billing", "report"): Deleted("u1")}
+    changes.put(("billing", "report"), resource(uid="u2"))
+    assert changes.take_deleted() == {"u1"}
+    assert changes.take_deleted() == set()
 
 
 async def test_what_a_list_shows_and_the_stream_does_not_is_unheard() -> None:
@@ -52,7 +59,7 @@ async def test_what_was_deleted_after_it_was_listed_has_been_heard() -> None:
     changes = Changes(asyncio.get_running_loop())
     listed = resource(resource_version="7")
     changes.put(listed.key, listed)
-    changes.put(listed.key, None, gone_at="8")
+    changes.put(listed.key, Deleted(listed.uid, "8"))
     assert changes.unheard([listed]) == {listed.key}
     assert changes.heard(listed.key, "7")
     assert not changes.heard(listed.key, "9"), "made anew since"

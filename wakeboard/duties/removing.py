@@ -44,23 +44,41 @@ def needs_a_yes(missing: int, live: int) -> bool:
 
 
 async def remove(
-    board: Board, source: str, missing: Sequence[KnownDefinition], live: int, listed_at: datetime
+    board: Board,
+    source: str,
+    missing: Sequence[KnownDefinition],
+    live: int,
+    listed_at: datetime,
+    *,
+    reported: Sequence[KnownDefinition] = (),
 ) -> tuple[list[str], str | None]:
     """Removes `missing`: due ticks are skipped, queued and failed runs cancelled; running ones finish, dead ones stay.
 
     Answers with the names that were removed, and with a sentence when the removal is held instead: what to type then
-    stands in it.
+    stands in it. A removal is held as a whole. `reported` are no mistake: they are removed however many they are.
     """
-    if needs_a_yes(len(missing), live):
-        if not await board.hold_removal(source, _hash_of(missing), len(missing)):
-            return [], (
-                f"{len(missing)} of {counted(live, 'schedule')} of {source} are declared no longer, and nothing was"
-                f" removed: that many at once may be a mistake."
-                f" To remove them, type: wakeboard confirm removal {source}"
-            )
-    else:
+    held: str | None = None
+    if not needs_a_yes(len(missing), live):
         await board.hold_removal(source, "", 0)
-    return await _remove(board, source, {each.id: each for each in missing}, listed_at), None
+    elif not await board.hold_removal(source, _hash_of(missing), len(missing)):
+        held = (
+            f"{len(missing)} of {counted(live, 'schedule')} of {source} are declared no longer, and none of them was"
+            f" removed: that many at once may be a mistake. To remove them, type: wakeboard confirm removal {source}"
+        )
+        missing = ()
+    return await _remove(board, source, {each.id: each for each in [*reported, *missing]}, listed_at), held
+
+
+async def stop(board: Board, source: str, deleted: Sequence[KnownDefinition]) -> None:
+    """Makes no more runs of schedules whose removal is held although their objects are known to be deleted.
+
+    What is due is recorded as skipped. An object that is made again brings its schedule back, as any edit does.
+    """
+    ids = [each.id for each in deleted]
+    for start in range(0, len(ids), IDS_AT_ONCE):
+        some = ids[start : start + IDS_AT_ONCE]
+        await _skip_due_ticks(board, some)
+        await board.stop_definitions(source, some)
 
 
 async def _remove(board: Board, source: str, waiting: dict[int, KnownDefinition], listed_at: datetime) -> list[str]:

@@ -40,7 +40,7 @@ class SyncReport:
     `stale`: the board knows a newer generation of the same object. `failed`: ticks cannot be computed, and why; the
     last good spec stays in force. `unsettled`: others kept changing it; the next sync will do. `missing`: on the board,
     no longer declared, and not removed, because nobody asked for it or because the removal is held (`held`: the
-    sentence that says so and what to type).
+    sentence that says so and what to type). `absent`: the rows that were not declared, out of `live` ones.
     """
 
     source: str
@@ -52,6 +52,8 @@ class SyncReport:
     removed: list[str] = field(default_factory=list[str])
     missing: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
+    absent: list[KnownDefinition] = field(default_factory=list["KnownDefinition"])
+    live: int = 0
     held: str | None = None
 
     @property
@@ -83,9 +85,9 @@ async def sync(
     report = SyncReport(source)
     await _bring_up(board, wanted, before, report, missed_after)
     missing = missing_from({*wanted, *spared}, before, listed_at)
+    report.absent, report.live = missing, sum(not known.removed for known in before)
     if prune:
-        live = sum(not known.removed for known in before)
-        report.removed, report.held = await remove(board, source, missing, live, listed_at)
+        report.removed, report.held = await remove(board, source, missing, report.live, listed_at)
     removed = set(report.removed)
     report.missing = [name for known in missing if (name := f"{known.namespace}/{known.name}") not in removed]
     for names in (report.created, report.updated, report.unchanged, report.stale):

@@ -224,6 +224,10 @@ class Board:
         """True when a person has confirmed this very removal; otherwise it is held until one does."""
         return await self._value("select wakeboard.hold_removal(%s, %s, %s)", source, names_hash, count)
 
+    async def stop_definitions(self, source: str, ids: Sequence[int]) -> int:
+        """Makes no more runs of definitions whose removal is held though their objects are deleted; how many."""
+        return await self._value("select wakeboard.stop_definitions(%s, %s::bigint[])", source, list(ids))
+
     async def take_changes(self, count: int = 10_000) -> list[int]:
         """Takes ids of definitions whose status must be computed anew."""
         return [row[0] for row in await self._rows("select wakeboard.take_changes(%s)", count)]

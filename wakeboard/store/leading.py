@@ -47,6 +47,11 @@ class OperatorBoard(Board):
         found: UUID = await self._value("select id from wakeboard.installation")
         return str(found)
 
+    async def removal_is_confirmed(self, source: str) -> bool:
+        """Whether a person has said yes to the removal that is held, and it is still to be done."""
+        holds = await self._rows("select source, confirmed_at from wakeboard.removal_holds")
+        return any(held == source and confirmed_at is not None for held, confirmed_at in holds)
+
     async def act(self, definition_id: int, action: str, token: str, *, first_sight: bool) -> ActedUpon:
         """Does what an annotation asks for, once for each token."""
         query = "select result, new from wakeboard.act(%s, %s, %s, %s)"

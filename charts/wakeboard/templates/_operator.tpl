@@ -58,6 +58,7 @@ podAntiAffinity:
 - {apiGroups: [wakeboard.dev], resources: [jobschedules], verbs: [get, list, watch]}
 - {apiGroups: [wakeboard.dev], resources: [jobschedules/status], verbs: [patch]}
 - {apiGroups: [""], resources: [events], verbs: [create, patch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [get]} # to tell what was deleted with its namespace from what is only missing
 {{- end }}
 
 {{/* The pod of the migrating hook: (list $ secretName) */}}

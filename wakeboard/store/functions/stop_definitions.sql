@@ -1,0 +1,28 @@
+-- for: operator
+-- Makes no more runs of these definitions of `source`: their objects are deleted, and their removal waits for a person's yes.
+-- The spec's hash is emptied, so that an object that is made again is synced and starts them again. Answers how many it stopped.
+
+create or replace function wakeboard.stop_definitions(source text, ids bigint[])
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  stopped integer;
+begin
+  with known as materialized (
+    select def.id
+      from job_definitions as def
+     where def.id = any (ids) and def.source = stop_definitions.source and def.removed_at is null and not def.suspended
+     order by def.id
+       for update of def
+  ), updated as (
+    update job_definitions as def
+       set suspended = true, next_run_at = null, spec_hash = '', updated_at = statement_timestamp()
+      from known where def.id = known.id
+  ), noted as (
+    insert into definition_changes (definition_id) select known.id from known
+  )
+  select count(*)::integer into stopped from known;
+  return stopped;
+end
+$$;
