@@ -21,8 +21,8 @@ PATIENCE = 20.0  # seconds
 
 
 @contextmanager
-def running_pooler(database: str, folder: Path, mode: str) -> Generator[str]:
-    """A DSN of `database` through a PgBouncer of its own on loopback; `mode` is transaction or session."""
+def running_pooler(database: str, folder: Path, mode: str, user: str = "postgres") -> Generator[str]:
+    """A DSN of `database` for `user` through a PgBouncer of its own on loopback; `mode` is transaction or session."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)("PgBouncer is not installed; `make servers` brings it")
@@ -34,12 +34,12 @@ def running_pooler(database: str, folder: Path, mode: str) -> Generator[str]:
     name = parts.path.lstrip("/")
     ini = folder / "pgbouncer.ini"
     ini.write_text(
-        f"[databases]\n{name} = host={place['host'][0]} port={place['port'][0]} dbname={name} user=postgres\n"
+        f"[databases]\n{name} = host={place['host'][0]} port={place['port'][0]} dbname={name} user={user}\n"
         f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
         f"pool_mode = {mode}\n"
     )
-    user = ["--user", "nobody"] if os.geteuid() == 0 else []
-    with subprocess.Popen([program, "--quiet", *user, ini], stderr=subprocess.DEVNULL) as bouncer:
+    account = ["--user", "nobody"] if os.geteuid() == 0 else []
+    with subprocess.Popen([program, "--quiet", *account, ini], stderr=subprocess.DEVNULL) as bouncer:
         try:
             _wait_for_port(port)
             yield f"postgresql://postgres@127.0.0.1:{port}/{name}"

@@ -6,6 +6,7 @@ WakeboardError
 ├── InvalidValue        an argument that cannot be honoured as written
 ├── BrokenHandlers      a module of handlers that cannot be imported, or handlers that contradict each other
 ├── DatabaseUnavailable no connection, for now
+│   └── LoginRefused    the server refuses this login
 ├── SchemaMismatch      the database's schema and this release do not fit
 ├── Refused             a move said no
 ├── LeadershipLost      another operator leads by now
@@ -44,6 +45,10 @@ class BrokenHandlers(WakeboardError):
 
 class DatabaseUnavailable(WakeboardError):
     """There is no connection to the database, for now or for a reason that the sentence gives (never the password)."""
+
+
+class LoginRefused(DatabaseUnavailable):
+    """The server refuses this user, password or way to connect: waiting does not help, an administrator does."""
 
 
 class SchemaMismatch(WakeboardError):

@@ -13,14 +13,15 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import psycopg
 from psycopg.types.numeric import Int8BinaryLoader
 
-from wakeboard.store.connection import translated
 from wakeboard.store.leasing import number_array
+from wakeboard.store.statements import call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import psycopg
 
 _ZERO: Final = datetime(2000, 1, 1, tzinfo=UTC)  # of Postgres' binary moments
 
@@ -145,11 +146,7 @@ class Board:
         self.conn = conn
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        try:
-            cursor = await self.conn.execute(query.encode(), values or None)
-            return await cursor.fetchall()
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
+        return await call(self.conn, query, *values)
 
     async def _value(self, query: str, *values: Any) -> Any:
         return (await self._rows(query, *values))[0][0]
@@ -176,20 +173,18 @@ class Board:
     async def _due_rows(self, query: str, *values: Any) -> list[DueDefinition]:
         cursor = self.conn.cursor(binary=True)
         cursor.adapters.register_loader("timestamptz", Int8BinaryLoader)
-        try:
-            await cursor.execute(query.encode(), values)
-            return [_due(*row) for row in await cursor.fetchall()]
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
+        return [_due(*row) for row in await call(self.conn, query, *values, cursor=cursor)]
 
     async def materialise(self, plans: Sequence[TickPlan]) -> Materialised:
         """Makes planned ticks into runs and moves the cursors; plans that another has overtaken do nothing."""
         ticks = [(plan.id, tick) for plan in plans for tick in plan.ticks]
         skips = [(plan.id, *skip) for plan in plans for skip in plan.skipped]
         rows = await self._rows(
-            "select * from wakeboard.materialise(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[],"
-            " %s::timestamptz[], %s::text[], %s::bigint[], %s::timestamptz[],"
-            " %s::bigint[], %s::timestamptz[], %s::timestamptz[], %s::bigint[], %s::text[])",
+            "select * from wakeboard.materialise("
+            "%s::bigint[], %s::bigint[], %s::pg_catalog.timestamptz[], %s::pg_catalog.timestamptz[],"
+            " %s::pg_catalog.timestamptz[], %s::pg_catalog.text[], %s::bigint[], %s::pg_catalog.timestamptz[],"
+            " %s::bigint[], %s::pg_catalog.timestamptz[], %s::pg_catalog.timestamptz[], %s::bigint[],"
+            " %s::pg_catalog.text[])",
             number_array([plan.id for plan in plans]),
             number_array([plan.generation for plan in plans]),
             _moment_array(plan.cursor for plan in plans),
@@ -212,7 +207,7 @@ class Board:
 
     async def sync_definitions(self, source: str, rows: Sequence[Mapping[str, Any]]) -> list[Synced]:
         """Brings definitions up to `rows` (keys: the columns of job_definitions); see the move for the answers."""
-        query = "select id, namespace, name, answer from wakeboard.sync_definitions(%s, %s::jsonb)"
+        query = "select id, namespace, name, answer from wakeboard.sync_definitions(%s, %s::pg_catalog.jsonb)"
         return [Synced(*row) for row in await self._rows(query, source, json.dumps(rows, default=str))]
 
     async def remove_definitions(self, source: str, ids: Sequence[int], synced_before: datetime) -> list[Answer]:

@@ -1,7 +1,7 @@
-"""Connections to the board, and what their errors mean to a person.
+"""Connections to the board.
 
-The baseline is PgBouncer in transaction mode: nothing here depends on session state, and statements are prepared only
-where a setting says that the connection is direct.
+The baseline is PgBouncer in transaction mode: nothing here depends on session state (see statements.py), and statements
+are prepared only where a setting says that the connection is direct.
 """
 
 from __future__ import annotations
@@ -16,24 +16,27 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard import __version__
-from wakeboard.errors import (
-    DatabaseUnavailable,
-    InvalidValue,
-    KeyReused,
-    LeadershipLost,
-    LeaseLost,
-    SchemaMismatch,
-    WakeboardError,
-)
+from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, SchemaMismatch
+from wakeboard.store.database_errors import translated, without_quotes
+from wakeboard.store.statements import sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
 SCHEMA_VERSION = 6  # the newest migration that this release was written for
 
-# Read only (a failover); deadlocks; no memory, disk or connections; a lock; statement_timeout; unreadable files.
-FOR_NOW = ("25006", "40", "53", "55P03", "57014", "58")
+_UNREADABLE = (
+    "the DSN cannot be read: it is like postgresql://user:password@host:5432/database or"
+    " host=… port=5432 user=… password=… dbname=…. In a URL, a password's % / : @ ? # and spaces are written"
+    " percent-encoded (%25 %2F %3A %40 %3F %23 %20); in the other form, a value with spaces stands in single quotes."
+)
+# What a server says in English, or libpq itself. A database that does not exist is not among them: it may be made yet.
+_NOT_MENDED_BY_WAITING = re.compile(
+    r"authentication failed|no password supplied|^role does not exist|not permitted to log in|no pg_hba\.conf entry"
+    r"|SSL was required|certificate"
+)
 
 # The server notices a vanished client, and the client a vanished server, within half a minute.
 _KEEPALIVE: Mapping[str, Any] = {
@@ -47,30 +50,38 @@ _KEEPALIVE: Mapping[str, Any] = {
 async def connect(
     dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard"
 ) -> psycopg.AsyncConnection[Any]:
-    """Opens an autocommit connection. Raises DatabaseUnavailable in one sentence that names the place."""
+    """Opens an autocommit connection, whose transactions are read committed.
+
+    Raises DatabaseUnavailable in one sentence that names the place, InvalidSettings for a DSN that cannot be read.
+    """
+    options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
-        return await psycopg.AsyncConnection.connect(
-            dsn, **_options(dsn, name, prepared_statements=prepared_statements)
-        )
+        conn = await psycopg.AsyncConnection.connect(dsn, **options)
     except psycopg.Error as exc:
-        raise unavailable(dsn, exc) from exc
+        raise unavailable(dsn, exc) from None  # its text may quote a part of the password
+    await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
+    return conn
 
 
 def connect_blocking(
     dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard"
 ) -> psycopg.Connection[Any]:
     """The same for a thread of its own, such as the heartbeat's."""
+    options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
-        return psycopg.connect(dsn, **_options(dsn, name, prepared_statements=prepared_statements))
+        conn = psycopg.connect(dsn, **options)
     except psycopg.Error as exc:
-        raise unavailable(dsn, exc) from exc
+        raise unavailable(dsn, exc) from None
+    conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    return conn
 
 
 def _options(dsn: str, name: str, *, prepared_statements: bool) -> dict[str, Any]:
-    known = conninfo_to_dict(dsn)
+    known = _parts(dsn)
     options = {"connect_timeout": CONNECT_TIMEOUT, **_KEEPALIVE, "application_name": name}
     return {
         **{key: value for key, value in options.items() if key not in known},
+        "client_encoding": "UTF8",
         "autocommit": True,
         "prepare_threshold": 0 if prepared_statements else None,
     }
@@ -83,10 +94,15 @@ def cut(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
 
 
 def place(dsn: str) -> str:
-    """Where a DSN points to, for people: user, host, port and database, without the password."""
+    """Where a DSN points to, for people: user, host, port and database, without the password.
+
+    "the database" for a DSN that cannot be read, or in which a raw @ may have put a part of the password elsewhere.
+    """
     try:
-        parts = conninfo_to_dict(dsn)
-    except psycopg.Error:
+        parts = _parts(dsn)
+    except InvalidSettings:
+        return "the database"
+    if dsn.count("@") > 1 or any("@" in value for key, value in parts.items() if key != "password"):
         return "the database"
     host = f"{parts.get('host') or parts.get('hostaddr') or 'the local socket'}"
     port = f":{parts['port']}" if parts.get("port") else ""
@@ -94,57 +110,37 @@ def place(dsn: str) -> str:
     return f"database {parts.get('dbname') or user or 'postgres'} on {host}{port} as {user or 'the system user'}"
 
 
+def _parts(dsn: str) -> dict[str, str]:
+    """A DSN's parameters. Raises InvalidSettings, which repeats nothing: any part of it may be the password's."""
+    try:
+        parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
+    except (psycopg.Error, UnicodeError):
+        raise InvalidSettings(_UNREADABLE) from None
+    ports, hosts = parts.get("port", "").split(","), parts.get("host", "").split(",")
+    if not all(port.isdecimal() and int(port) <= HIGHEST_PORT for port in ports if port):
+        raise InvalidSettings(_UNREADABLE)
+    if any(re.search(r"[@=\s]", host) for host in hosts if not host.startswith("/")):
+        raise InvalidSettings(_UNREADABLE)
+    return parts
+
+
 def unavailable(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
-    """The sentence for a connection that could not be made."""
-    said = re.sub(r"\s+", " ", str(exc)).strip()
-    said = said.split(" Is the server running", 1)[0]
-    said = said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1].strip(" .")
-    return DatabaseUnavailable(_without_password(f"cannot connect to {place(dsn)}: {said}."))
-
-
-def _without_password(sentence: str) -> str:
-    """The same without what stands where a password belongs, also in a DSN that libpq cannot read."""
-    return re.sub(r'(password=|[\w.%+-]+:(?!//))[^\s"]+(@)|(password=)[^\s"]+', r"\1\3…\2", sentence)
-
-
-def translated(exc: psycopg.Error) -> WakeboardError:  # noqa: PLR0911 - a table, one line for each meaning
-    """A database error as an error of ours: the one place where foreign errors are mapped."""
-    message = exc.diag.message_primary or re.sub(r"\s+", " ", str(exc)).strip()
-    match exc.sqlstate or "08000":
-        case "WB001":
-            return LeaseLost(message)
-        case "WB002":
-            return KeyReused(message)
-        case "WB004":
-            return LeadershipLost(message)
-        case "3F000" | "42883" | "42P01":
-            return SchemaMismatch(
-                "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
-            )
-        case "42501":
-            return WakeboardError(f"the database role may not do this: {message}.")
-        case "23514" | "22023":
-            return InvalidValue((exc.diag.constraint_name or message).replace("_", " "))
-        # PgBouncer says 08P01 to whatever befell its server; 25P: the server ended a transaction that was silent.
-        case code if code.startswith(("08", "25P03", "25P04", "57P")):
-            return DatabaseUnavailable(f"the connection to the database was lost: {message}")
-        case code if code.startswith(FOR_NOW):
-            return DatabaseUnavailable(f"the database cannot do this now: {message}")
-        case _:
-            return WakeboardError(message)
+    """The error for a connection that could not be made; LoginRefused if waiting does not help."""
+    said = " ".join(str(exc).split()).split(" Is the server running", 1)[0]
+    said = without_quotes(said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
+    kind = LoginRefused if _NOT_MENDED_BY_WAITING.search(said) else DatabaseUnavailable
+    return kind(f"cannot connect to {place(dsn)}: {said}.")
 
 
 async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     """Raises SchemaMismatch unless this release may work on the schema it finds."""
     try:
-        row = await (
-            await conn.execute("select schema_version, min_code_version from wakeboard.schema_state()")
-        ).fetchone()
+        rows = await sent(conn, "select schema_version, min_code_version from wakeboard.schema_state()")
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as exc:
         raise SchemaMismatch(f"{place_of(conn)} has no wakeboard schema yet: run `wakeboard migrate`.") from exc
     except psycopg.Error as exc:
         raise translated(exc) from exc
-    version, min_code = row or (0, "0")
+    version, min_code = rows[0]
     if version < SCHEMA_VERSION:
         raise SchemaMismatch(
             f"the schema in {place_of(conn)} is at migration {version} and this release needs {SCHEMA_VERSION}:"

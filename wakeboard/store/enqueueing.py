@@ -14,24 +14,27 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import psycopg
 from psycopg.rows import tuple_row
 
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import checked, translating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
     from datetime import datetime
     from uuid import UUID
 
-_ENQUEUE = """
+# In the caller's session, with the caller's search_path.
+_ENQUEUE = checked("""
 select id, uuid, created
-  from wakeboard.enqueue(%s, %s::text::jsonb, %s, %s, %s, %s, %s, %s, %s)
-"""
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s)
+""")
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
-_ENQUEUE_MANY = """
+_ENQUEUE_MANY = checked("""
 select id, created
   from wakeboard.enqueue_many(
-         %b::text[], array(select payload from jsonb_array_elements(%s::jsonb) as payload),
-         %b::text[], %b::integer[], %b::timestamptz[], %b::text[], %b::text[], %s, %s)
-"""
+         %b::pg_catalog.text[],
+         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
+         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
+         %b::pg_catalog.text[], %s, %s)
+""")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 
@@ -112,10 +115,8 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     values = (job_type, _json(payload), queue, priority, run_at, idempotency_key, limit_key, max_attempts, timeout_s)
     if isinstance(conn, psycopg.AsyncConnection):
         return _first_async(conn, values)
-    try:
+    with translating():
         rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values).fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
     return Enqueued(*rows[0])
 
 
@@ -139,28 +140,22 @@ def enqueue_many(
     values = (*columns, max_attempts, timeout_s)
     if isinstance(conn, psycopg.AsyncConnection):
         return _all_async(conn, values)
-    try:
+    with translating():
         rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values).fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
     return list(map(EnqueuedJob._make, rows))
 
 
 async def _first_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> Enqueued:
-    try:
+    with translating():
         cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values)
         rows = await cursor.fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
     return Enqueued(*rows[0])
 
 
 async def _all_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> list[EnqueuedJob]:
-    try:
+    with translating():
         cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values)
         rows = await cursor.fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
     return list(map(EnqueuedJob._make, rows))
 
 

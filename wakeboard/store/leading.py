@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import psycopg
-
 from wakeboard.store.board import Board
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import sent, translating
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    import psycopg
 
 
 class Led(NamedTuple):
@@ -66,10 +66,7 @@ class LedBoard(OperatorBoard):
         self._source, self._term = source, term
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        try:
+        with translating():
             async with self.conn.transaction():
-                await self.conn.execute("select wakeboard.act_as_leader(%s, %s)", (self._source, self._term))
-                cursor = await self.conn.execute(query.encode(), values or None)
-                return await cursor.fetchall()
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
+                await sent(self.conn, "select wakeboard.act_as_leader(%s, %s)", (self._source, self._term))
+                return await sent(self.conn, query, values)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import call, call_blocking, sent, translating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -148,15 +148,21 @@ def text_array(values: Iterable[str]) -> str:
 
 _CLAIM: Final = (
     "select * from wakeboard.claim("
-    "%s, %s, %s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s::text[], %s, %s, %s)"
+    "%s, %s, %s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[],"
+    " %s, %s, %s)"
 )
 _LOOK_AHEAD: Final = (
-    "select queue, priority, run_at, id"
-    "  from wakeboard.look_ahead(%s::text[], %s::smallint[], %s::timestamptz[], %s::bigint[], %s::text[], %s, %s)"
+    "select queue, priority, run_at, id from wakeboard.look_ahead("
+    "%s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s)"
 )
-_CLAIM_LIMITED: Final = "select * from wakeboard.claim_limited(%s, %s, %s::text[], %s::text[], %s::text[], %s, %s)"
-_CLAIM_SUSPECT: Final = "select * from wakeboard.claim_suspect(%s, %s, %s::text[], %s::text[], %s)"
-_COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::text::jsonb)"
+_CLAIM_LIMITED: Final = (
+    "select * from wakeboard.claim_limited("
+    "%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)"
+)
+_CLAIM_SUSPECT: Final = (
+    "select * from wakeboard.claim_suspect(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
+)
+_COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb)"
 _RENEW: Final = "select id, answer from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
 
 
@@ -179,7 +185,7 @@ class Leasing:
         """
         me = self.worker
         return await self._value(
-            "select wakeboard.register(%s, %s, %s, %s, %s, %s::text[], %s, %s, %s::text[], %s)",
+            "select wakeboard.register(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s, %s::pg_catalog.text[], %s)",
             *(me.nonce, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
             *(text_array(job_types), None if again else me.max_workers),
         )
@@ -207,7 +213,7 @@ class Leasing:
 
     async def due_limit_keys(self, after_key: str, look: int) -> list[str]:
         """Up to `look` limit keys behind `after_key` that have waiting runs; fewer: the end was reached."""
-        query = "select wakeboard.due_limit_keys(%s::text[], %s, %s)"
+        query = "select wakeboard.due_limit_keys(%s::pg_catalog.text[], %s, %s)"
         return [row[0] for row in await self._rows(query, self.queues, after_key, look)]
 
     async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
@@ -218,11 +224,14 @@ class Leasing:
 
     async def suspect_waits_s(self, job_types: str) -> float | None:
         """For how many seconds a suspect has been waiting for a worker that runs nothing else; None: there is none."""
-        return await self._value(
-            "select extract(epoch from statement_timestamp() -"
-            " wakeboard.suspect_since(%s::text[], %s::text[], %s))::float8",
-            *(self.queues, job_types, self.worker.max_timeout_s),
-        )
+        since, now = (
+            await self._rows(
+                "select wakeboard.suspect_since(%s::pg_catalog.text[], %s::pg_catalog.text[], %s),"
+                " pg_catalog.statement_timestamp()",
+                *(self.queues, job_types, self.worker.max_timeout_s),
+            )
+        )[0]
+        return None if since is None else now.timestamp() - since.timestamp()
 
     async def claim_suspect(self, job_types: str) -> list[ClaimedRow]:
         """Leases the suspect that has waited longest, or none. Whoever asks runs nothing else until it is done."""
@@ -232,7 +241,7 @@ class Leasing:
     async def next_due_s(self, job_types: str, within_s: float) -> float | None:
         """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
         return await self._value(
-            "select wakeboard.next_due(%s::text[], %s::text[], %s, %s)",
+            "select wakeboard.next_due(%s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)",
             *(self.queues, job_types, within_s, self.worker.max_timeout_s),
         )
 
@@ -246,8 +255,8 @@ class Leasing:
         """These attempts went wrong: each will be tried again, or is dead."""
         columns = [list(column) for column in zip(*failures, strict=True)]
         return await self._settle(
-            "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::text[], %s::text[], %s::text[], %s::text[],"
-            " %s::real[])",
+            "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
+            " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",
             *(self.worker.nonce, *columns),
         )
 
@@ -259,24 +268,23 @@ class Leasing:
             *(self.worker.nonce, *columns),
         )
 
-    async def _settle(self, query: LiteralString, *values: Any) -> list[int]:
+    async def _settle(self, query: str, *values: Any) -> list[int]:
         """Makes the move; where the history's partition of this week is missing, makes that first."""
-        try:
-            rows = await self._raw(query, *values)
-        except psycopg.errors.CheckViolation as exc:
-            if exc.diag.table_name != "job_run_history" or exc.diag.constraint_name:
-                raise translated(exc) from exc
-            await self._rows("select wakeboard.make_partitions()")
-            rows = await self._rows(query, *values)
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
+        with translating():
+            try:
+                rows = await sent(self.conn, query, values)
+            except psycopg.errors.CheckViolation as exc:
+                if exc.diag.table_name != "job_run_history" or exc.diag.constraint_name:
+                    raise
+                await sent(self.conn, "select wakeboard.make_partitions()")
+                rows = await sent(self.conn, query, values)
         return [row[0] for row in rows]
 
     # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
 
     async def step(self, run_id: int, epoch: int, name: str, result: str | None = None) -> tuple[bool, Any]:
         """Begins a step, or with a JSON text ends it: (an attempt has completed it, its stored result)."""
-        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::text::jsonb)"
+        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb)"
         done, stored = (await self._rows(query, self.worker.nonce, run_id, epoch, name, result))[0]
         return done, stored
 
@@ -288,24 +296,13 @@ class Leasing:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    async def _claimed(self, query: LiteralString, *values: Any) -> list[Any]:
-        try:
-            await self._claims.execute(query, values)
-            return await self._claims.fetchall()
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
+    async def _claimed(self, query: str, *values: Any) -> list[Any]:
+        return await call(self.conn, query, *values, cursor=self._claims)
 
-    async def _raw(self, query: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
-        cursor = await self.conn.execute(query, values or None)
-        return await cursor.fetchall()
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await call(self.conn, query, *values)
 
-    async def _rows(self, query: LiteralString, *values: Any) -> list[tuple[Any, ...]]:
-        try:
-            return await self._raw(query, *values)
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
-
-    async def _value(self, query: LiteralString, *values: Any) -> Any:
+    async def _value(self, query: str, *values: Any) -> Any:
         return (await self._rows(query, *values))[0][0]
 
 
@@ -316,10 +313,7 @@ def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Held]) -
     """
     ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
     values = worker.nonce, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)
-    try:
-        return [Attention(*row) for row in conn.execute(_RENEW, values).fetchall()]
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
+    return [Attention(*row) for row in call_blocking(conn, _RENEW, *values)]
 
 
 def _reals(values: Iterable[float | None]) -> str:

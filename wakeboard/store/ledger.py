@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import tuple_row
+from psycopg.rows import scalar_row, tuple_row
 
 from wakeboard.errors import Refused
-from wakeboard.store.connection import connect, place_of, translated
+from wakeboard.store.connection import connect, place_of
+from wakeboard.store.statements import checked, pinned, read, translating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from uuid import UUID
 
-_ONCE: Final = "select wakeboard.once(%s, %s, %s, %s, %s)"
+_ONCE: Final = checked("select wakeboard.once(%s, %s, %s, %s, %s)")
 
 
 class Lease(NamedTuple):
@@ -45,19 +46,15 @@ def once(
     """
     if isinstance(conn, psycopg.AsyncConnection):
         return _once_async(conn, lease, key)
-    try:
+    with translating():
         rows = conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key)).fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
     return rows[0][0]
 
 
 async def _once_async(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> bool:
-    try:
+    with translating():
         cursor = await conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key))
         rows = await cursor.fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
     return rows[0][0]
 
 
@@ -68,16 +65,13 @@ async def install_ledger(dsn: str, role: str | None = None) -> None:
     """
     conn = await connect(dsn, name="wakeboard effects")
     async with conn:
-        found = await (await conn.execute("select to_regclass('wakeboard.job_runs') is not null")).fetchone()
-        if found and found[0]:
+        if (await read(conn, scalar_row, "select to_regclass('wakeboard.job_runs') is not null"))[0]:
             raise Refused(f"{place_of(conn)} has wakeboard's own schema: `run.once` works there without a ledger.")
-        try:
-            async with conn.transaction():
+        with translating():
+            async with pinned(conn):
                 await conn.execute(files("wakeboard.store").joinpath("ledger.sql").read_bytes())
                 if role:
                     await conn.execute(_GRANT.format(sql.Identifier(role)))
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
 
 
 _GRANT: Final = sql.SQL(

@@ -8,14 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-import psycopg
 from psycopg.rows import class_row, scalar_row
 
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+
+    import psycopg
 
 MOST_HAPPENINGS: Final = 200  # of each sort, in one answer
 
@@ -149,25 +150,11 @@ class Live:
         query: LiteralString = (
             "select count(*) from wakeboard.job_runs where locked_by <> 0 and queue = any (%(queues)s)"
         )
-        return await self._value(query, queues=list(queues))
+        return (await read(self.conn, scalar_row, query, {"queues": list(queues)}))[0]
 
     async def unserved(self) -> list[Unserved]:
         """What waits for a worker that nobody has seen."""
         return await self._rows(Unserved, _UNSERVED)
 
     async def _rows(self, kind: type[Any], query: LiteralString, **values: Any) -> list[Any]:
-        async with self.conn.cursor(row_factory=class_row(kind)) as cursor:
-            return await self._fetched(cursor, query, values)
-
-    async def _value(self, query: LiteralString, **values: Any) -> Any:
-        async with self.conn.cursor(row_factory=scalar_row) as cursor:
-            return (await self._fetched(cursor, query, values))[0]
-
-    async def _fetched(
-        self, cursor: psycopg.AsyncCursor[Any], query: LiteralString, values: dict[str, Any]
-    ) -> list[Any]:
-        try:
-            await cursor.execute(query, values)
-            return await cursor.fetchall()
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
+        return await read(self.conn, class_row(kind), query, values)

@@ -19,7 +19,9 @@ from psycopg import sql
 
 from wakeboard import __version__
 from wakeboard.errors import SchemaMismatch, WakeboardError
-from wakeboard.store.connection import connect, place_of, translated, version_key
+from wakeboard.store.connection import connect, place_of, version_key
+from wakeboard.store.database_errors import translated
+from wakeboard.store.statements import pinned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,7 +110,7 @@ async def migrate(dsn: str, *, roles: Roles | None = None, up_to: int | None = N
     async with conn:
         for attempt in range(1, TRIES + 1):
             try:
-                async with conn.transaction():
+                async with pinned(conn):
                     return await _migrate(conn, roles or Roles(), up_to)
             except psycopg.errors.LockNotAvailable as exc:
                 if attempt == TRIES:
@@ -125,8 +127,8 @@ async def migrate(dsn: str, *, roles: Roles | None = None, up_to: int | None = N
 async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int | None) -> Migrated:
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
     await conn.execute("select pg_advisory_xact_lock(hashtext('wakeboard migrate'))")
-    await conn.execute("set local search_path = wakeboard, pg_catalog")
     await _own_schema(conn)
+    await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
     await conn.execute(
         "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
         " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple
 
-import psycopg
+from psycopg.rows import scalar_row, tuple_row
 
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+    import psycopg
 
 # Commits that came late with an earlier finished_at would be missed at the very edge: a second is left for them.
 _NOW: LiteralString = "select statement_timestamp() - interval '1 second'"
 _FINISHED: LiteralString = """
 select status::text, count(*)
   from wakeboard.job_run_history
- where finished_at > %s and finished_at <= %s
+ where finished_at > %(since)s and finished_at <= %(until)s
  group by status
 """
 
@@ -31,12 +33,7 @@ class Finished(NamedTuple):
 
 async def finished_since(conn: psycopg.AsyncConnection[Any], since: datetime | None) -> Finished:
     """Runs that ended after `since`; none when there is no such moment yet. Reads only what lies behind it."""
-    try:
-        row = await (await conn.execute(_NOW)).fetchone()
-        assert row is not None
-        if since is None:
-            return Finished(row[0], {})
-        found = await (await conn.execute(_FINISHED, (since, row[0]))).fetchall()
-        return Finished(row[0], dict(found))
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
+    until: datetime = (await read(conn, scalar_row, _NOW))[0]
+    if since is None:
+        return Finished(until, {})
+    return Finished(until, dict(await read(conn, tuple_row, _FINISHED, {"since": since, "until": until})))

@@ -9,15 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
-import psycopg
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row, scalar_row, tuple_row
 
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import call, read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
+
+    import psycopg
 
 LIVE = ("queued", "running", "failed", "dead")
 PAST = ("succeeded", "cancelled", "skipped", "discarded")
@@ -349,7 +350,7 @@ class Reports:
 
     async def now(self) -> datetime:
         """The database's clock: the one that decides."""
-        return (await self._values("select clock_timestamp()"))[0]
+        return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
     async def schedules(self, namespace: str | None = None) -> list[ScheduleRow]:
         """All schedules, of one namespace if it is given, by name."""
@@ -399,25 +400,10 @@ class Reports:
         return await self._values(_QUEUES)
 
     async def _rows(self, kind: type[_Row], query: LiteralString, **values: Any) -> list[_Row]:
-        async with self.conn.cursor(row_factory=class_row(kind)) as cursor:
-            try:
-                await cursor.execute(query, values)
-                return await cursor.fetchall()
-            except psycopg.Error as exc:
-                raise translated(exc) from exc
+        return await read(self.conn, class_row(kind), query, values)
 
     async def _pairs(self, query: LiteralString, **values: Any) -> list[tuple[UUID, int]]:
-        async with self.conn.cursor() as cursor:
-            try:
-                await cursor.execute(query, values)
-                return await cursor.fetchall()
-            except psycopg.Error as exc:
-                raise translated(exc) from exc
+        return await read(self.conn, tuple_row, query, values)
 
     async def _values(self, query: LiteralString, **values: Any) -> list[Any]:
-        async with self.conn.cursor(row_factory=scalar_row) as cursor:
-            try:
-                await cursor.execute(query, values)
-                return await cursor.fetchall()
-            except psycopg.Error as exc:
-                raise translated(exc) from exc
+        return await read(self.conn, scalar_row, query, values)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString
 
-import psycopg
 from psycopg.rows import class_row, dict_row
 
-from wakeboard.store.connection import translated
 from wakeboard.store.reports import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from datetime import datetime
-_Row = TypeVar("_Row")
+
+    import psycopg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,31 +120,16 @@ select key, begun_at, done_at,
 
 async def report_run(conn: psycopg.AsyncConnection[Any], run_id: int) -> RunReport | None:
     """The run with this id, live or in history; None when there is none, or none any more."""
-    try:
-        # In this order: a run may finish between the two looks, but none comes back from history.
-        row = await _one(conn, _LIVE_RUN, run_id) or await _one(conn, _PAST_RUN, run_id)
-        if row is None:
-            return None
-        values = {"id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"], "running": row["status"] == "running"}
-        return RunReport(
-            **row,
-            attempts_made=await _rows(conn, AttemptRow, _ATTEMPTS, values),
-            steps=await _rows(conn, StepRow, _STEPS, values),
-            effects=await _rows(conn, EffectRow, _EFFECTS, values),
-        )
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
-
-
-async def _one(conn: psycopg.AsyncConnection[Any], query: LiteralString, run_id: int) -> dict[str, Any] | None:
-    async with conn.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(query, {"id": run_id})
-        return await cursor.fetchone()
-
-
-async def _rows(
-    conn: psycopg.AsyncConnection[Any], kind: type[_Row], query: LiteralString, values: dict[str, Any]
-) -> list[_Row]:
-    async with conn.cursor(row_factory=class_row(kind)) as cursor:
-        await cursor.execute(query, values)
-        return await cursor.fetchall()
+    # In this order: a run may finish between the two looks, but none comes back from history.
+    wanted = {"id": run_id}
+    found = await read(conn, dict_row, _LIVE_RUN, wanted) or await read(conn, dict_row, _PAST_RUN, wanted)
+    if not found:
+        return None
+    row = found[0]
+    values = {"id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"], "running": row["status"] == "running"}
+    return RunReport(
+        **row,
+        attempts_made=await read(conn, class_row(AttemptRow), _ATTEMPTS, values),
+        steps=await read(conn, class_row(StepRow), _STEPS, values),
+        effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
+    )

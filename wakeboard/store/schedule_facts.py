@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, LiteralString
 
-import psycopg
 from psycopg.rows import class_row
 
-from wakeboard.store.connection import translated
+from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
+
+    import psycopg
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +132,4 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
 
 async def facts_of(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleFacts]:
     """The facts of these definitions, in no order; those that do not exist are left out."""
-    try:
-        async with conn.transaction(), conn.cursor(row_factory=class_row(ScheduleFacts)) as cursor:
-            await cursor.execute("set local jit = off")  # to compile it takes many times as long as to run it
-            await cursor.execute(_FACTS, {"ids": list(ids), "look_back": _LOOK_BACK})
-            return await cursor.fetchall()
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
+    return await read(conn, class_row(ScheduleFacts), _FACTS, {"ids": list(ids), "look_back": _LOOK_BACK})

@@ -7,16 +7,18 @@ see (other sessions, replication) is left out, not guessed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
-import psycopg
 from psycopg.rows import class_row
 
-from wakeboard.store.connection import connect, translated
+from wakeboard.store.connection import connect
 from wakeboard.store.reports import Reports
+from wakeboard.store.statements import read, sent, translating
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
+
+    import psycopg
 
     from wakeboard.store.reports import PauseRow, RemovalRow
 
@@ -24,7 +26,6 @@ LOOK = 10_000  # due runs of one (queue, priority) that are looked at
 POOLER_TRIES = 5
 
 Route = Literal["direct", "session pooler", "transaction pooler"]
-_Row = TypeVar("_Row")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,19 +255,16 @@ select greatest((select max(last_seen) from wakeboard.workers),
 async def read_vitals(conn: psycopg.AsyncConnection[Any]) -> Vitals:
     """The facts, in a few short statements. Raises WakeboardError, as reports do."""
     reports = Reports(conn)
-    try:
-        return Vitals(
-            server=(await _rows(conn, Server, _SERVER))[0],
-            installed=(await _rows(conn, Installed, _INSTALLED))[0],
-            runs=(await _rows(conn, LiveRuns, _LIVE_RUNS))[0],
-            due=await _rows(conn, Due, _DUE, {"look": LOOK}),
-            definitions=(await _rows(conn, Definitions, _DEFINITIONS))[0],
-            duties=(await _rows(conn, Duties, _DUTIES))[0],
-            pauses=await reports.pauses(),
-            removals=await reports.removals(),
-        )
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
+    return Vitals(
+        server=(await read(conn, class_row(Server), _SERVER))[0],
+        installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
+        runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS))[0],
+        due=await read(conn, class_row(Due), _DUE, {"look": LOOK}),
+        definitions=(await read(conn, class_row(Definitions), _DEFINITIONS))[0],
+        duties=(await read(conn, class_row(Duties), _DUTIES))[0],
+        pauses=await reports.pauses(),
+        removals=await reports.removals(),
+    )
 
 
 async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
@@ -276,7 +274,7 @@ async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
     server process to two clients in turn, so a second connection that gets the same one while the first is open, or
     makes the first change its own, gives it away.
     """
-    try:
+    with translating():
         first = await _server_process(conn)
         if first == conn.info.backend_pid:
             return "direct"
@@ -286,20 +284,7 @@ async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
                 return "transaction pooler"
             changed = [await _server_process(conn) != first for _ in range(POOLER_TRIES)]
             return "transaction pooler" if any(changed) else "session pooler"
-    except psycopg.Error as exc:
-        raise translated(exc) from exc
 
 
 async def _server_process(conn: psycopg.AsyncConnection[Any]) -> int:
-    cursor = await conn.execute("select pg_backend_pid()")
-    row = await cursor.fetchone()
-    assert row is not None
-    return row[0]
-
-
-async def _rows(
-    conn: psycopg.AsyncConnection[Any], kind: type[_Row], query: LiteralString, values: dict[str, Any] | None = None
-) -> list[_Row]:
-    async with conn.cursor(row_factory=class_row(kind)) as cursor:
-        await cursor.execute(query, values)
-        return await cursor.fetchall()
+    return (await sent(conn, "select pg_catalog.pg_backend_pid()"))[0][0]

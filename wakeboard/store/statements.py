@@ -1,0 +1,172 @@
+"""How SQL is sent: a call of one of our functions, or a read in a transaction that sets what it depends on.
+
+A search_path may name schemas in which other roles create operators, functions and types, and a session may have any
+defaults. Behind PgBouncer in transaction mode nothing can be set for a session. So there are two ways, and no third:
+
+- `call`: one call of a function, in one round trip. Its text holds no operator, and no function or type without its
+  schema, so no search_path decides what it means. `checked` refuses any other text.
+- `read`: any query, in a transaction that begins with `set local search_path`.
+
+Where the defaults of a session differ from what we depend on, calls are made in such a transaction, too.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import asynccontextmanager, contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
+from weakref import WeakKeyDictionary
+
+import psycopg
+
+from wakeboard.store.database_errors import not_encodable, translated
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+
+    from psycopg.rows import AsyncRowFactory
+
+_Row = TypeVar("_Row")
+
+# What our statements depend on in a session. psycopg reads moments and intervals in these styles alone.
+ISOLATION: Final = ("default_transaction_isolation", "read committed")
+SETTINGS: Final = (
+    ("array_nulls", "on"),
+    ("DateStyle", "ISO"),
+    ("IntervalStyle", "postgres"),
+    ("standard_conforming_strings", "on"),
+)
+_PIN: Final = (
+    "set local search_path = pg_catalog, pg_temp;"
+    " set local jit = off"  # compiling a read takes many times as long as running it
+    + "".join(f"; set local {name} = {value}" for name, value in SETTINGS)
+).encode()
+_DEFAULTS: Final = (
+    "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name, _ in (ISOLATION, *SETTINGS))
+).encode()
+_ordinary: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # connections whose defaults have been looked at
+
+
+# -- calls -------------------------------------------------------------------------------------------------------------
+
+_SCHEMAS: Final = ("pg_catalog", "wakeboard")
+_TYPES: Final = ("bigint", "boolean", "integer", "real", "smallint")  # words of SQL: no type of another schema is meant
+_TOKEN: Final = re.compile(r"[a-z_][a-z0-9_]*|%[sb]|::|=>|\[\]|[.,()*]")
+
+
+@lru_cache(maxsize=512)
+def checked(query: str) -> bytes:
+    """The text of a call, ready to be sent. Raises ValueError if a search_path could change what it means."""
+    tokens = _TOKEN.findall(query)
+    padded = ["", "", "", *tokens, ""]
+    complete = "".join(tokens) == "".join(query.split())
+    if (
+        not complete
+        or tokens[0] != "select"
+        or not all(_is_fixed(*padded[at - 3 : at + 2]) for at in range(3, len(padded) - 1))
+    ):
+        raise ValueError(f"not a call of a function with schemas for all names: {query}")
+    return query.encode()
+
+
+def _is_fixed(schema: str, dot: str, before: str, part: str, after: str) -> bool:
+    """Whether a part, seen with its neighbours, means the same whatever the search_path is."""
+    word, name_before = part.isidentifier(), before.isidentifier()
+    if before == "::" and part in _TYPES:
+        return True
+    if before in {"::", "from"}:
+        return part in _SCHEMAS and after == "."
+    if part == "(" and name_before:
+        return before == "array" or (dot == "." and schema in _SCHEMAS)
+    if part == "*":
+        return before == "select"
+    if word and (name_before or before in {"%s", "%b", ")", "[]", "*"}):  # `x like y`, `) order by`: operators
+        return part in {"from", "as"} or before in {"select", "as"}
+    return True
+
+
+async def sent(
+    conn: psycopg.AsyncConnection[Any],
+    query: str,
+    values: Sequence[Any] = (),
+    *,
+    cursor: psycopg.AsyncCursor[Any] | None = None,
+) -> list[Any]:
+    """The rows of a call, over a cursor of the caller's if it has one. Raises psycopg's errors."""
+    text, over = checked(query), cursor or conn.cursor()
+    if _ordinary.get(conn) or await _looked_at(conn):
+        return await (await over.execute(text, values or None)).fetchall()
+    async with pinned(conn):
+        return await (await over.execute(text, values or None)).fetchall()
+
+
+async def call(
+    conn: psycopg.AsyncConnection[Any],
+    query: str,
+    *values: Any,
+    cursor: psycopg.AsyncCursor[Any] | None = None,
+) -> list[Any]:
+    """The rows of a call. Raises WakeboardError."""
+    with translating():
+        return await sent(conn, query, values, cursor=cursor)
+
+
+def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
+    """The same for a thread of its own."""
+    with translating():
+        text = checked(query)
+        if conn not in _ordinary:
+            _ordinary[conn] = _as_depended_on(conn.execute(_DEFAULTS).fetchone())
+        if _ordinary[conn]:
+            return conn.execute(text, values).fetchall()
+        with conn.transaction():
+            conn.execute(_PIN)
+            return conn.execute(text, values).fetchall()
+
+
+async def _looked_at(conn: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the session has the defaults that we depend on; asked once for each connection."""
+    if conn not in _ordinary:
+        _ordinary[conn] = _as_depended_on(await (await conn.execute(_DEFAULTS)).fetchone())
+    return _ordinary[conn]
+
+
+def _as_depended_on(defaults: Sequence[str] | None) -> bool:
+    wanted = [value for _, value in (ISOLATION, *SETTINGS)]
+    return [value.partition(",")[0] for value in defaults or ()] == wanted
+
+
+# -- reads -------------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def pinned(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
+    """A transaction in which names are those of Postgres, unless they name their schema."""
+    async with conn.transaction():
+        await conn.execute(_PIN)
+        yield
+
+
+async def read(
+    conn: psycopg.AsyncConnection[Any],
+    kind: AsyncRowFactory[_Row],
+    query: LiteralString,
+    values: Mapping[str, Any] | None = None,
+) -> list[_Row]:
+    """The rows of any query, each as `kind` makes it. Raises WakeboardError."""
+    with translating():
+        async with pinned(conn), conn.cursor(row_factory=kind) as cursor:
+            await cursor.execute(query, values)
+            return await cursor.fetchall()
+
+
+@contextmanager
+def translating() -> Generator[None]:
+    """Errors of the database, and of what the client cannot send, as errors of ours."""
+    try:
+        yield
+    except psycopg.Error as exc:
+        raise translated(exc) from exc
+    except UnicodeError as exc:
+        raise not_encodable(exc) from exc
