@@ -27,7 +27,8 @@ def settings_page() -> str:
         "# Settings",
         "",
         "Read once at start from the environment. Lists are written `a,b`; an empty variable is the same as none,",
-        "where the default is empty. A wrong value is refused in one sentence.",
+        "where the default is empty. A wrong value is refused in one sentence. Names that begin with `WAKEBOARD_`",
+        "and are not listed here are questioned at start, with the nearest name that is.",
     ]
     groups = [*_groups(inspect.getsource(Settings)), *_groups(inspect.getsource(OperatorSettings))]
     for title, names in groups:

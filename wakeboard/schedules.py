@@ -9,7 +9,7 @@ that runs backwards, a zone that does not exist) their validators refuse, in the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
@@ -19,7 +19,7 @@ from wakeboard.cronline import parse_cron
 from wakeboard.errors import InvalidSchedule
 from wakeboard.names import LABEL, SUBDOMAIN, WORD
 from wakeboard.payloads import canonical_json, canonical_payload
-from wakeboard.specproblems import closest, problems_of, refusal
+from wakeboard.specproblems import Place, closest, problems_of, refusal
 from wakeboard.zones import known_zones
 
 if TYPE_CHECKING:
@@ -269,20 +269,24 @@ class JobSchedule(_Declared):
         return self
 
 
-def load_job_schedule(document: object, where: str) -> JobSchedule:
+def load_job_schedule(document: object, where: str | Callable[[Place], str]) -> JobSchedule:
     """The schedule that `document` declares, as read from YAML or from the API server; its payload is canonical.
 
-    `where` begins each sentence of an error, for example the name of the file. A `status` is ignored. Raises
-    InvalidSchedule with a sentence for each problem.
+    `where` begins each sentence of an error: the name of the file, or what tells the line of a part of the document. A
+    `status` is ignored. Raises InvalidSchedule with a sentence for each problem.
     """
     if not isinstance(document, Mapping):
-        raise InvalidSchedule(f'{where}: this is no JobSchedule; begin with "apiVersion: {API_VERSION}"')
+        raise InvalidSchedule(f'{_at(where, ())}: this is no JobSchedule; begin with "apiVersion: {API_VERSION}"')
     declared = {key: value for key, value in cast("Mapping[str, object]", document).items() if key != "status"}
     try:
         return JobSchedule.model_validate(declared)
     except ValidationError as error:
         problems = problems_of(error, JobSchedule.model_json_schema())
-        raise InvalidSchedule(*(f"{where}: {problem}" for problem in problems)) from None
+        raise InvalidSchedule(*(f"{_at(where, place)}: {sentence}" for place, sentence in problems)) from None
+
+
+def _at(where: str | Callable[[Place], str], place: Place) -> str:
+    return where if isinstance(where, str) else where(place)
 
 
 def spec_hash(spec: JobScheduleSpec) -> str:

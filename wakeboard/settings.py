@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
 from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -16,7 +17,24 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from wakeboard.errors import InvalidSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from pydantic.fields import FieldInfo
+
+PREFIX: Final = "WAKEBOARD_"
+# Read by the operator (its settings class needs libraries of its own), the command line and `up`.
+ELSEWHERE: Final = frozenset(
+    PREFIX + name
+    for name in (
+        *("ADOPT", "LEADERSHIP_SECONDS", "NAMESPACES", "OPERATOR_PORT", "RECONCILE_SECONDS", "RELEASE", "SOURCE"),
+        *("STATUS_MOVING_SECONDS", "STATUS_WRITES_PER_SECOND", "TENANCY"),
+        *("DEBUG", "UP_BESIDE", "WORKER_NAME", "ZONE"),
+    )
+)
+# Secrets of handlers, our tests, and what Kubernetes adds for each Service whose name begins with wakeboard.
+_NOT_OURS: Final = re.compile(
+    r"WAKEBOARD_((SECRET|TEST)_.*|(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?))"
+)
 
 Names = Annotated[list[str], NoDecode]  # "a,b" in the environment
 _Kind = TypeVar("_Kind", bound="Settings")
@@ -25,7 +43,7 @@ _Kind = TypeVar("_Kind", bound="Settings")
 class Settings(BaseSettings):
     """Everything that can be set, with its unit and its default."""
 
-    model_config = SettingsConfigDict(env_prefix="WAKEBOARD_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
     # the database
     dsn: SecretStr = Field(
@@ -144,7 +162,7 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         if len(set(self.queues)) != len(self.queues):
-            raise ValueError("queues names a queue twice")
+            raise ValueError("WAKEBOARD_QUEUES names a queue twice")
         return self
 
 
@@ -161,10 +179,54 @@ def read_settings_as(kind: type[_Kind], given: Mapping[str, Any]) -> _Kind:
     try:
         return kind(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as exc:
-        raise InvalidSettings("\n".join(_sentence(problem) for problem in exc.errors())) from exc
+        raise InvalidSettings("\n".join(_sentence(kind, problem) for problem in exc.errors())) from exc
 
 
-def _sentence(problem: Any) -> str:
-    name = "WAKEBOARD_" + str(problem["loc"][0]).upper() if problem["loc"] else "WAKEBOARD settings"
+def _sentence(kind: type[Settings], problem: Any) -> str:
+    if not problem["loc"]:
+        return f"{problem['ctx']['error']}."
+    field = str(problem["loc"][0])
+    name = PREFIX + field.upper()
     value = "" if name == "WAKEBOARD_DSN" or name not in os.environ else f"={os.environ[name]!r}"
-    return f"{name}{value}: {problem['msg'].removeprefix('Value error, ')}."
+    said = problem.get("ctx", {}).get("error")
+    return f"{name}{value}: {said or _wanted(kind.model_fields[field], problem['msg'])}."
+
+
+def _wanted(field: FieldInfo, otherwise: str) -> str:
+    """What to write, from a field's type and bounds; `otherwise` for what has neither."""
+    kinds = set(get_args(field.annotation)) or {field.annotation}
+    if choices := [choice for choice in get_args(field.annotation) if isinstance(choice, str)]:
+        return f"write {', '.join(choices[:-1])} or {choices[-1]}"
+    if bool in kinds:
+        return "write true or false"
+    if not kinds & {int, float}:
+        return otherwise
+    number = "a whole number" if int in kinds else "a number"
+    low, high, above = (_bound(field, name) for name in ("ge", "le", "gt"))
+    if high is not None:
+        return f"write {number} from {low} to {high}" if above is None else f"write {number} above {above}, to {high}"
+    return f"write {number}" + (f" of at least {low}" if low is not None else "")
+
+
+def _bound(field: FieldInfo, name: str) -> float | None:
+    return next((getattr(each, name) for each in field.metadata if hasattr(each, name)), None)
+
+
+# -- names that nothing reads ------------------------------------------------------------------------------------------
+
+
+def unknown_settings(environment: Iterable[str]) -> list[str]:
+    """A sentence for each name among these that looks like a setting and is none, so that a typing error is noticed."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | ELSEWHERE
+    return [
+        f"{name} is no setting and has no effect{_meant(name, known)}"
+        for name in environment
+        if name.startswith(PREFIX) and name not in known and not _NOT_OURS.fullmatch(name)
+    ]
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1, cutoff=0.75)
+    return f"; did you mean {PREFIX}{near[0]}?" if near else "."

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 Schema: TypeAlias = "Mapping[str, Any]"
+Place: TypeAlias = "tuple[int | str, ...]"  # the keys and indexes that lead to a part of a document
 
 _REFUSED: Final = "refused"
 _SHOWN: Final = 60  # characters of a value
@@ -43,9 +44,9 @@ def refusal(sentence: str) -> PydanticCustomError:
     return PydanticCustomError(_REFUSED, "{sentence}", {"sentence": sentence})
 
 
-def problems_of(error: ValidationError, schema: Schema) -> list[str]:
-    """A sentence for each problem that pydantic found in a document of `schema`."""
-    return [_sentence(problem, schema) for problem in error.errors(include_url=False)]
+def problems_of(error: ValidationError, schema: Schema) -> list[tuple[Place, str]]:
+    """For each problem that pydantic found in a document of `schema`, where it stands and a sentence."""
+    return [(problem["loc"], _sentence(problem, schema)) for problem in error.errors(include_url=False)]
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:

@@ -17,11 +17,14 @@ def main() -> None:
     code = 1
     try:
         from wakeboard.loglines import send_logs
+        from wakeboard.settings import unknown_settings
         from wakeboard_operator.operator_settings import read_operator_settings
         from wakeboard_operator.running import operate
 
         settings = read_operator_settings()
         send_logs(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
+        for sentence in unknown_settings(os.environ):
+            logging.getLogger("wakeboard.operator").warning("%s", sentence)
         logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its troubles mean
 
         async def run() -> None:

@@ -59,6 +59,13 @@ def test_a_dry_run_tells_and_changes_nothing(type_command: Type, story: BoardSto
         ["billing/new"], ["billing/weekly-report"], ["billing/tidy"],
     )  # fmt: skip
     assert names(story) == {"weekly-report", "tidy"}
+    told = type_command("apply", "schedules", "--dry-run", "--prune").lines
+    assert told == [
+        "would be created: billing/new",
+        "would be updated: billing/weekly-report",
+        "would be removed: billing/tidy",
+        "file:schedules: 1 would be created, 1 would be updated, 1 would be removed; nothing was changed.",
+    ]
 
 
 def test_what_is_missing_is_removed_only_when_asked(type_command: Type, story: BoardStory, folder: Path):

@@ -110,9 +110,33 @@ def test_a_problem_hides_none_of_the_good_ones(tmp_path: Path):
 def test_a_problem_names_file_and_line_field_and_value(tmp_path: Path):
     write(tmp_path, "a.yaml", manifest("good") + "---\n" + manifest("bad", "priority: 9"))
     problem = only_problem(tmp_path)
-    assert problem.startswith("a.yaml:7: ")
+    assert problem.startswith("a.yaml:12: ")  # its own line, not where the document begins
     assert "priority" in problem
     assert "9" in problem
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "field"),
+    [
+        (["priority: 3", "timeZone: Mars"], 7, "spec.timeZone"),
+        (["priority: 3", "time_zone: Mars"], 7, "spec.time_zone"),
+        (["backoff:", "  strategy: Exponential", "  baseSeconds: 0"], 8, "spec.backoff.baseSeconds"),
+        (["backoff:", "    baseSeconds:", "      0"], 7, "spec.backoff.baseSeconds"),
+        (["schedule: 0 8 * * MON", "schedul: x"], 7, "spec.schedul"),
+        (["schedule: 61 * * * *"], 6, "spec.schedule"),
+        (["payload:", "  big: 9007199254740993"], 6, "spec.payload"),
+    ],
+)
+def test_a_problem_names_the_line_of_its_field(tmp_path: Path, lines: list[str], line: int, field: str):
+    write(tmp_path, "a.yaml", manifest("bad", *lines))
+
+    assert only_problem(tmp_path).startswith(f"a.yaml:{line}: {field}")
+
+
+def test_a_problem_with_what_is_missing_names_the_line_of_what_it_is_missing_in(tmp_path: Path):
+    write(tmp_path, "a.yaml", "apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {name: x}\nspec: {}\n")
+
+    assert only_problem(tmp_path).startswith("a.yaml:4: spec.jobType is missing")
 
 
 def test_what_cannot_be_honoured_is_in_doubt_so_that_it_is_not_taken_for_removed(tmp_path: Path):

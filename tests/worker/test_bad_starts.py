@@ -58,7 +58,7 @@ def test_a_database_that_says_nothing_keeps_nobody_from_leaving(tmp_path: Path, 
 def test_a_pool_that_is_full_sends_a_new_worker_away(board: Board) -> None:
     with board.worker("--forever"):
         board.watcher.wait("select true from wakeboard.workers")
-        assert "workers already" in board.wake(max_workers=1).log
+        assert "has 1 worker already" in board.wake(max_workers=1).log
 
 
 def test_an_unusable_mode_is_a_usage_error(database: str, tmp_path: Path) -> None:

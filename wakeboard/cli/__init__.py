@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+USUAL = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})  # settings of the command line
 ANYWHERE = ("--dsn",)  # options with a value that may stand anywhere on the line
 
 
@@ -50,6 +51,7 @@ def _run(arguments: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     try:
+        _question_settings()
         _require_text(arguments)
         with sanitized_streams():
             return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
@@ -63,6 +65,16 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         write_error("wakeboard", str(exc))
         return USAGE if isinstance(exc, InvalidValue) else FAILED
+
+
+def _question_settings() -> None:
+    """Notes names in the environment that are no settings. The usual ones cost no import."""
+    names = [name for name in os.environ if name.startswith("WAKEBOARD_") and name not in USUAL]
+    if names and "_WAKEBOARD_COMPLETE" not in os.environ:
+        from wakeboard.settings import unknown_settings
+
+        for sentence in unknown_settings(names):
+            write_error("wakeboard", f"note: {sentence}")
 
 
 def _require_text(arguments: Sequence[str]) -> None:

@@ -160,9 +160,11 @@ def _tell(done: Applied) -> None:
         say(f"not declared any more (--prune removes them): {', '.join(done.missing)}")
     if done.held:
         complain(done.held)
-    say(f"{done.source}: {_summary(done)}.")
+    say(f"{done.source}: {_summary(done)}{'; nothing was changed' if done.dry_run else ''}.")
 
 
 def _summary(done: Applied) -> str:
-    counts = {word: len(getattr(done, word)) for word in ("created", "updated", "unchanged", "removed")}
-    return ", ".join(f"{count} {word}" for word, count in counts.items() if count) or "no schedules"
+    counts = {word: len(getattr(done, word)) for word in ("created", "updated", "removed", "unchanged")}
+    would = "would be " if done.dry_run else ""
+    shown = (f"{count} {would if word != 'unchanged' else ''}{word}" for word, count in counts.items() if count)
+    return ", ".join(shown) or "no schedules"

@@ -145,14 +145,15 @@ def _confirmed(deed: Deed, find: Callable[[Visit], Awaitable[list[int]]]) -> lis
 
 
 def _rehearse(deed: Deed, preview: _Preview, as_json: bool) -> None:
+    from wakeboard.cli.tables import print_lines
+
     fitting = [run for run in preview.runs if run.status in deed.states]
     wrong = [run for run in preview.runs if run.status not in deed.states]
     missing = sorted({*preview.ids} - {run.id for run in preview.runs})
     if as_json:
         print_json(fitting)
     else:
-        for line in _shown(fitting, preview.now):
-            say(line)
+        print_lines(list(_shown(fitting, preview.now)))
     for run in wrong[:TOLD]:
         complain(f"run {run.id} would be refused: it is {run.status}.")
     for run_id in missing[:TOLD]:

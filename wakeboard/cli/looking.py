@@ -167,11 +167,14 @@ def _print_ticks(coming: ComingTicks, now: datetime) -> None:
     from wakeboard.cli.listings import UTC_NAMES, when
     from wakeboard.cli.tables import print_table
 
-    if coming.schedule:
+    if coming.cron is None:
+        now_too = "" if coming.state == "on demand" else f" It is {coming.state} now."
+        say(f"{coming.schedule} has no cron line: `wakeboard run-now {coming.schedule}` makes a run.{now_too}")
+    elif coming.schedule:
         said = "" if coming.state == "active" else f" It is {coming.state} now."
         say(f"{coming.schedule}: {when(coming.cron, coming.time_zone)}.{said}")
     if coming.cron is None:
-        say("It runs only on demand: `wakeboard run-now` makes a run.")
+        pass
     elif not coming.ticks:
         say("There is no further tick.")
     else:

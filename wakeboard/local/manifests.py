@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from wakeboard.errors import InvalidSchedule, WakeboardError
-from wakeboard.local.yamldocuments import Unreadable, children, line_of, nodes_of, value_of
+from wakeboard.local.yamldocuments import Unreadable, children, line_at, line_of, nodes_of, value_of
 from wakeboard.schedules import load_job_schedule
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class _Reading:
     def _read_schedule(self, node: yaml.Node, file: Path) -> None:
         where = f"{file}:{line_of(node)}"
         try:
-            self._add(load_job_schedule(value_of(node), where), where)
+            value = value_of(node)
+            self._add(load_job_schedule(value, lambda place: f"{file}:{line_at(node, place)}"), where)
         except InvalidSchedule as error:
             self._problems += error.problems
         except Unreadable as error:

@@ -85,7 +85,7 @@ def worker_line(said: str) -> Line | None:
         if text.startswith(COULD_NOT_WORK):
             return Line(WORKER, text.removeprefix(COULD_NOT_WORK), "bad")
         return Line(WORKER, text) if text else None
-    if "outcome" in fields:
+    if "outcome" in fields or str(fields["message"]).startswith("WAKEBOARD_"):  # `up` questions settings itself
         return None
     who = f"run {fields['run']}" if "run" in fields else WORKER
     mood = {"warning": "warn", "error": "bad", "critical": "bad"}.get(str(fields.get("level")), "plain")

@@ -30,6 +30,7 @@ from wakeboard.local.watching import Watch, module_files
 from wakeboard.local.workers import WorkerSettings, start_beside, start_worker
 from wakeboard.plainwords import counted
 from wakeboard.sanitize import one_line
+from wakeboard.settings import unknown_settings
 from wakeboard.store.listening import notices
 from wakeboard.store.migrate import migrate
 
@@ -131,6 +132,7 @@ class Upkeep:
         self._tell(Line(UP, text, mood))
 
     def _tell_settings(self) -> None:
+        self._concerns.now("settings", unknown_settings(self._settings.from_file))
         for setting in shown(self._settings.from_file):
             self._say(f"{self._folder / FILE_NAME} says {setting}")
         modules = ", ".join(self._settings.modules)
@@ -223,7 +225,7 @@ class Upkeep:
         except InvalidSettings as error:
             self._concerns.now("settings", str(error).splitlines())
         else:
-            self._concerns.now("settings", [])
+            self._concerns.now("settings", unknown_settings(self._settings.from_file))
 
     async def _keep_listening(self) -> None:
         while self._settings.settings.listen:

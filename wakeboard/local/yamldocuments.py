@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from yaml import SafeLoader as _SafeLoader
 else:
@@ -75,6 +75,29 @@ def nodes_of(text: str) -> Iterator[yaml.Node]:
 def line_of(node: yaml.Node) -> int:
     """The line on which a document or a part of it begins, from 1."""
     return node.start_mark.line + 1
+
+
+def line_at(node: yaml.Node, place: Sequence[int | str]) -> int:
+    """The line of a part of a document, or of what it is missing in."""
+    line = line_of(node)
+    for step in place:
+        found = _part(node, step)
+        if found is None:
+            break
+        begins, node = found
+        line = line_of(begins)
+    return line
+
+
+def _part(node: yaml.Node, step: int | str) -> tuple[yaml.Node, yaml.Node] | None:
+    """What `step` leads to: the node with which it begins, and its value."""
+    if isinstance(node, yaml.MappingNode):
+        pairs = cast("list[tuple[yaml.Node, yaml.Node]]", node.value)
+        return next((pair for pair in pairs if pair[0].value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        item = cast("list[yaml.Node]", node.value)[step]
+        return item, item
+    return None
 
 
 def value_of(node: yaml.Node) -> object:

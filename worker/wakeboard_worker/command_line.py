@@ -54,11 +54,13 @@ def main(stopping: Stopping, words: Sequence[str] | None = None) -> None:
     mode = parse_mode(words)
     code = 1
     try:
-        from wakeboard.settings import read_settings
-        from wakeboard_worker.logs import start_logging
+        from wakeboard.settings import read_settings, unknown_settings
+        from wakeboard_worker.logs import log, start_logging
 
         settings = read_settings()
         start_logging(settings)
+        for sentence in unknown_settings(os.environ):
+            log.warning("%s", sentence)
         from wakeboard_worker.wake import wake
 
         # Runs are many small objects with a short life: the collector's default finds work too often (MEASURED: 6 %).

@@ -1,0 +1,94 @@
+"""Settings: what is wrong with one, and names that nothing reads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from wakeboard.errors import InvalidSettings
+from wakeboard.settings import ELSEWHERE, PREFIX, Settings, read_settings, unknown_settings
+from wakeboard_operator.operator_settings import OperatorSettings, read_operator_settings
+
+FOR_PEOPLE = {"DEBUG", "UP_BESIDE", "WORKER_NAME", "ZONE"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "wanted"),
+    [
+        ("CONCURRENCY", "many", "write a whole number from 1 to 10000"),
+        ("CONCURRENCY", "0", "write a whole number from 1 to 10000"),
+        ("CONCURRENCY", "1.5", "write a whole number from 1 to 10000"),
+        ("MAX_WORKERS", "none", "write a whole number of at least 1"),
+        ("POLL_SECONDS", "nan", "write a number from 0.005 to 60"),
+        ("LISTEN", "perhaps", "write true or false"),
+        ("LOG_LEVEL", "loud", "write debug, info, warning or error"),
+        ("COMMANDS", "{", "must be a JSON object (Expecting property name enclosed in double quotes)"),
+    ],
+)
+def test_a_wrong_value_is_told_what_to_write(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str):
+    monkeypatch.setenv(PREFIX + name, value)
+
+    with pytest.raises(InvalidSettings) as refused:
+        read_settings()
+
+    assert str(refused.value) == f"{PREFIX}{name}={value!r}: {wanted}."
+
+
+@pytest.mark.parametrize("kind", [Settings, OperatorSettings])
+def test_no_words_of_a_library_are_shown_for_any_number(monkeypatch: pytest.MonkeyPatch, kind: type[Settings]):
+    fields: dict[str, Any] = kind.model_fields
+    numbers = [name for name, field in fields.items() if field.annotation in {int, float, bool}]
+    for name in numbers:
+        monkeypatch.setenv(PREFIX + name.upper(), "x")
+
+    with pytest.raises(InvalidSettings) as refused:
+        read_operator_settings() if kind is OperatorSettings else read_settings()
+
+    assert str(refused.value).count("='x': write ") == len(numbers)
+
+
+def test_a_misspelt_setting_is_questioned():
+    assert unknown_settings(["WAKEBOARD_LISTEM", "WAKEBOARD_MAX_RETRIES", "HOME", "PGHOST"]) == [
+        "WAKEBOARD_LISTEM is no setting and has no effect; did you mean WAKEBOARD_LISTEN?",
+        "WAKEBOARD_MAX_RETRIES is no setting and has no effect.",
+    ]
+
+
+def test_what_others_read_is_not_questioned():
+    own = set(OperatorSettings.model_fields) - set(Settings.model_fields)
+    assert {PREFIX + name for name in {*map(str.upper, own), *FOR_PEOPLE}} == ELSEWHERE
+    assert not unknown_settings([*ELSEWHERE, "WAKEBOARD_DSN", "WAKEBOARD_SECRET_SMTP", "WAKEBOARD_TEST_POSTGRES"])
+
+
+def test_the_variables_of_kubernetes_services_are_not_questioned():
+    assert not unknown_settings(
+        [
+            "WAKEBOARD_PORT",
+            "WAKEBOARD_SERVICE_HOST",
+            "WAKEBOARD_OPERATOR_PORT_8080_TCP_ADDR",
+            "WAKEBOARD_OPERATOR_SERVICE_PORT_HTTP",
+            "WAKEBOARD_DEV_DATABASE_PORT_5432_TCP",
+        ]
+    )
+
+
+@pytest.mark.parametrize(
+    "command", [["wakeboard_worker"], ["wakeboard_operator"], ["wakeboard", "version"], ["wakeboard", "runs"]]
+)
+def test_every_program_questions_a_misspelt_setting(command: list[str]):
+    """None of them has a database here: a typing error is told before anything else fails."""
+    module, *words = command
+    code = f"import sys; from {module}.cli import main; sys.exit(main())" if module == "wakeboard" else ""
+    program = ["-c", code, *words] if code else ["-m", module]
+    environment = {**os.environ, "WAKEBOARD_LISTEM": "false", "WAKEBOARD_DSN": "host=127.0.0.1 port=1"}
+    environment["WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS"] = "0"
+    environment["KUBECONFIG"] = "/nonexistent"
+
+    said = subprocess.run([sys.executable, *program], env=environment, capture_output=True, text=True, check=False)
+
+    assert "WAKEBOARD_LISTEM is no setting and has no effect; did you mean WAKEBOARD_LISTEN?" in said.stderr
+    assert "WAKEBOARD_DRAIN" not in said.stderr
