@@ -96,7 +96,16 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "operator.replicas": COUNT,
     "tests.timeoutSeconds": {"type": "integer", "minimum": 1},
     "worker.activeDeadlineSeconds": {"type": ["integer", "null"], "minimum": 1},
-    "worker.commands": {"type": "object", "additionalProperties": {"type": ["string", "array"], "items": TEXT}},
+    "worker.commands": {
+        "type": "object",
+        "additionalProperties": {
+            "type": ["string", "array", "object"],
+            "items": TEXT,
+            "required": ["argv"],
+            "additionalProperties": False,
+            "properties": {"argv": {"type": ["string", "array"], "items": TEXT}, "env": NAMES},
+        },
+    },
     "worker.failedJobsHistoryLimit": COUNT,
     "worker.handlers": NAMES,
     "worker.httpAllowPrivate": NAMES,

@@ -11,7 +11,7 @@ import re
 import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from wakeboard.errors import InvalidSettings
@@ -38,6 +38,15 @@ _NOT_OURS: Final = re.compile(
 
 Names = Annotated[list[str], NoDecode]  # "a,b" in the environment
 _Kind = TypeVar("_Kind", bound="Settings")
+
+
+class AllowedCommand(BaseModel):
+    """A program that `command` may run: its words, and the variables that a payload may set."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    argv: list[str]
+    env: list[str] = []
 
 
 class Settings(BaseSettings):
@@ -95,9 +104,10 @@ class Settings(BaseSettings):
         [], description="Private or link-local networks that `http` may reach, e.g. `10.1.0.0/16,127.0.0.1/32`."
     )
     http_max_body_bytes: int = Field(65_536, ge=0, le=10_485_760, description="Bytes of a response that `http` reads.")
-    commands: Annotated[dict[str, list[str]], NoDecode] = Field(
+    commands: Annotated[dict[str, AllowedCommand], NoDecode] = Field(
         {},
-        description='What `command` may run, as JSON: `{"backup": ["/usr/bin/pg_dump", "--file={path}"]}`.',
+        description='What `command` may run, as JSON: `{"backup": ["/usr/bin/pg_dump", "--file={path}"]}`, or with the'
+        ' variables that a payload may set, none otherwise: `{"backup": {"argv": […], "env": ["PGPASSWORD"]}}`.',
     )
     secrets_dir: str = Field("", description='Folder of mounted secrets, one file each, for `{"$secret": "NAME"}`.')
 
@@ -144,7 +154,7 @@ class Settings(BaseSettings):
         if not isinstance(found, dict):
             raise ValueError("must be a JSON object")  # noqa: TRY004 - pydantic reports ValueErrors as sentences
         commands = cast("dict[str, Any]", found)
-        return {name: shlex.split(argv) if isinstance(argv, str) else argv for name, argv in commands.items()}
+        return {name: _command(given) for name, given in commands.items()}
 
     @field_validator(
         "max_workers",
@@ -164,6 +174,18 @@ class Settings(BaseSettings):
         if len(set(self.queues)) != len(self.queues):
             raise ValueError("WAKEBOARD_QUEUES names a queue twice")
         return self
+
+
+def _command(given: Any) -> Any:
+    """A command as its object: a text is its words, a list its argv."""
+    if isinstance(given, dict):
+        command = cast("dict[str, Any]", given)
+        return {**command, "argv": _words(command.get("argv"))}
+    return {"argv": _words(given)}
+
+
+def _words(given: Any) -> Any:
+    return shlex.split(given) if isinstance(given, str) else given
 
 
 def read_settings(**given: Any) -> Settings:

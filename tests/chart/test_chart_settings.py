@@ -32,7 +32,7 @@ WORKER: Mapping[str, Any] = {
     "http_allowed_hosts": ["api.example.com", "*.example.org"],
     "http_allow_private": ["10.0.0.0/8"],
     "http_max_body_bytes": 10_485_760,
-    "commands": {"backup": ["/usr/bin/pg_dump", "--file={path}", "a, b"]},
+    "commands": {"backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"]}},
     "secrets_dir": "/run/secrets/mine",
 }
 OPERATOR: Mapping[str, Any] = {

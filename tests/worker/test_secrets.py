@@ -157,7 +157,7 @@ async def test_an_error_that_quotes_a_secret_does_not_show_it(folder: Path) -> N
 @pytest.mark.parametrize("code", [0, 3])
 async def test_command_gets_secrets_and_never_shows_them(folder: Path, code: int) -> None:
     tell = [sys.executable, "-c", f"import os; print(os.environ['KEY']); raise SystemExit({code})"]
-    settings = read_settings(commands=json.dumps({"tell": tell}), secrets_dir=str(folder))
+    settings = read_settings(commands=json.dumps({"tell": {"argv": tell, "env": ["KEY"]}}), secrets_dir=str(folder))
     outcome = await run_handler(Command(settings), {"command": "tell", "env": {"KEY": KEY}})
     said = outcome.returned["output"] if code == 0 else str(outcome.error)
     assert "[secret key]" in said
@@ -168,7 +168,9 @@ def test_the_database_and_the_log_of_a_worker_never_see_a_secret(board: Board, f
     tell = [sys.executable, "-c", "import os, sys; print(os.environ['KEY']); sys.exit(3)"]
     payload = json.dumps({"command": "tell", "env": {"KEY": KEY}})
     (run,) = board.enqueue("command", payload, max_attempts=1)
-    worker = board.wake(commands=json.dumps({"tell": tell}), secrets_dir=str(folder), log_level="debug")
+    worker = board.wake(
+        commands=json.dumps({"tell": {"argv": tell, "env": ["KEY"]}}), secrets_dir=str(folder), log_level="debug"
+    )
     assert "[secret key]" in board.run(run)["last_error"]
     assert "hush-hush" not in str(board.run(run))
     assert "hush-hush" not in str(board.watcher.rows("select * from wakeboard.job_attempts"))

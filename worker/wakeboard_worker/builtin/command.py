@@ -1,10 +1,11 @@
 """The job type `command`: a program that the worker's own settings name, never a shell.
 
-    WAKEBOARD_COMMANDS={"backup": ["/usr/bin/pg_dump", "--file={path}"]}
+    WAKEBOARD_COMMANDS={"backup": {"argv": ["/usr/bin/pg_dump", "--file={path}"], "env": ["PGPASSWORD"]}}
     payload: {command: backup, args: {path: /backups/today.sql}, env: {PGPASSWORD: {$secret: backup-password}}}
 
-The program has an environment without WAKEBOARD_* variables, no standard input, and a process group of its own, which
-ends with the run. Exit code 0 succeeds; the last 8,000 characters of what it prints are kept.
+The program has an environment without WAKEBOARD_* variables, no standard input, and a session of its own. A payload
+sets only the variables that the command names. Whatever the program started ends with the run. Exit code 0 succeeds;
+the last 8,000 characters of what it prints are kept.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ class Command:
         secrets = Secrets(self._secrets_dir)
         payload = fields_of(run.payload)
         argv = self._commands.argv(payload)
+        self._commands.check_env(payload)
         environment = environment_of(secrets.resolve(payload.get("env") or {}))
         program = Program()
         try:

@@ -9,31 +9,33 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from wakeboard.errors import Discard, InvalidSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
+
+    from wakeboard.settings import AllowedCommand
 
 FIELDS: Final = ("command", "args", "env")
 
 _PLACE: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-# A payload chooses values, not what runs: these tell loaders, shells and interpreters to run something else.
-_CHOOSES_CODE: Final = re.compile(
-    r"(LD_|DYLD_|GIT_|PYTHON|PERL5|RUBY|BASH_FUNC_|WAKEBOARD_).*"
-    r"|PATH|HOME|XDG_CONFIG_HOME|IFS|BASH_ENV|SHELLOPTS|NODE_OPTIONS|_?JAVA_(TOOL_)?OPTIONS|GCONV_PATH"
-    r"|PAGER|EDITOR|VISUAL"
-)
 _OURS: Final = re.compile(r"WAKEBOARD_.*|PGPASSWORD|PGPASSFILE|PGSERVICEFILE")
 
 
 class Commands:
     """The commands of the settings. Raises InvalidSettings for one that names no program."""
 
-    def __init__(self, commands: Mapping[str, Sequence[str]]) -> None:
-        self._commands = commands
-        for name, words in commands.items():
+    def __init__(self, commands: Mapping[str, AllowedCommand]) -> None:
+        self._commands = {name: command.argv for name, command in commands.items()}
+        self._variables = {name: command.env for name, command in commands.items()}
+        for name, words in self._commands.items():
             if not words or not words[0] or _PLACE.search(words[0]):
                 raise InvalidSettings(
                     f"WAKEBOARD_COMMANDS: {name!r} must begin with a program; write for example"
                     f' {{"{name}": ["/usr/bin/pg_dump", "--file={{path}}"]}}.'
+                )
+            if wrong := [variable for variable in self._variables[name] if not _VARIABLE.fullmatch(variable)]:
+                raise InvalidSettings(
+                    f"WAKEBOARD_COMMANDS: env of {name!r} names {wrong[0]!r}, which is no name of a variable; write"
+                    f' for example {{"{name}": {{"argv": ["/usr/bin/pg_dump"], "env": ["PGPASSWORD"]}}}}.'
                 )
 
     def argv(self, payload: Mapping[str, Any]) -> list[str]:
@@ -48,6 +50,21 @@ class Commands:
             takes = f"takes the args {', '.join(sorted(places))}" if places else "takes no args"
             raise Discard(f"the command {name} {takes}, and {wrong[0]!r} does not fit")
         return [_filled(word, args) for word in self._commands[name]]
+
+    def check_env(self, payload: Mapping[str, Any]) -> None:
+        """Raises Discard for a variable that the command does not let payloads set.
+
+        Many programs take options, and so code, from their environment, in variables that nobody can list.
+        """
+        name: str = payload["command"]
+        allowed = self._variables[name]
+        given: Mapping[str, Any] = payload.get("env") or {}
+        for variable in given:
+            if variable not in allowed:
+                raise Discard(
+                    f"the command {name} lets no payload set {variable[:80]!r}: name it in env of the command in"
+                    " WAKEBOARD_COMMANDS"
+                )
 
 
 def fields_of(payload: Any) -> dict[str, Any]:
@@ -65,11 +82,6 @@ def fields_of(payload: Any) -> dict[str, Any]:
 
 def environment_of(extra: Mapping[str, Any]) -> dict[str, str]:
     """The worker's environment without its own settings and passwords, and with what the payload adds."""
-    for name in extra:
-        if not _VARIABLE.fullmatch(name):
-            raise Discard(f"{name[:80]!r} cannot be the name of an environment variable")
-        if _CHOOSES_CODE.fullmatch(name):
-            raise Discard(f"{name} is not a payload's to set: it can choose which code runs")
     own = {name: value for name, value in os.environ.items() if not _OURS.fullmatch(name)}
     return own | {name: _text(name, value) for name, value in extra.items()}
 

@@ -1,11 +1,12 @@
-"""A program that runs in a process group of its own, and leaves nobody behind."""
+"""A program that runs in a session of its own, and leaves no process behind."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import signal
+import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 KEPT_BYTES: Final = 32_768  # of what it printed last: 8,000 characters, each of up to four bytes
 LAST_WORDS_WITHIN_S: Final = 1.0  # for what is still in the pipe when the program has ended
 END_WITHIN_S: Final = 1.5  # between SIGTERM and SIGKILL: less than a leaving worker waits for its handlers
+SLACK_S: Final = 0.4  # for the subreaper to see their end
+SUBREAPER: Final = Path(__file__).with_name("subreaper.py")
 
 
 class Program(asyncio.Protocol):
@@ -33,26 +36,35 @@ class Program(asyncio.Protocol):
     async def run(self, argv: Sequence[str], environment: Mapping[str, str]) -> int:
         """Runs it until it ends; its exit code, or minus the signal that ended it. OSError: it cannot be started.
 
-        Its whole group ends with it, and when this is cancelled: SIGTERM first, then SIGKILL.
+        All that it started ends with it, and when this is cancelled: SIGTERM first, then SIGKILL (subreaper.py).
         """
         reading, writing = os.pipe()
+        failure, failure_writing = os.pipe()
         loop = asyncio.get_running_loop()
         pipe, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb", buffering=0))
         try:
             try:
                 process = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-I", "-S", str(SUBREAPER)),
+                    *(str(os.getpid()), str(failure_writing), str(END_WITHIN_S)),
                     *argv,
                     env=environment,
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=writing,
                     stderr=writing,
+                    pass_fds=(failure_writing,),
                     start_new_session=True,
                 )
             finally:
                 os.close(writing)
-            return await self._ended(process)
+                os.close(failure_writing)
+            code = await self._ended(process)
+            if number := os.read(failure, 16):
+                raise OSError(int(number), os.strerror(int(number)))
+            return code
         finally:
-            pipe.close()  # somebody who left the group may still hold the other end
+            os.close(failure)
+            pipe.close()
 
     def data_received(self, data: bytes) -> None:
         """It printed something."""
@@ -69,30 +81,19 @@ class Program(asyncio.Protocol):
         try:
             code = await process.wait()
         finally:
-            await _end_group(process)
+            await _stop(process)
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_WORDS_WITHIN_S):
                 await self._silent.wait()
         return code
 
 
-async def _end_group(process: Process) -> None:
-    """Nobody of the program's group outlives its run."""
-    if not _signal_group(process.pid, signal.SIGTERM):
+async def _stop(process: Process) -> None:
+    """Has the subreaper end everything, if it has not ended itself. It goes on with that when nobody waits for it."""
+    if process.returncode is not None:
         return
-    try:
-        async with asyncio.timeout(END_WITHIN_S):
+    with suppress(ProcessLookupError):
+        process.terminate()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(END_WITHIN_S + SLACK_S):
             await process.wait()
-    except TimeoutError:
-        pass
-    finally:
-        _signal_group(process.pid, signal.SIGKILL)
-
-
-def _signal_group(group: int, number: signal.Signals) -> bool:
-    """Whether there was somebody to signal. The group is the program's own: start_new_session made it."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True

@@ -1,0 +1,133 @@
+"""Runs a program, and ends with it every process that it started, also those that moved to sessions of their own.
+
+Run as `python -I -S subreaper.py WORKER_PID FAILURE_FD END_WITHIN_S PROGRAM ARGUMENT…`. On Linux it is a "child
+subreaper" (prctl(2)): a process below it whose parent ends becomes its child, so none can leave. When the program ends,
+on SIGTERM, and when the worker ends, all of them get SIGTERM, and SIGKILL after END_WITHIN_S. Elsewhere only the
+program's process group can be signalled. It exits as the program did; the number of an error that kept the program from
+starting goes to FAILURE_FD. It imports nothing of wakeboard.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False  # typing starts slowly
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36  # linux/prctl.h
+LOOK_EVERY_S = 0.01
+KILL_WITHIN_S = 1.0  # what another user's process does not obey is left
+
+
+class _AskedToEnd(BaseException):
+    pass
+
+
+def main() -> None:
+    """Runs the program to its end and exits as it did."""
+    worker, failure, end_within_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    signal.signal(signal.SIGTERM, _ask)
+    status: int | None = None
+    program = 0
+    try:
+        _adopt_orphans(worker)
+        os.set_inheritable(failure, False)  # noqa: FBT003 - Python's own signature
+        program = os.posix_spawnp(
+            sys.argv[4], sys.argv[4:], os.environ, setsid=True, setsigdef=(signal.SIGPIPE, signal.SIGXFSZ)
+        )
+        ended = 0
+        while ended != program:
+            ended, status = os.wait()
+    except OSError as error:
+        os.write(failure, str(error.errno).encode())
+    except _AskedToEnd:
+        pass
+    finally:
+        _end_all(program, end_within_s)
+    _exit_as(status)
+
+
+def _ask(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise _AskedToEnd
+
+
+def _adopt_orphans(worker: int) -> None:
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    prctl = ctypes.CDLL(None).prctl
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    prctl(PR_SET_DUMPABLE, 0)  # no core of ours when the program's signal ends us, too
+    prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != worker:  # it ended before we asked
+        raise _AskedToEnd
+
+
+def _end_all(program: int, end_within_s: float) -> None:
+    """Returns when no process is left below this one, or after the time for it."""
+    _signal_all(program, signal.SIGTERM)
+    kill_at = time.monotonic() + end_within_s
+    while time.monotonic() < kill_at + KILL_WITHIN_S:
+        try:
+            if os.waitpid(-1, os.WNOHANG) != (0, 0):
+                continue
+        except ChildProcessError:
+            break
+        if time.monotonic() > kill_at:
+            _signal_all(program, signal.SIGKILL)
+        time.sleep(LOOK_EVERY_S)
+    _signal_all(program, signal.SIGKILL)
+
+
+def _signal_all(program: int, number: signal.Signals) -> None:
+    if program:
+        _signal(os.killpg, program, number)
+    for process in _descendants():
+        _signal(os.kill, process, number)
+
+
+def _signal(send: Callable[[int, int], None], target: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        send(target, number)
+
+
+def _descendants() -> list[int]:
+    """Every process below this one."""
+    children: dict[int, list[int]] = {}
+    for process in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - pathlib starts slowly
+        if process.isdigit():
+            children.setdefault(_parent_of(process), []).append(int(process))
+    found: list[int] = []
+    below = children.get(os.getpid(), [])
+    while below:
+        found += below
+        below = [child for process in below for child in children.get(process, [])]
+    return found
+
+
+def _parent_of(process: str) -> int:
+    try:
+        with open(f"/proc/{process}/stat", "rb") as stat:  # noqa: PTH123 - the same
+            return int(stat.read().rpartition(b")")[2].split()[1])
+    except OSError:  # it has ended
+        return 0
+
+
+def _exit_as(status: int | None) -> None:
+    if status is not None and os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.WEXITSTATUS(status) if status is not None else 1)
+
+
+if __name__ == "__main__":
+    main()
