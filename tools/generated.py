@@ -23,6 +23,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/job-schedule.md": ["tools.generate_reference"],
     "docs/monitoring.md": ["tools.generate_monitoring"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
+    "wakeboard/store/functions/REVISION": ["tools.generate_functions_revision"],
     "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],
     "sbom/worker.cdx.json": ["tools.generate_sbom", "worker"],
 }

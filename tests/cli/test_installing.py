@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+from subprocess import PIPE
 from typing import TYPE_CHECKING
 
 import psycopg
+import pytest
 
 from wakeboard import __version__
 
 if TYPE_CHECKING:
-    import pytest
-
     from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.postgres_servers import PostgresServer
+
+WAKEBOARD = Path(sys.executable).with_name("wakeboard")
 
 
 def test_migrate_makes_the_schema_and_says_so_once(type_anywhere: Type, empty_database: str):
@@ -42,7 +48,58 @@ def test_migrate_gives_up_when_the_database_does_not_come(type_anywhere: Type):
     said = type_anywhere("migrate", "--wait", "0.6", "--dsn", "postgresql://ada:s3cret@127.0.0.1:1/board")
 
     assert said.code == 1
-    assert said.err.startswith("wakeboard: cannot connect to database board on 127.0.0.1:1 as ada: ")
+    waits, gives_up = said.err.splitlines()
+    assert waits.startswith(
+        "wakeboard: waiting up to 1 s more: cannot connect to database board on 127.0.0.1:1 as ada: "
+    )
+    assert gives_up.startswith("wakeboard: cannot connect to database board on 127.0.0.1:1 as ada: ")
+
+
+@pytest.mark.parametrize(
+    ("dsn", "says"),
+    [
+        ("{database}&user=wb_nobody_made", "as wb_nobody_made: role does not exist."),
+        ("postgresql://ada:s3%cret@db/board", "the DSN cannot be read: it is like postgresql://"),
+    ],
+)
+def test_migrate_does_not_wait_for_what_waiting_cannot_mend(type_anywhere: Type, database: str, dsn: str, says: str):
+    said = type_anywhere("migrate", "--wait", "600", "--dsn", dsn.format(database=database))
+
+    assert said.code == 1
+    assert says in said.err
+    assert said.err.count("\n") == 1
+    assert "cret" not in said.err
+
+
+def test_migrate_waits_for_a_database_that_is_made_meanwhile(postgres: PostgresServer):
+    command = [WAKEBOARD, "migrate", "--wait", "60", "--dsn", postgres.dsn_of("made_late")]
+    with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, encoding="utf-8") as waiting:
+        assert waiting.stderr is not None
+        assert "waiting up to 60 s more: cannot connect to database made_late" in waiting.stderr.readline()
+        with psycopg.connect(postgres.dsn, autocommit=True) as conn:
+            conn.execute("create database made_late")
+        try:
+            out, _ = waiting.communicate(timeout=60)
+            assert out.startswith("applied installation")
+        finally:
+            with psycopg.connect(postgres.dsn, autocommit=True) as conn:
+                conn.execute("drop database made_late with (force)")
+
+
+def test_a_role_loses_its_rights_only_when_that_is_said(
+    type_anywhere: Type, database: str, monkeypatch: pytest.MonkeyPatch
+):
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("create role wb_revoked login")
+        try:
+            monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wb_revoked")
+            type_anywhere("migrate", "--dsn", database)
+            monkeypatch.delenv("WAKEBOARD_VIEWER_ROLE")
+            assert type_anywhere("migrate", "--dsn", database).out.startswith("nothing to do")
+            said = type_anywhere("migrate", "--revoke-role", "viewer", "--dsn", database)
+            assert said.out == "the database role wb_revoked has lost its rights.\n"
+        finally:
+            conn.execute("drop owned by wb_revoked; drop role wb_revoked")
 
 
 def test_a_schema_that_is_too_old_is_said_in_one_sentence(type_command: Type, story: BoardStory):

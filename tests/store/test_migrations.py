@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import psycopg
 import pytest
+from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.store.catalog import read_catalog
 from tests.store.players import Player
-from wakeboard.errors import SchemaMismatch, WakeboardError
+from tools.generate_functions_revision import next_revision
+from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
 from wakeboard.store import connection, migrate
-from wakeboard.store.migrate import Migrated, Roles, create_roles, migrations, moves
+from wakeboard.store.migrate import Migrated, Roles, create_roles, functions_revision, migrations, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from concurrent.futures import ThreadPoolExecutor
+
+    from tests.postgres_servers import PostgresServer
 
 pytestmark = pytest.mark.every_postgres
 
@@ -154,6 +158,45 @@ def test_an_older_release_replaces_no_move_of_a_newer_one_and_takes_no_right_awa
         do(database, f"drop owned by {name}; drop role {name}")
 
 
+def test_an_older_checkout_replaces_no_move_of_a_newer_one_of_the_same_release(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    revision = functions_revision()
+    monkeypatch.setattr(migrate, "functions_revision", lambda: revision + 1)
+    do(database, "update wakeboard.installation set functions_hash = ''")
+    assert migrated(database).moves_written
+    assert ask(database, "select functions_revision from wakeboard.installation") == revision + 1
+    do(
+        database,
+        "create function wakeboard.claim_2() returns integer language sql as 'select 2'",
+        "update wakeboard.installation set functions_hash = 'a newer text'",
+    )
+    monkeypatch.setattr(migrate, "functions_revision", lambda: revision)
+    before = read_catalog(database)
+    assert migrated(database) == Migrated((), moves_written=False, version=NEWEST)
+    assert read_catalog(database) == before
+    with pytest.raises(SchemaMismatch, match="newer than this release: revoke roles with that one"):
+        migrated(database, revoke=["worker"])
+
+
+def test_an_edited_checkout_replaces_the_moves_of_its_own_revision(database: str) -> None:
+    do(database, "update wakeboard.installation set functions_hash = 'edited'")
+    assert migrated(database).moves_written
+
+
+@pytest.mark.parametrize(
+    ("before", "revision"),
+    [
+        ("", 1),
+        ("7 abc\n", 7),
+        ("7 other\n", 8),
+        ("<<<<<<< a\n8 abc\n=======\n9 other\n>>>>>>> b\n", 10),
+    ],
+)
+def test_the_revision_grows_whenever_the_text_of_a_function_changes(before: str, revision: int) -> None:
+    assert next_revision(before, "abc") == revision
+
+
 def test_releases_are_ordered_by_their_numbers() -> None:
     in_order = ["", "0.1.0", "0.2.0", "0.10.0", "1.0.0"]
     assert sorted(["1.0.0", "0.10.0", "", "0.2.0", "0.1.0"], key=connection.version_key) == in_order
@@ -241,6 +284,27 @@ def test_one_role_may_be_everybody(plain: str) -> None:
     worker.close()
 
 
+def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresServer) -> None:
+    do(
+        postgres.dsn,
+        "create database latin encoding 'LATIN1' locale_provider libc lc_collate 'C' lc_ctype 'C' template template0",
+    )
+    try:
+        with pytest.raises(
+            WakeboardError, match="has the encoding LATIN1, which cannot hold every text: make a database"
+        ):
+            migrated(postgres.dsn_of("latin"))
+    finally:
+        do(postgres.dsn, "drop database latin")
+
+
+def test_a_role_that_may_only_read_is_told_why_it_cannot_migrate(plain: str, empty_database: str) -> None:
+    name = ask(plain, "select current_user::text")
+    do(empty_database, f"alter role {name} set default_transaction_read_only = on")
+    with pytest.raises(DatabaseUnavailable, match="default_transaction_read_only is on"):
+        migrated(plain)
+
+
 def test_a_role_that_does_not_exist_is_named_with_what_to_do(database: str) -> None:
     with pytest.raises(WakeboardError, match="the database role nobody_at_all does not exist: let a superuser run"):
         migrated(database, roles=Roles(worker="nobody_at_all"))
@@ -248,14 +312,16 @@ def test_a_role_that_does_not_exist_is_named_with_what_to_do(database: str) -> N
 
 def test_what_print_roles_prints_can_be_run(database: str) -> None:
     base = ask(database, "select current_database()")
-    roles = Roles(*(f"{base} {role}" for role in ("operator", "worker", "client", "viewer")))
+    hostile = 'w" superuser; create role "evil'
+    roles = Roles(*(f"{base} {role}" for role in ("operator", hostile, "client", "viewer")))
     do(database, create_roles(roles))
     try:
         migrated(database, roles=roles)
         assert ask(database, "select roles from wakeboard.installation") == roles.named()
     finally:
         for name in roles.named().values():
-            do(database, f'drop owned by "{name}"; drop role "{name}"')
+            quoted = sql.Identifier(name).as_string()
+            do(database, f"drop owned by {quoted}; drop role {quoted}")
 
 
 def test_each_move_says_for_whom_it_is() -> None:

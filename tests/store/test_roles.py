@@ -11,7 +11,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from tests.store.players import Player
-from wakeboard.store.migrate import Roles, create_roles, migrate, moves
+from wakeboard.errors import InvalidValue
+from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,11 +37,11 @@ class Cast:
         self.do(create_roles(self.roles), f"create role {self.names[STRANGER]} login")
         self.migrate(self.roles)
 
-    def migrate(self, roles: Roles) -> None:
-        async def go() -> None:
-            await migrate(self.superuser, roles=roles)
+    def migrate(self, roles: Roles, *revoke: str) -> Migrated:
+        async def go() -> Migrated:
+            return await migrate(self.superuser, roles=roles, revoke=revoke)
 
-        anyio.run(go)
+        return anyio.run(go)
 
     def dsn(self, role: str) -> str:
         return make_conninfo(self.superuser, user=self.names[role])
@@ -186,17 +187,50 @@ def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(cast: Ca
     assert len(owners) == 1
 
 
-def test_a_role_that_is_no_longer_named_loses_its_rights(cast: Cast) -> None:
+def test_a_role_that_is_not_named_keeps_its_rights(cast: Cast) -> None:
+    """As when an administrator migrates without the variables, or `wakeboard up --dsn` does."""
+    assert cast.migrate(Roles()).revoked == ()
+    assert not cast.refused("worker", "select wakeboard.due_limit_keys('{}')")
+    assert not cast.refused("viewer", "select from wakeboard.job_runs")
+    assert not cast.refused("client", "insert into wakeboard.job_runs (job_type) values ('ping')")
+    cast.migrate(Roles(worker=cast.names["worker"]))
+    assert not cast.refused("viewer", "select from wakeboard.job_runs")
+
+
+def test_a_role_that_keeps_its_rights_gets_the_moves_of_a_newer_release(cast: Cast) -> None:
     call = "select wakeboard.due_limit_keys('{}')"
-    assert not cast.refused("worker", call)
-    cast.migrate(replace(cast.roles, worker=cast.names[STRANGER]))
+    cast.do(
+        f"revoke execute on function wakeboard.due_limit_keys from {cast.names['worker']}",
+        "update wakeboard.installation set functions_hash = ''",
+    )
     assert cast.refused("worker", call)
-    assert not cast.refused(STRANGER, call)
     cast.migrate(Roles())
+    assert not cast.refused("worker", call)
+
+
+def test_a_role_loses_its_rights_when_its_part_is_revoked(cast: Cast) -> None:
+    call = "select wakeboard.due_limit_keys('{}')"
+    assert cast.migrate(Roles(), "worker").revoked == (cast.names["worker"],)
+    assert cast.refused("worker", call)
+    assert not cast.refused("viewer", "select from wakeboard.job_runs")
+    assert cast.migrate(Roles(), "worker").revoked == ()
+    cast.migrate(Roles(), *ROLES)
     for role in (*ROLES, STRANGER):
         assert cast.refused(role, call)
         assert cast.refused(role, "select from wakeboard.job_runs")
         assert cast.refused(role, "insert into wakeboard.job_runs (job_type) values ('ping')")
+
+
+def test_a_role_whose_part_another_role_gets_loses_its_rights(cast: Cast) -> None:
+    call = "select wakeboard.due_limit_keys('{}')"
+    assert cast.migrate(Roles(worker=cast.names[STRANGER])).revoked == (cast.names["worker"],)
+    assert cast.refused("worker", call)
+    assert not cast.refused(STRANGER, call)
+
+
+def test_a_part_is_not_named_and_revoked_at_once(cast: Cast) -> None:
+    with pytest.raises(InvalidValue, match="WAKEBOARD_WORKER_ROLE names the role that loses its rights"):
+        cast.migrate(cast.roles, "worker")
 
 
 def test_a_role_that_was_dropped_meanwhile_is_no_obstacle(cast: Cast) -> None:

@@ -75,7 +75,7 @@ async def _here(dsn: str, conn: AsyncConnection[object], settings: Settings) -> 
 
     from wakeboard import __version__
     from wakeboard.cli.checklist import Here
-    from wakeboard.store.migrate import moves_hash
+    from wakeboard.store.migrate import functions_revision, moves_hash
     from wakeboard.store.reports import Reports
     from wakeboard.store.vitals import route_to
     from wakeboard.zones import tzdata_version
@@ -87,6 +87,7 @@ async def _here(dsn: str, conn: AsyncConnection[object], settings: Settings) -> 
         clock_ahead=there - (before + (after - before) / 2),
         route=await route_to(dsn, conn),
         moves_hash=moves_hash(),
+        functions_revision=functions_revision(),
         version=__version__,
         tzdata=tzdata_version(),
         listen=settings.listen,

@@ -42,6 +42,7 @@ class Here:
     clock_ahead: timedelta  # of the database's clock
     route: Route
     moves_hash: str
+    functions_revision: int
     version: str
     tzdata: str
     listen: bool
@@ -54,6 +55,7 @@ def checklist(vitals: Vitals, here: Here) -> list[Finding]:
     """Every line, in the order in which one would look: the database, the schedules, the runs, the housekeeping."""
     return [
         _server(vitals),
+        _defaults(vitals),
         _moves(vitals, here),
         _clock(here),
         _route(here),
@@ -95,12 +97,28 @@ def _server(vitals: Vitals) -> Finding:
         return _fail("database", "this is a read-only replica", "connect to the primary")
     if major < OLDEST_POSTGRES:
         return _fail("database", f"PostgreSQL {major}", f"upgrade to PostgreSQL {OLDEST_POSTGRES} or newer")
+    if server.encoding != "UTF8":
+        says = f"the encoding is {server.encoding}, which cannot hold every text"
+        return _fail("database", says, "move to a database that is made with `encoding 'UTF8'`")
     return _ok("database", f"PostgreSQL {major}")
+
+
+def _defaults(vitals: Vitals) -> Finding:
+    odd = vitals.server.odd_settings
+    if "default_transaction_read_only = on" in odd:
+        do = "switch it off for wakeboard's roles, when the reason for it is gone"
+        return _fail("settings", "default_transaction_read_only is on: nothing can be written", do)
+    if odd:
+        says = f"{', '.join(odd)}: each statement of wakeboard's takes three round trips more to set what it needs"
+        return _warn("settings", says, "alter role … set these to Postgres' own defaults for wakeboard's roles")
+    return _ok("settings", "sessions have the defaults that wakeboard needs")
 
 
 def _moves(vitals: Vitals, here: Here) -> Finding:
     installed = vitals.installed
     says = f"at migration {installed.schema_version}, moves of {installed.functions_by}"
+    if installed.functions_by == here.version and installed.functions_revision > here.functions_revision:
+        return _warn("schema", f"{says} and newer than this installation's", "upgrade this installation")
     if installed.functions_hash != here.moves_hash and installed.functions_by == here.version:
         return _fail("schema", f"{says}, which differ from those of this installation", "run `wakeboard migrate`")
     if installed.functions_by != here.version:

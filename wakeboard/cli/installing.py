@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.answers import AsJson, print_json, say
+from wakeboard.cli.answers import AsJson, complain, print_json, say
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import database_dsn
-from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
 from wakeboard.output import write_line
 
 if TYPE_CHECKING:
@@ -20,6 +21,16 @@ commands = typer.Typer()
 effects_commands = typer.Typer(no_args_is_help=True, help="Exactly-once effects in other databases.")
 
 TRY_EVERY_S = 0.5
+TELL_EVERY_S = 10.0
+
+
+class Part(StrEnum):
+    """What a database role is for."""
+
+    OPERATOR = "operator"
+    WORKER = "worker"
+    CLIENT = "client"
+    VIEWER = "viewer"
 
 
 @commands.command(
@@ -28,6 +39,7 @@ TRY_EVERY_S = 0.5
         "wakeboard migrate",
         "wakeboard migrate --wait 60              in a start-up script",
         "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
+        "wakeboard migrate --revoke-role client   applications may enqueue no more",
     ),
 )
 def migrate(
@@ -38,19 +50,26 @@ def migrate(
     print_roles: Annotated[
         bool, typer.Option("--print-roles", help="Print SQL that makes the roles; do nothing.", show_default=False)
     ] = False,
+    revoke_role: Annotated[
+        list[Part] | None,
+        typer.Option(
+            metavar="PART", help="Take all rights from the role of this part: operator, worker, client, viewer."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the schema `wakeboard`, or bring it up to this release.
 
     Forward only, each migration once, safe when two start at once, and while workers of the release before run. It
     takes only CREATE on the database. The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE and _VIEWER_ROLE
-    get exactly their moves; without them, one role does everything.
+    get exactly their moves. A part whose variable is missing keeps the role that it has; where no part has one, one
+    role does everything.
     """
     roles = _roles()
     if print_roles:
         _print_roles(roles)
         return
-    done = asyncio.run(_migrate(database_dsn(), roles, wait))
+    done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait))
     if as_json:
         print_json(done)
     else:
@@ -75,19 +94,28 @@ def _print_roles(roles: Roles) -> None:
     write_line(create_roles(roles))
 
 
-async def _migrate(dsn: str, roles: Roles, wait_s: float) -> Migrated:
-    """Migrates once the database answers. Raises DatabaseUnavailable when it has not after `wait_s`."""
+async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: float) -> Migrated:
+    """Migrates once the database answers. Raises DatabaseUnavailable when it has not after `wait_s`.
+
+    A login that is refused and a DSN that cannot be read end it at once. A database that does not exist is waited for.
+    """
     from wakeboard.store.migrate import migrate as bring_up
 
     loop = asyncio.get_running_loop()
-    until = loop.time() + wait_s
+    until, tell_at = loop.time() + wait_s, loop.time()
     while True:
         try:
-            return await bring_up(dsn, roles=roles)
-        except DatabaseUnavailable:
-            if loop.time() >= until:
+            return await bring_up(dsn, roles=roles, revoke=revoke)
+        except LoginRefused:
+            raise
+        except DatabaseUnavailable as error:
+            now = loop.time()
+            if now >= until:
                 raise
-            await asyncio.sleep(min(TRY_EVERY_S, until - loop.time()))
+            if now >= tell_at:
+                complain(f"waiting up to {until - now:.0f} s more: {error}")
+                tell_at = now + TELL_EVERY_S
+            await asyncio.sleep(min(TRY_EVERY_S, until - now))
 
 
 def _tell(done: Migrated) -> None:
@@ -95,8 +123,10 @@ def _tell(done: Migrated) -> None:
         say(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
     elif done.moves_written:
         say(f"the moves are written anew; the schema is at migration {done.version}.")
-    else:
+    elif not done.revoked:
         say(f"nothing to do: the schema is at migration {done.version}.")
+    for name in done.revoked:
+        say(f"the database role {name} has lost its rights.")
 
 
 @effects_commands.command(

@@ -1,7 +1,8 @@
 """Brings a schema up to this release: migrations forward only and each once, then the moves, then the grants.
 
 Everything happens in one transaction under one advisory lock: two migrators that start at once do the work once, and
-a failure leaves nothing half done. An older release never replaces the moves of a newer one.
+a failure leaves nothing half done. An older release or revision never replaces the moves of a newer one, and no role
+loses rights because a setting is missing.
 """
 
 from __future__ import annotations
@@ -12,23 +13,24 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from wakeboard import __version__
-from wakeboard.errors import SchemaMismatch, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
 from wakeboard.store.connection import connect, place_of, version_key
 from wakeboard.store.database_errors import translated
 from wakeboard.store.statements import pinned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from importlib.resources.abc import Traversable
 
 LOCK_WAIT = "5s"  # for one try: nobody's queries queue up behind a waiting migration for longer
 TRIES = 12
+OLDEST_POSTGRES = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +67,28 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did: the migrations applied, whether the moves were written anew, and the version reached."""
+    """What a migration did: the migrations applied, whether the moves were written anew, and the version reached.
+
+    `revoked`: database roles that have lost their rights.
+    """
 
     applied: tuple[str, ...]
     moves_written: bool
     version: int
+    revoked: tuple[str, ...] = ()
+
+
+class _Functions(NamedTuple):
+    """Which functions are in place."""
+
+    release: str
+    texts: str
+    revision: int
+
+    @property
+    def order(self) -> tuple[tuple[int, ...], int]:
+        """Grows from each state of the functions to the next one."""
+        return version_key(self.release), self.revision
 
 
 def migrations() -> list[Migration]:
@@ -89,6 +108,11 @@ def moves_hash() -> str:
     return hashlib.sha256("\n".join(move.text for move in moves()).encode()).hexdigest()
 
 
+def functions_revision() -> int:
+    """Grows whenever a function's text changes: orders two checkouts of one release. `make fix` counts."""
+    return int(files("wakeboard.store").joinpath("functions/REVISION").read_text("utf-8").split()[0])
+
+
 def _move(name: str, text: str) -> Move:
     said = re.match(r"-- for: ([^\n]*)", text)
     if not said:
@@ -101,17 +125,27 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
     return iter(sorted((file for file in found if file.name.endswith(".sql")), key=lambda file: file.name))
 
 
-async def migrate(dsn: str, *, roles: Roles | None = None, up_to: int | None = None) -> Migrated:
+async def migrate(
+    dsn: str, *, roles: Roles | None = None, revoke: Collection[str] = (), up_to: int | None = None
+) -> Migrated:
     """Migrates the database at `dsn`, which takes only CREATE on it. `up_to` stops at an older version.
 
+    A part that `roles` does not name keeps its database role. The role of a part in `revoke` ("worker", …) loses its
+    rights.
     Raises DatabaseUnavailable, SchemaMismatch (a lock could not be had), WakeboardError (a named role does not exist).
     """
+    contradicted = set(revoke) & set((roles or Roles()).named())
+    if contradicted:
+        part = min(contradicted)
+        raise InvalidValue(
+            f"WAKEBOARD_{part.upper()}_ROLE names the role that loses its rights; leave one of both out."
+        )
     conn = await connect(dsn, name="wakeboard migrate")
     async with conn:
         for attempt in range(1, TRIES + 1):
             try:
                 async with pinned(conn):
-                    return await _migrate(conn, roles or Roles(), up_to)
+                    return await _migrate(conn, roles or Roles(), revoke, up_to)
             except psycopg.errors.LockNotAvailable as exc:
                 if attempt == TRIES:
                     raise SchemaMismatch(
@@ -124,7 +158,10 @@ async def migrate(dsn: str, *, roles: Roles | None = None, up_to: int | None = N
     raise AssertionError("unreachable: the loop returns or raises")
 
 
-async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int | None) -> Migrated:
+async def _migrate(
+    conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], up_to: int | None
+) -> Migrated:
+    await _refuse_what_cannot_work(conn)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
     await conn.execute("select pg_advisory_xact_lock(hashtext('wakeboard migrate'))")
     await _own_schema(conn)
@@ -142,15 +179,48 @@ async def _migrate(conn: psycopg.AsyncConnection[Any], roles: Roles, up_to: int 
             (migration.version, migration.name, __version__),
         )
     version = max(done | {m.version for m in wanted}, default=0)
-    written = False
+    written, revoked = False, ()
     if version >= max(m.version for m in migrations()):
-        row = await (await conn.execute("select functions_by, functions_hash from wakeboard.installation")).fetchone()
-        by, before = row or ("", "")
-        if version_key(by) <= version_key(__version__):  # else a newer release has been here: its moves and grants stay
+        before = await _functions_in_place(conn)
+        newer = before.order > (version_key(__version__), functions_revision())  # then its functions and grants stay
+        if newer and revoke:
+            raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
+        if not newer:
             written = await _write_moves(conn, before)
-            await _grant(conn, roles)
+            revoked = await _grant(conn, roles, revoke)
         await conn.execute("select wakeboard.make_partitions()")
-    return Migrated(tuple(m.name for m in wanted), written, version)
+    return Migrated(tuple(m.name for m in wanted), written, version, revoked)
+
+
+async def _refuse_what_cannot_work(conn: psycopg.AsyncConnection[Any]) -> None:
+    """Raises DatabaseUnavailable for a database that takes no writes now, WakeboardError for one that never fits."""
+    row = await (
+        await conn.execute(
+            "select current_setting('server_version_num')::integer / 10000, current_setting('server_encoding'),"
+            " pg_is_in_recovery(), current_setting('transaction_read_only')::boolean"
+        )
+    ).fetchone()
+    assert row is not None
+    major, encoding, replica, read_only = row
+    if major < OLDEST_POSTGRES:
+        raise WakeboardError(f"{place_of(conn)} runs PostgreSQL {major}: wakeboard needs {OLDEST_POSTGRES} or newer.")
+    if encoding != "UTF8":
+        raise WakeboardError(
+            f"{place_of(conn)} has the encoding {encoding}, which cannot hold every text: make a database with"
+            " `create database … encoding 'UTF8' template template0`."
+        )
+    if replica:
+        raise DatabaseUnavailable(f"{place_of(conn)} is a read-only replica: connect to the primary.")
+    if read_only:
+        raise DatabaseUnavailable(
+            f"{place_of(conn)} allows only reads (default_transaction_read_only is on): switch that off for this role."
+        )
+
+
+async def _functions_in_place(conn: psycopg.AsyncConnection[Any]) -> _Functions:
+    cursor = await conn.execute("select functions_by, functions_hash, functions_revision from wakeboard.installation")
+    row = await cursor.fetchone()
+    return _Functions(*row) if row else _Functions("", "", 0)
 
 
 async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
@@ -166,18 +236,20 @@ async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
         await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
 
 
-async def _write_moves(conn: psycopg.AsyncConnection[Any], before: str) -> bool:
-    now = moves_hash()
+async def _write_moves(conn: psycopg.AsyncConnection[Any], before: _Functions) -> bool:
+    now = _Functions(__version__, moves_hash(), functions_revision())
     if before == now:
         return False
     for move in moves():
         await conn.execute(move.text.encode())
-    await conn.execute("update wakeboard.installation set functions_by = %s, functions_hash = %s", (__version__, now))
+    await conn.execute(
+        "update wakeboard.installation set functions_by = %s, functions_hash = %s, functions_revision = %s", now
+    )
     return True
 
 
-async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles) -> None:
-    """Every role gets exactly its moves; whoever had rights by an earlier setting loses them first."""
+async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str]) -> tuple[str, ...]:
+    """Every role gets exactly its moves. Answers with the roles that have lost theirs: revoked or replaced."""
     row = await (await conn.execute("select roles from wakeboard.installation")).fetchone()
     former: dict[str, str] = row[0] if row else {}
     known = {r[0] async for r in await conn.execute("select rolname from pg_roles")}
@@ -187,12 +259,16 @@ async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles) -> None:
             f"the database role {missing[0]} does not exist: let a superuser run the output of"
             " `wakeboard migrate --print-roles` first."
         )
+    kept = {part: name for part, name in former.items() if name in known and part not in revoke}
+    wanted = kept | roles.named()
+    had_rights = set(former.values()) & known
     owner = await (await conn.execute("select current_user::text")).fetchone()
-    for name in (set(former.values()) & known).difference(owner or ()):  # one-role mode: the owner keeps its own tables
+    for name in had_rights.difference(owner or ()):  # one-role mode: the owner keeps its own tables
         await conn.execute(_revoke(sql.Identifier(name)))
-    for statement in grants(roles):
+    for statement in grants(Roles(**wanted)):
         await conn.execute(statement)
-    await conn.execute("update wakeboard.installation set roles = %s", (json.dumps(roles.named()),))
+    await conn.execute("update wakeboard.installation set roles = %s", (json.dumps(wanted),))
+    return tuple(sorted(had_rights - set(wanted.values())))
 
 
 def _revoke(name: sql.Composable) -> sql.Composed:
@@ -230,7 +306,7 @@ def grants(roles: Roles) -> list[sql.Composed]:
 def create_roles(roles: Roles) -> str:
     """SQL for a DBA: the roles that `migrate` expects, without passwords."""
     lines = [
-        f'create role "{name}" login;  -- the {role}; set its password as your policy says'
+        f"create role {sql.Identifier(name).as_string()} login;  -- the {role}; set its password as your policy says"
         for role, name in roles.named().items()
     ]
     return "\n".join(lines)

@@ -30,7 +30,10 @@ Route = Literal["direct", "session pooler", "transaction pooler"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The database server. Ages are None where there is nothing, or nothing that this role may see."""
+    """The database server. Ages are None where there is nothing, or nothing that this role may see.
+
+    `odd_settings`: "name = value" of this session's defaults that others expect otherwise.
+    """
 
     now: datetime
     version: int
@@ -44,6 +47,8 @@ class Server:
     oldest_prepared: timedelta | None
     slots_holding_back: list[str]
     notify_trigger: bool
+    encoding: str
+    odd_settings: list[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +58,7 @@ class Installed:
     schema_version: int
     functions_by: str
     functions_hash: str
+    functions_revision: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +148,15 @@ select clock_timestamp() as now, current_setting('server_version_num')::integer 
               order by 1) as slots_holding_back,
        exists (select from pg_trigger
                 where tgrelid = 'wakeboard.job_runs'::regclass and tgname = 'job_runs_notify'
-                  and tgenabled in ('O', 'A')) as notify_trigger
+                  and tgenabled in ('O', 'A')) as notify_trigger,
+       current_setting('server_encoding') as encoding,
+       array(select name || ' = ' || reset_val from pg_settings
+              where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
+                             'default_transaction_isolation', 'default_transaction_read_only')
+                and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
+                 or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
+                                          ('default_transaction_read_only', 'on'))
+              order by 1) as odd_settings
   from (select null) as one
   left join (
     select clock_timestamp() - xact_start as age, coalesce(nullif(application_name, ''), usename::text) as of
@@ -153,7 +167,8 @@ select clock_timestamp() as now, current_setting('server_version_num')::integer 
 """
 
 _INSTALLED: LiteralString = """
-select (select max(version) from wakeboard.migrations) as schema_version, functions_by, functions_hash
+select (select max(version) from wakeboard.migrations) as schema_version, functions_by, functions_hash,
+       functions_revision
   from wakeboard.installation
 """
 
