@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING
 
 import pytest
@@ -117,3 +118,11 @@ def test_a_large_removal_is_held_and_says_what_to_type(type_command: Type, story
     type_command("confirm", "removal", "file:schedules")
     assert type_command("apply", "schedules", "--prune").code == 0
     assert names(story) == {"weekly-report", "tidy"}
+
+
+def test_standard_input_is_a_file_whose_source_must_be_named(type_command: Type, monkeypatch: pytest.MonkeyPatch):
+    text = "apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {name: piped}\nspec: {jobType: ping}\n"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert "add --name NAME" in type_command("apply", "-").err
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert "created: default/piped" in type_command("apply", "-", "--name", "pipe").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from wakeboard.cli.answers import AsJson, complain, print_json, say
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import visit_board
+from wakeboard.errors import InvalidValue
 
 if TYPE_CHECKING:
     from wakeboard.cli.visit import Visit
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from wakeboard.duties.syncing import SyncReport
 
 commands = typer.Typer()
+
+STANDARD_INPUT = "-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +60,9 @@ class Applied:
     ),
 )
 def apply(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of YAML files, or one file.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A folder of YAML files, one file, or - for standard input.")
+    ],
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove schedules that are no longer declared.", show_default=False)
     ] = False,
@@ -88,6 +94,8 @@ def apply(
 
 
 def _name_of(folder: Path) -> str:
+    if str(folder) == STANDARD_INPUT:
+        raise InvalidValue("name the source of what stands on standard input: add --name NAME.")
     resolved = folder.resolve()
     return resolved.stem if resolved.is_file() else resolved.name
 
@@ -96,9 +104,11 @@ def _declared_in(folder: Path) -> list[Declared]:
     """What the folder declares. Raises InvalidSchedule with a sentence for each problem."""
     from wakeboard.duties.declared import declared_in_files
     from wakeboard.errors import InvalidSchedule
-    from wakeboard.local.manifests import load_folder
+    from wakeboard.local.manifests import load_folder, load_stream
 
-    manifests = load_folder(folder)
+    manifests = (
+        load_stream(sys.stdin.buffer, "standard input") if str(folder) == STANDARD_INPUT else load_folder(folder)
+    )
     for note in manifests.notes:
         complain(f"note: {note}")
     if manifests.problems:

@@ -15,11 +15,13 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidSettings
+from wakeboard.local.bounded_file import Unreadable, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+MOST_BYTES: Final = 65_536
 FILE_NAME: Final = "wakeboard.env"
 BESIDE: Final = "WAKEBOARD_UP_BESIDE"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -29,11 +31,13 @@ def read_folder_settings(folder: Path) -> dict[str, str]:
     """What the file says; {} without one. Raises InvalidSettings in a sentence that names the line."""
     path = folder / FILE_NAME
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, MOST_BYTES)
     except FileNotFoundError:
         return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidSettings(f"{path} cannot be read: {error}.") from error
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
+    except Unreadable as error:
+        raise InvalidSettings(f"{path}, line {error.line}: {error}.") from error
     settings: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip() and not line.lstrip().startswith("#"):

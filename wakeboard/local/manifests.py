@@ -9,16 +9,17 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+import yaml
 
 from wakeboard.errors import InvalidSchedule, WakeboardError
-from wakeboard.local.yamldocuments import Unreadable, children, line_at, line_of, nodes_of, value_of
+from wakeboard.local.bounded_file import MOST_BYTES, Unreadable, decoded, read_text
+from wakeboard.local.yamldocuments import children, line_at, line_of, nodes_of, value_of
 from wakeboard.schedules import load_job_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import yaml
+    from collections.abc import Callable, Iterator
 
     from wakeboard.schedules import JobSchedule
 
@@ -53,8 +54,15 @@ def load_folder(path: Path) -> Manifests:
     if not path.exists():
         raise WakeboardError(f"there is no folder {path}")
     reading = _Reading()
-    for file in [path] if path.is_file() else _files_below(path, reading):
+    for file in _files_below(path, reading) if path.is_dir() else [path]:
         reading.read(file)
+    return reading.result()
+
+
+def load_stream(stream: IO[bytes], name: str) -> Manifests:
+    """The same for what a program sends; `name` stands for the file in sentences."""
+    reading = _Reading()
+    reading.read_text(lambda: decoded(stream.read(MOST_BYTES + 1)), Path(name))
     return reading.result()
 
 
@@ -88,8 +96,12 @@ class _Reading:
 
     def read(self, file: Path) -> None:
         """Everything that one file declares, up to where it stops being YAML."""
+        self.read_text(lambda: read_text(file), file)
+
+    def read_text(self, text: Callable[[], str], file: Path) -> None:
+        """The same for text that comes from elsewhere."""
         try:
-            for node in nodes_of(_text_of(file)):
+            for node in nodes_of(text()):
                 self._read_document(node, file)
         except OSError as error:
             self.cannot_read(error)
@@ -100,16 +112,25 @@ class _Reading:
         self._problems.append(problem)
         self._complete = False
 
-    def _read_document(self, node: yaml.Node, file: Path) -> None:
+    def _read_document(self, node: yaml.Node, file: Path, *, listed: bool = False) -> None:
         parts = children(node)
         kind, version = _word(parts.get("kind")), _word(parts.get("apiVersion"))
         if kind.endswith("List") and "items" in parts:
-            for item in cast("list[yaml.Node]", parts["items"].value):
-                self._read_document(item, file)
+            self._read_list(parts["items"], file, listed=listed)
         elif kind.lower() == "jobschedule" or version.startswith(_GROUP):
             self._read_schedule(node, file)
         else:
             self._notes.append(f"{file}:{line_of(node)}: ignored, as it is {f'a {kind}' if kind else 'no JobSchedule'}")
+
+    def _read_list(self, items: yaml.Node, file: Path, *, listed: bool) -> None:
+        where = f"{file}:{line_of(items)}"
+        if listed:
+            self._lose(f"{where}: this List stands in a List; write its items into the outer one")
+        elif not isinstance(items, yaml.SequenceNode):
+            self._lose(f"{where}: items must be a list; begin each of them with -")
+        else:
+            for item in cast("list[yaml.Node]", items.value):
+                self._read_document(item, file, listed=True)
 
     def _read_schedule(self, node: yaml.Node, file: Path) -> None:
         where = f"{file}:{line_of(node)}"
@@ -146,12 +167,3 @@ class _Reading:
 
 def _word(node: yaml.Node | None) -> str:
     return node.value if node is not None and isinstance(node.value, str) else ""
-
-
-def _text_of(file: Path) -> str:
-    content = file.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise Unreadable(line, "this is not UTF-8; save the file as UTF-8") from error

@@ -3,14 +3,20 @@
 Values are read as kubectl reads them, so that a file means the same in a cluster: `12:30` is text, not 750, and `1e3`
 is a number. What YAML would accept in silence and nobody means is refused: a key given twice, keys that are not text
 (`on:` reads as true), and aliases that unfold without end.
+
+Depth and size are bounded on the parser's events, before anything recurses: libyaml builds nodes by recursion in C,
+where a deep file ends the process.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import yaml
+
+from wakeboard.local.bounded_file import Unreadable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,7 +31,11 @@ else:
 _TAG: Final = "tag:yaml.org,2002:"
 _MERGE: Final = _TAG + "merge"
 _TEXT: Final = _TAG + "str"
-_MOST_NODES: Final = 100_000  # of one document with its aliases unfolded; 64 KiB of payload hold fewer
+_MOST_NODES: Final = 100_000  # of one schedule with its aliases unfolded; 64 KiB of payload hold fewer
+_MOST_EVENTS: Final = 400_000  # of one file: some 10,000 schedules
+_MOST_DOCUMENTS: Final = 10_000  # of one file
+_MOST_LEVELS: Final = 64  # a payload has at most 32, a schedule in a List some five around it
+_LONGEST_NUMBER: Final = 400  # characters; a float in full has at most 310
 
 
 class _Loader(_SafeLoader):
@@ -51,25 +61,49 @@ _loader_type.add_implicit_resolver(
 )
 
 
-class Unreadable(Exception):
-    """Something in a file cannot be read: at which line, and what to write instead."""
-
-    def __init__(self, line: int, sentence: str) -> None:
-        super().__init__(sentence)
-        self.line = line
-
-
 def nodes_of(text: str) -> Iterator[yaml.Node]:
     """The documents of a file in order, empty ones left out. Raises Unreadable where it stops being YAML."""
+    sound, trouble = _sound_documents(text)
     try:
-        for node in yaml.compose_all(text, _Loader):
+        for node in islice(yaml.compose_all(text, _Loader), sound):
             if node.tag != _TAG + "null":
                 yield node
-    except yaml.MarkedYAMLError as error:
+    except yaml.MarkedYAMLError as error:  # an alias of nothing
         raise _unreadable(error, text) from error
+    if trouble is not None:
+        raise trouble
+
+
+def _sound_documents(text: str) -> tuple[int, Unreadable | None]:
+    """How many documents may be built, from the first on, and what is wrong with the one after them."""
+    sound = depth = events = 0
+    try:
+        for event in yaml.parse(text, _Loader):
+            events += 1
+            if isinstance(event, yaml.DocumentEndEvent):
+                sound += 1
+            elif isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if wrong := _beyond_bounds(sound, depth, events):
+                return min(sound, _MOST_DOCUMENTS), Unreadable(
+                    event.start_mark.line + 1 if event.start_mark else 1, wrong
+                )
+    except yaml.MarkedYAMLError as error:
+        return sound, _unreadable(error, text)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise Unreadable(line, "this is not YAML: it holds a control character; leave it out") from error
+        return sound, Unreadable(line, "this is not YAML: it holds a control character; leave it out")
+    return sound, None
+
+
+def _beyond_bounds(documents: int, depth: int, events: int) -> str:
+    if depth > _MOST_LEVELS:
+        return "it lies too many levels deep; a schedule needs a dozen"
+    if documents > _MOST_DOCUMENTS or events > _MOST_EVENTS:
+        return "the file holds more than can be read at once; split it"
+    return ""
 
 
 def line_of(node: yaml.Node) -> int:
@@ -102,11 +136,7 @@ def _part(node: yaml.Node, step: int | str) -> tuple[yaml.Node, yaml.Node] | Non
 
 def value_of(node: yaml.Node) -> object:
     """The value that a node stands for. Raises Unreadable for what nobody means."""
-    try:
-        nodes = _unfolded(node, {})
-    except RecursionError as error:
-        raise Unreadable(line_of(node), "it lies too many levels deep; a schedule needs a dozen") from error
-    if nodes > _MOST_NODES:
+    if _unfolded(node, {}, 1).nodes > _MOST_NODES:
         raise Unreadable(
             line_of(node), "its aliases unfold into more than a schedule can hold; write less, without them"
         )
@@ -115,6 +145,8 @@ def value_of(node: yaml.Node) -> object:
         return loader.construct_document(node)
     except yaml.MarkedYAMLError as error:
         raise _unreadable(error, "") from error
+    except Exception as error:
+        raise Unreadable(line_of(node), f"a value in it cannot be read: {str(error)[:200]}") from error
     finally:
         loader.dispose()
 
@@ -127,12 +159,45 @@ def children(node: yaml.Node) -> dict[str, yaml.Node]:
     return {key.value: value for key, value in pairs if isinstance(key, yaml.ScalarNode)}
 
 
-def _unfolded(node: yaml.Node, known: dict[int, int]) -> int:
-    """How many nodes there are below and with `node`, counting what an alias stands for. Looks at each node once."""
+class _Size(NamedTuple):
+    nodes: int
+    levels: int
+
+
+def _unfolded(node: yaml.Node, known: dict[int, _Size], depth: int) -> _Size:
+    """How many nodes and levels there are below and with `node`, counting what an alias stands for.
+
+    Looks at each node once. Raises Unreadable for too many levels, and for scalars that stand for no value.
+    """
+    if depth > _MOST_LEVELS:
+        raise Unreadable(line_of(node), "it lies too many levels deep; a schedule needs a dozen")
     if id(node) not in known:
-        known[id(node)] = _MOST_NODES + 1  # what holds itself is without end
-        known[id(node)] = 1 + sum(_unfolded(each, known) for each in _parts(node))
+        known[id(node)] = _Size(_MOST_NODES + 1, 1)  # what holds itself is without end
+        _check_scalar(node)
+        parts = [_unfolded(each, known, depth + 1) for each in _parts(node)]
+        levels = 1 + max((part.levels for part in parts), default=0)
+        if levels > _MOST_LEVELS:
+            raise Unreadable(line_of(node), "its aliases unfold into too many levels; a schedule needs a dozen")
+        known[id(node)] = _Size(min(1 + sum(part.nodes for part in parts), _MOST_NODES + 1), levels)
     return known[id(node)]
+
+
+def _check_scalar(node: yaml.Node) -> None:
+    """Raises Unreadable, with the scalar's own line, if it has no value: 2026-02-31, or a number of 10,000 digits."""
+    if not isinstance(node, yaml.ScalarNode) or node.tag in {_TEXT, _TAG + "null", _TAG + "bool"}:
+        return
+    text = cast("str", node.value)
+    if node.tag in {_TAG + "int", _TAG + "float"} and len(text) > _LONGEST_NUMBER:
+        raise Unreadable(line_of(node), f"this number has {len(text):,} characters; write numbers like this in quotes")
+    loader = _loader_type("")
+    try:
+        loader.construct_object(node)
+    except yaml.MarkedYAMLError as error:
+        raise _unreadable(error, "") from error
+    except Exception as error:
+        raise Unreadable(line_of(node), f"{text[:60]!r} cannot be read; write it in quotes if it is text") from error
+    finally:
+        loader.dispose()
 
 
 def _parts(node: yaml.Node) -> list[yaml.Node]:
