@@ -79,13 +79,17 @@ MOVES: Final[dict[str, Callable[[Player, Lease], Any]]] = {
     "retry": lambda player, lease: player.retry(lease.id),
     "discard": lambda player, lease: player.discard(lease.id),
 }
-NEVER_WAIT: Final = {"claim", "claim_limited", "claim_suspect", "renew", "reap", "skip_late"}
-SHARE: Final = {"once", "effect", "step"}  # they lock the run against others, not against each other or a heartbeat
+NEVER_WAIT: Final = {
+    *("claim", "claim_limited", "claim_suspect", "renew", "reap", "skip_late"),
+    *("fail", "give up", "release", "effect", "step"),
+}
+SHARE: Final = {"once", "effect", "step"}  # they lock the run against others, not against each other or those below
+BESIDE_SHARE: Final = {"renew", "cancel"}
 
 
 def side_by_side(move: str, other: str) -> bool:
     """Whether a run may be under both moves at once."""
-    return move in SHARE or (move == "renew" and other in SHARE)
+    return move in SHARE or (move in BESIDE_SHARE and other in SHARE)
 
 
 @dataclass(frozen=True)
@@ -146,7 +150,7 @@ def _made(player: Player, move: str, lease: Lease) -> Any:
         with player.conn.transaction():
             answer = MOVES[move](player, lease)
     except psycopg.Error as error:
-        if error.sqlstate != "WB001":
+        if error.sqlstate not in {"WB001", "55P03"}:
             raise
-        return "lost"
+        return "lost" if error.sqlstate == "WB001" else "busy"
     return str(answer).replace(str(lease.id), "N")

@@ -93,7 +93,10 @@ def test_what_was_not_answered_as_cancelled_is_not_cancelled(
             unseen = maker.enqueue()
             cancelling = meanwhile.submit(other.cancel, waits, unseen)
             assert person.wait_until_blocked(other, cancelling.done)
-    assert cancelling.result() == {waits: "cancelled", unseen: "refused: there is no such run"}
+    assert cancelling.result() == {
+        waits: "cancelled",
+        unseen: "refused: another transaction has locked the run; try again",
+    }
     assert person.status(unseen) == "queued"
 
 

@@ -37,7 +37,7 @@ async def claimed(leasing: Leasing) -> list[ClaimedRow]:
 async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outlives(database: str) -> None:
     around = Surroundings(asyncio.get_running_loop(), ME.nonce, lambda: None)
     desk = Desk({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
-    line = Line(database, ME, "outcomes", prepared_statements=False)
+    line, blocked_line = (Line(database, ME, what, prepared_statements=False) for what in ("outcomes", "blocked"))
     async with await connect(database) as conn, await connect(database) as stranger:
         leasing = Leasing(conn, ME)
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns'), ('returns'), ('returns')")
@@ -49,14 +49,17 @@ async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outli
             desk.succeed(Attempt(row, around), {"of": row[0]})
         async with stranger.transaction():
             await stranger.execute("select from wakeboard.job_runs where id = %s for update", (first[0],))
-            telling = asyncio.create_task(Settling(desk, line, Heartbeat(database, ME, desk)).run())
+            settling = Settling(desk, line, blocked_line, Heartbeat(database, ME, desk), ME.lease_s)
+            telling = [asyncio.create_task(settling.run()), asyncio.create_task(settling.run_blocked())]
             await until(conn, "select from pg_stat_activity where wait_event_type = 'Lock'")
             desk.lose_everything()
         await until(conn, "select from wakeboard.job_run_history having count(*) = 2")
         cursor = await conn.execute("select (result -> 'of')::bigint = id from wakeboard.job_run_history")
         assert await cursor.fetchall() == [(True,), (True,)]
-        telling.cancel()
+        for task in telling:
+            task.cancel()
         await line.close()
+        await blocked_line.close()
 
 
 async def until(conn: psycopg.AsyncConnection, query: str) -> None:

@@ -32,6 +32,7 @@ CONNECTION_LOST: Final = ("08", "25P03", "25P04", "57P")
 NO_SUCH_STATEMENT: Final = ("26000", "42P05")  # another client's prepared statements: a pooler in transaction mode
 
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
+_LOCKED: Final = "another transaction keeps a lock that this needs; try again"
 _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "WB001": LeaseLost,
     "WB002": KeyReused,
@@ -39,6 +40,7 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "3F000": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42883": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42P01": lambda _: SchemaMismatch(_OLD_SCHEMA),
+    "55P03": lambda message: DatabaseUnavailable(message if message.endswith("try again") else _LOCKED),
     "42501": lambda message: WakeboardError(f"the database role may not do this: {message}."),
 }
 

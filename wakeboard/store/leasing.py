@@ -245,7 +245,7 @@ class Leasing:
             *(self.queues, job_types, within_s, self.worker.max_timeout_s),
         )
 
-    # -- outcomes (each answers with the ids that were refused: the lease was lost) ------------------------------------
+    # -- outcomes (each answers with the ids that were not accepted; `still_held` tells why) ---------------------------
 
     async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
         """These runs, all of this epoch, succeeded; `results` is a JSON object {"<run id>": result, …}."""
@@ -267,6 +267,12 @@ class Leasing:
             "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[])",
             *(self.worker.nonce, *columns),
         )
+
+    async def still_held(self, leases: Sequence[tuple[int, int]]) -> set[int]:
+        """The ids of those (id, epoch) that this worker holds still: another transaction has locked their runs."""
+        ids, epochs = zip(*leases, strict=True)
+        query = "select wakeboard.still_held(%s, %s::bigint[], %s::bigint[])"
+        return {row[0] for row in await self._rows(query, self.worker.nonce, number_array(ids), number_array(epochs))}
 
     async def _settle(self, query: str, *values: Any) -> list[int]:
         """Makes the move; where the history's partition of this week is missing, makes that first."""

@@ -57,6 +57,7 @@ class Attempt:
         "attempt",
         "crash_count",
         "definition_id",
+        "effect_conn",
         "epoch",
         "fraction",
         "id",
@@ -100,6 +101,7 @@ class Attempt:
         self.stopped_because: str | None = None
         self.task: asyncio.Task[Any] | None = None
         self.fraction: float | None = None
+        self.effect_conn: Any = None  # the one whose transaction `once` was called in
 
     # -- what the handler sees -----------------------------------------------------------------------------------------
 
@@ -150,6 +152,7 @@ class Attempt:
         from wakeboard.store.ledger import Lease, once
 
         self._raise_if_lost()
+        self.effect_conn = conn
         guard: Any = once  # sync or async, as the connection is
         return guard(conn, Lease(self.around.worker_nonce, self.id, self.uuid, self.epoch), key)
 

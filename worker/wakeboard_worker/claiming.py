@@ -107,7 +107,7 @@ class Claiming:
         return time.monotonic() - self._born
 
     def _over(self) -> bool:
-        if self.stopped or self._threads.exhausted:
+        if self.stopped or self._threads.exhausted or self._desk.stuck:
             return True
         return self._mode.drains and self._age_s() > self._settings.max_lifetime_seconds
 
@@ -194,7 +194,7 @@ class Claiming:
             return False
         log.warning("run %d has been running when two workers died: it runs alone", rows[0][0])
         self._take(rows, sent)
-        while not self._desk.empty and not self.stopped:
+        while not self._desk.empty and not self._over():
             self._desk.room.clear()
             await self._room(1.0)
         self._making_room = False

@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wakeboard.plainwords import counted
 from wakeboard.store.leasing import Held, Release
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from wakeboard.handlers import Handler
     from wakeboard.store.leasing import Attention, ClaimedRow, Failure
     from wakeboard_worker.attempts import Attempt, Surroundings
+
+Outcome: TypeAlias = "Attempt | Failure | Release"  # an attempt: it succeeded
 
 DEBUG = 10  # logging.DEBUG
 PATIENCE_S = 2.0  # between telling a handler to stop and abandoning it
@@ -49,6 +51,21 @@ class Counts:
     def __str__(self) -> str:
         words = (f"{getattr(self, name)} {name}" for name in self.__slots__ if getattr(self, name) or name == "claimed")
         return ", ".join(words)
+
+
+@dataclass(slots=True)
+class Blocked:
+    """An outcome that the board could not take: another transaction has locked its run since `since` (monotonic)."""
+
+    outcome: Outcome
+    result: str | None
+    since: float
+    lost: bool = False  # its lease was, meanwhile
+
+    @property
+    def lease(self) -> Held:
+        """For the heartbeat."""
+        return Held(self.outcome.id, self.outcome.epoch)
 
 
 @dataclass(slots=True)
@@ -132,6 +149,8 @@ class Desk:
         self.failures: list[Failure] = []
         self.releases: list[Release] = []
         self.telling: list[Any] = []  # on its way to the board
+        self.blocked: dict[int, Blocked] = {}  # by run; told again until the board takes them
+        self.stuck = False  # one has been for a whole lease: this worker ends
         self.counts = Counts()
         self.sweeps = 0  # so far: the event loop turns as long as this grows
         self.broken: BaseException | None = None  # what ended a part of this worker that must not end
@@ -160,13 +179,13 @@ class Desk:
 
     @property
     def untold(self) -> int:
-        """Outcomes that the board does not know yet."""
+        """Outcomes that are to be told now: those that are blocked are told beside them."""
         return len(self.succeeded) + len(self.failures) + len(self.releases) + len(self.telling)
 
     @property
     def empty(self) -> bool:
         """Nothing in hand at all."""
-        return not (self.waiting or self.running or self.untold)
+        return not (self.waiting or self.running or self.untold or self.blocked)
 
     def held(self) -> list[Held]:
         """Every lease in hand, for the heartbeat. Attempts that were told that theirs is lost let go of it."""
@@ -182,7 +201,8 @@ class Desk:
 
     def on_its_way(self) -> list[Held]:
         """The leases of outcomes that are being told: they are not given up with everything else."""
-        return sorted(Held(told.id, told.epoch) for told in list(self.telling))
+        told = {told.id: Held(told.id, told.epoch) for told in list(self.telling)}
+        return sorted(({each.lease.id: each.lease for each in list(self.blocked.values())} | told).values())
 
     def longest_timeout_s(self) -> float:
         """Of what runs in the event loop; 0: nothing does. For the heartbeat's thread."""
@@ -251,6 +271,8 @@ class Desk:
                     attempt.stop(because)
                 elif because == LOST:
                     lane.waiting = deque(row for row in lane.waiting if row[0] != answer.id)
+            if because == LOST and (blocked := self.blocked.get(answer.id)):
+                blocked.lost = True
 
     def lose_sight(self) -> None:
         """Leases may have been given to this worker, or be left, that it does not know: a reply was lost."""

@@ -2,38 +2,50 @@
 
 What could not be told is told again, as long as this worker may believe in its leases: the moves answer a repeat as
 they answered the first time. After that it is dropped, because the runs are somebody else's by then.
+
+An outcome whose run another transaction has locked is *blocked*. It does not delay the others: it is told again twice a
+second over a second connection, and its lease is renewed meanwhile. Nearly always that transaction is the `run.once` of
+a handler that was abandoned: then its connection is cut, so that the server rolls it back. Where that is not possible,
+and the board has refused the outcome for a whole lease, the worker ends, which ends the transaction too.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.plainwords import counted
+from wakeboard.store.connection import cut
+from wakeboard.store.leasing import Failure, Release
+from wakeboard_worker.desk import Blocked
 from wakeboard_worker.logs import log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from wakeboard.store.leasing import Leasing
     from wakeboard_worker.attempts import Attempt
-    from wakeboard_worker.desk import Desk
+    from wakeboard_worker.desk import Desk, Outcome
     from wakeboard_worker.heartbeat import Heartbeat
     from wakeboard_worker.lines import Line
 
-_Item = TypeVar("_Item")
+_Item = TypeVar("_Item", bound="Outcome")
 
 COLLECT_S = 0.02  # while more outcomes are on their way
 ENOUGH = 500  # outcomes that are not kept waiting for others
 AT_ONCE = 1000  # in one statement
+BLOCKED_EVERY_S = 0.5  # between two tries of what is blocked
+BEAT_S = 1.0  # within which the heartbeat learns that a lease has lapsed
 
 
 class Settling:
     """Tells the board what lies on the desk, until cancelled."""
 
-    def __init__(self, desk: Desk, line: Line, heartbeat: Heartbeat) -> None:
-        self._desk, self._line, self._heartbeat = desk, line, heartbeat
+    def __init__(self, desk: Desk, line: Line, blocked_line: Line, heartbeat: Heartbeat, lease_s: float) -> None:
+        self._desk, self._line, self._blocked_line, self._heartbeat = desk, line, blocked_line, heartbeat
+        self._lease_s = lease_s
 
     async def run(self) -> None:
         """Tells outcomes as they come."""
@@ -53,56 +65,151 @@ class Settling:
         succeeded, failures, releases, results = desk.succeeded, desk.failures, desk.releases, desk.results
         desk.succeeded, desk.failures, desk.releases, desk.results = [], [], [], {}
         desk.telling = [*succeeded, *failures, *releases]
+        await self._tell_these(self._line, succeeded, failures, releases, results)
+        desk.telling = []
+
+    async def _tell_these(
+        self,
+        line: Line,
+        succeeded: Sequence[Attempt],
+        failures: Sequence[Failure],
+        releases: Sequence[Release],
+        results: Mapping[int, str],
+    ) -> None:
+        counts = self._desk.counts
         by_epoch: dict[int, list[Attempt]] = {}  # nearly always one: first attempts have epoch 1
         for attempt in succeeded:
             by_epoch.setdefault(attempt.epoch, []).append(attempt)
         for epoch, attempts in by_epoch.items():
             for some in _slices(attempts):
-                await self._complete(some, epoch, results)
+                counts.succeeded += len(await self._complete(line, some, epoch, results))
         for some in _slices(failures):
-            await self._tell(some, lambda leasing, some: leasing.fail(some))
-            desk.counts.failed += len(some)
+            counts.failed += len(await self._tell(line, some, lambda leasing, some: leasing.fail(some)))
         for some in _slices(releases):
-            await self._tell(some, lambda leasing, some: leasing.release(some))
-            counted = sum(release.counted for release in some)
-            desk.counts.released += counted
-            desk.counts.snoozed += len(some) - counted
-        desk.telling = []
+            told = await self._tell(line, some, lambda leasing, some: leasing.release(some))
+            left = sum(release.counted for release in told)
+            counts.released += left
+            counts.snoozed += len(told) - left
 
-    async def _complete(self, attempts: Sequence[Attempt], epoch: int, results: dict[int, str]) -> None:
-        ids = [attempt.id for attempt in attempts]
-        lost = await self._tell(ids, lambda leasing, some: leasing.complete(some, epoch, _joined(results, some)))
-        self._desk.counts.succeeded += len(ids) - lost
+    async def _complete(
+        self, line: Line, attempts: Sequence[Attempt], epoch: int, results: Mapping[int, str]
+    ) -> Sequence[Attempt]:
+        async def complete(leasing: Leasing, some: Sequence[Attempt]) -> list[int]:
+            ids = [attempt.id for attempt in some]
+            return await leasing.complete(ids, epoch, _joined(results, ids))
+
+        return await self._tell(line, attempts, complete, results)
 
     async def _tell(
-        self, items: Sequence[_Item], move: Callable[[Leasing, Sequence[_Item]], Awaitable[list[int]]]
-    ) -> int:
-        """Makes the move, again and again while the database is away; how many outcomes were lost."""
-        count = len(items)
+        self,
+        line: Line,
+        items: Sequence[_Item],
+        move: Callable[[Leasing, Sequence[_Item]], Awaitable[list[int]]],
+        results: Mapping[int, str] | None = None,
+    ) -> Sequence[_Item]:
+        """Makes the move, again and again while the database is away; those that the board has accepted."""
         while self._heartbeat.trusted():
             try:
-                refused = await move(await self._line.leasing(), items)
+                leasing = await line.leasing()
+                refused = set(await move(leasing, items))
+                held = await self._still_held(leasing, items, refused)
             except DatabaseUnavailable as error:
-                log.warning("%s not recorded yet: %s", counted(count, "outcome"), error)
-                await self._line.pause()
+                log.warning("%s not recorded yet: %s", counted(len(items), "outcome"), error)
+                await line.pause()
                 continue
             except WakeboardError:
-                if count > 1:  # one outcome that the board cannot take must not cost the others
-                    return sum([await self._tell([item], move) for item in items])
+                if len(items) > 1:  # one outcome that the board cannot take must not cost the others
+                    return [one for item in items for one in await self._tell(line, [item], move, results)]
                 log.exception("the board cannot take an outcome; its run comes back when the lease lapses")
                 break
             if refused:
-                self._desk.counts.lost += len(refused)
-                log.warning("lost: the board refused the outcome of runs %s", ", ".join(map(str, refused)))
-            return len(refused)
+                self._note_refused(items, refused, held, results or {})
+                return [item for item in items if item.id not in refused]
+            if self._desk.blocked:
+                self._unblock(items)
+            return items
         else:
-            log.warning("lost: %s could not be told while the leases held", counted(count, "outcome"))
-        self._desk.counts.lost += count
+            log.warning("lost: %s could not be told while the leases held", counted(len(items), "outcome"))
+        self._desk.counts.lost += len(items)
         self._desk.lose_sight()
-        return count
+        self._unblock(items)
+        return []
+
+    async def _still_held(self, leasing: Leasing, items: Sequence[Outcome], refused: set[int]) -> set[int]:
+        if not refused:
+            return refused
+        return await leasing.still_held([(item.id, item.epoch) for item in items if item.id in refused])
+
+    def _note_refused(
+        self, items: Sequence[Outcome], refused: set[int], held: set[int], results: Mapping[int, str]
+    ) -> None:
+        blocked, now = self._desk.blocked, time.monotonic()
+        for item in items:
+            if item.id in held:
+                blocked.setdefault(item.id, Blocked(item, results.get(item.id), now))
+            else:
+                blocked.pop(item.id, None)
+        if lost := refused - held:
+            self._desk.counts.lost += len(lost)
+            log.warning("lost: the board refused the outcome of runs %s", ", ".join(map(str, sorted(lost))))
+
+    def _unblock(self, items: Sequence[Outcome]) -> None:
+        for item in items:
+            self._desk.blocked.pop(item.id, None)
+
+    # -- what is blocked -----------------------------------------------------------------------------------------------
+
+    async def run_blocked(self) -> None:
+        """Tells again what is blocked, until cancelled."""
+        while True:
+            await asyncio.sleep(BLOCKED_EVERY_S)
+            if not self._desk.blocked:
+                continue
+            self._cut_given_up()
+            await self._tell_blocked()
+            self._give_up_late()
+            self._desk.room.set()
+            if not self._desk.blocked:
+                await self._blocked_line.close()
+
+    async def _tell_blocked(self) -> None:
+        blocked = list(self._desk.blocked.values())
+        outcomes = [each.outcome for each in blocked]
+        failures = [each for each in outcomes if isinstance(each, Failure)]
+        releases = [each for each in outcomes if isinstance(each, Release)]
+        succeeded = [each for each in outcomes if not isinstance(each, Failure | Release)]
+        results = {each.outcome.id: each.result for each in blocked if each.result is not None}
+        await self._tell_these(self._blocked_line, succeeded, failures, releases, results)
+
+    def _cut_given_up(self) -> None:
+        """These attempts are over while their handlers go on: what is in their open transactions must not happen."""
+        for lane in self._desk.lanes:
+            for attempt in [*lane.abandoned, *lane.running.values()]:
+                if attempt.settled and attempt.effect_conn is not None and attempt.id in self._desk.blocked:
+                    conn, attempt.effect_conn = attempt.effect_conn, None
+                    log.warning("the transaction of a handler that does not stop is cut", extra=attempt.facts())
+                    cut(conn)
+
+    def _give_up_late(self) -> None:
+        desk, late = self._desk, time.monotonic() - self._lease_s - BEAT_S
+        for each in [each for each in desk.blocked.values() if each.since < late]:
+            run = each.outcome.id
+            if each.lost:  # its lease could not be renewed either: it is no handler's transaction
+                del desk.blocked[run]
+                desk.counts.lost += 1
+                desk.lose_sight()
+                log.warning("lost: another transaction kept run %d locked until its lease had lapsed", run)
+            elif not desk.stuck:
+                desk.stuck = True
+                log.error(
+                    "another transaction has kept run %d locked for %g s, probably one that its handler left open;"
+                    " this worker ends, so that the server ends it",
+                    run,
+                    self._lease_s,
+                )
 
 
-def _joined(results: dict[int, str], ids: Sequence[int]) -> str | None:
+def _joined(results: Mapping[int, str], ids: Sequence[int]) -> str | None:
     found = [f'"{run}":{results[run]}' for run in ids if run in results] if results else []
     return "{" + ",".join(found) + "}" if found else None
 

@@ -49,6 +49,7 @@ CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is awa
 SWEEP_EVERY_S = 0.5
 BETWEEN_ROUNDS_S = 1.0
 UNWIND_S = 2.0  # for handlers that were cancelled at the end
+BLOCKED_S = 2.0  # for outcomes whose runs are locked, at the end
 UNDER_WAY_S = 1.0  # a statement that the database had when its answer was given up may be done so much later
 
 
@@ -58,21 +59,21 @@ async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
     handlers = load_handlers(settings.handlers, builtin)
     worker = _introduce(settings)
     dsn = settings.dsn.get_secret_value()
-    claims, outcomes, effects = (
+    claims, outcomes, blocked, effects = (
         Line(dsn, worker, purpose, prepared_statements=settings.prepared_statements)
-        for purpose in ("claims", "outcomes", "handlers")
+        for purpose in ("claims", "outcomes", "blocked outcomes", "handlers")
     )
     try:
         if not await _unless_stopped(_registered(claims, list(handlers), mode), stopping):
             return 0
         around = Surroundings(asyncio.get_running_loop(), worker.nonce, effects.leasing)
         desk = Desk(handlers, around, settings.concurrency, settings.threads)
-        code = await _Wake(settings, mode, stopping, worker, desk, claims, outcomes).run()
+        code = await _Wake(settings, mode, stopping, worker, desk, claims, outcomes, blocked).run()
         if desk.lost_sight_at is None:  # otherwise leases of it may be left: its silence tells others to look for them
             await _say_goodbye(claims)
         return code
     finally:
-        for line in (claims, outcomes, effects):
+        for line in (claims, outcomes, blocked, effects):
             with suppress(Exception):
                 await line.close()
         await close_builtin(builtin)
@@ -157,12 +158,13 @@ class _Wake:
         desk: Desk,
         claims: Line,
         outcomes: Line,
+        blocked: Line,
     ) -> None:
         self._settings, self._mode, self._stopping, self._desk = settings, mode, stopping, desk
         self._claims = claims
         self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, desk)
         self._slots, self._threads = Slots(desk), Threads(desk)
-        self._settling = Settling(desk, outcomes, self._heartbeat)
+        self._settling = Settling(desk, outcomes, blocked, self._heartbeat, settings.lease_seconds)
         self._rounds = _rounds(settings)
         self._next_round = 0.0
         self._claiming = Claiming(
@@ -173,7 +175,8 @@ class _Wake:
         began = time.monotonic()
         loop = asyncio.get_running_loop()
         self._heartbeat.start()
-        background = [asyncio.create_task(self._settling.run()), asyncio.create_task(self._look_after())]
+        beside = self._settling.run(), self._settling.run_blocked(), self._look_after()
+        background = [asyncio.create_task(each) for each in beside]
         if self._settings.listen and (self._mode.forever or self._mode.linger_s):
             background.append(asyncio.create_task(self._listen()))
         self._stopping.tell(lambda: loop.call_soon_threadsafe(self._claiming.stop))
@@ -191,8 +194,7 @@ class _Wake:
         log.info("wake over after %.1f s: %s", seconds, self._desk.counts, extra={"counts": str(self._desk.counts)})
         if self._threads.exhausted:
             log.error("half of the places are lost to handlers that cannot be stopped; this worker ends")
-            return 1
-        return 0
+        return int(self._threads.exhausted or self._desk.stuck)
 
     async def _work(self) -> None:
         await self._claiming.run()
@@ -201,22 +203,24 @@ class _Wake:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
-        """Lets runs finish; asked to stop, only for the grace period. Then what is left goes back in one call."""
+        """Lets runs finish; when it must go, only for the grace period. Then what is left goes back in one call."""
         desk = self._desk
-        grace_until = time.monotonic() + self._settings.grace_seconds if self._stopping.asked else float("inf")
-        if self._stopping.asked:
-            self._release_what_waits()
-        while desk.running or desk.waiting:
-            if self._stopping.asked and grace_until == float("inf"):
+        grace_until = float("inf")
+        while desk.running or desk.waiting or (desk.blocked and not desk.stuck):
+            if (self._stopping.asked or desk.stuck) and grace_until == float("inf"):
                 grace_until = time.monotonic() + self._settings.grace_seconds
                 self._release_what_waits()
             if time.monotonic() >= grace_until or self._stopping.asked >= INSISTED:
                 await self._give_back()
                 break
             await self._wait_for_room(0.1)
-        while desk.untold:  # bounded: what cannot be told while the leases hold is dropped
+        blocked_until = time.monotonic() + BLOCKED_S
+        # Bounded: what cannot be told while the leases hold is dropped.
+        while desk.untold or (desk.blocked and not desk.stuck and time.monotonic() < blocked_until):
             desk.flush.set()
             await self._wait_for_room(0.05)
+        if desk.blocked:  # their leases lapse
+            desk.lose_sight()
 
     def _release_what_waits(self) -> None:
         self._desk.release_waiting()

@@ -6,6 +6,7 @@
 create or replace function wakeboard.act(definition bigint, action text, token text, first_sight boolean default false)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
@@ -13,6 +14,7 @@ declare
   told text;
   dead bigint[];
 begin
+  perform require_read_committed('act');
   select * into def from job_definitions where id = definition and removed_at is null for update;
   if not found then
     return query select 'refused: there is no such schedule', statement_timestamp(), false;
@@ -37,6 +39,9 @@ begin
     elsif act.action = 'discard-dead' then
       select 'discarded ' || count(*) || ' dead runs' into told from discard(dead) where answer = 'discarded';
     end if;
+  end if;
+  if told like '%; try again' then     -- nothing was done: the token is not used up
+    raise exception using errcode = '55P03', message = told;
   end if;
   insert into action_tokens (source, namespace, name, action, token, acted, result)
   values (def.source, def.namespace, def.name, act.action, act.token, not first_sight, coalesce(told, 'refused: unknown action'));

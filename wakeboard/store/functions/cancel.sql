@@ -5,12 +5,14 @@
 create or replace function wakeboard.cancel(ids bigint[], reason text default 'Cancelled')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  mine bigint[] := array(select run.id from job_runs as run where run.id = any (ids) order by run.id for update);
+  mine bigint[] := lock_runs(ids);
   waiting bigint[];
 begin
+  perform require_read_committed('cancel');
   return query                               -- in a snapshot from after the locks
   with asked as (
     update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
@@ -20,14 +22,15 @@ begin
     insert into definition_changes (definition_id) select distinct definition_id from asked where definition_id is not null
   )
   select wanted.id,
-         case when run.status in ('queued', 'failed') then 'cancelled'
+         case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'
+              when run.status in ('queued', 'failed') then 'cancelled'
               when run.status = 'running' then 'requested'
               when run.status = 'dead' then 'refused: the run is dead; discard it'
               when past.status = 'succeeded' then 'refused: the run has succeeded'
               when past.status is not null then 'refused: the run has finished: ' || past.status::text
               else 'refused: there is no such run' end
     from (select distinct unnest(ids)) as wanted (id)
-    left join job_runs as run on run.id = wanted.id and run.id = any (mine)
+    left join job_runs as run on run.id = wanted.id
     left join lateral (select status from job_run_history where job_run_history.id = wanted.id limit 1) as past on run.id is null
    order by 1;
 

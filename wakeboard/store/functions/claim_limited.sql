@@ -16,10 +16,7 @@ begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception using errcode = 'WB003', message = 'claim_limited must run in READ COMMITTED';
   end if;
-  insert into job_limits (key)
-  select key from unnest(keys) as key where not exists (select from job_limits where job_limits.key = key.key)
-   order by 1
-  on conflict do nothing;
+  perform make_limits(keys);
   locked_keys := array(select key from job_limits where key = any (keys) order by key for update skip locked);
   return query
   with claimed as (

@@ -24,8 +24,7 @@ begin
      limit 100
   loop
     if suspect.limit_key is not null then
-      insert into job_limits (key)
-      select suspect.limit_key where not exists (select from job_limits where key = suspect.limit_key) on conflict do nothing;
+      perform make_limits(array[suspect.limit_key]);
       perform from job_limits where key = suspect.limit_key for update skip locked;
       continue when not found;
       continue when (select count(*) from job_runs where limit_key = suspect.limit_key and holds_slot)

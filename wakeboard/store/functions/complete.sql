@@ -1,19 +1,25 @@
 -- for: worker
 -- These runs of `worker`, all of lease epoch `epoch`, have succeeded: they leave job_runs for history in one statement.
--- `results` is an object {"<run id>": result, …} for those that returned something. Answers with the ids that were refused
--- (the lease was lost); every other one is accepted, now or by an earlier call whose reply was lost.
+-- `results` is an object {"<run id>": result, …} for those that returned something. Answers with the ids that were not accepted:
+-- the lease was lost, or another transaction has locked the run for longer than a moment (`still_held` tells which). Every other
+-- one is accepted, now or by an earlier call whose reply was lost.
 
 create or replace function wakeboard.complete(worker bigint, ids bigint[], epoch bigint, results jsonb default null)
 returns setof bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set lock_timeout = '200ms'
 as $$
 declare
+  free bigint[] := ids;
+  again boolean := false;
   accepted integer;
 begin
+<<telling>>
+loop
+begin
   with done as (                       -- an index scan over a sorted array: rows are locked in id order
-    delete from job_runs where id = any (ids) and lease_epoch = epoch and locked_by = worker
+    delete from job_runs where id = any (free) and lease_epoch = epoch and locked_by = worker
     returning definition_id,           -- first, because it is read on its own; and no column more than history keeps
               id, uuid, scheduled_for, run_at, created_at, started_at, locked_by, lease_epoch, trigger, backoff_strategy,
               backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue,
@@ -33,6 +39,17 @@ begin
     failed_at, error_type, last_error, results -> id::text
   from done;
   get diagnostics accepted = row_count;
+  exit telling;
+exception when lock_not_available then   -- once more, without those that others have locked
+  if again then
+    raise;
+  end if;
+  again := true;
+  perform set_config('lock_timeout', '2s', true);
+  free := array(select id from job_runs where id = any (ids) and lease_epoch = epoch and locked_by = worker
+                 order by id for update skip locked);
+end;
+end loop;
   if accepted < cardinality(ids) then
     return query
     select missing

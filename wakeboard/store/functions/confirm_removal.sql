@@ -4,6 +4,7 @@
 create or replace function wakeboard.confirm_removal(source text)
 returns integer language sql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
   update removal_holds set confirmed_at = statement_timestamp() where source = confirm_removal.source returning count
 $$;

@@ -4,19 +4,22 @@
 create or replace function wakeboard.discard(ids bigint[], reason text default 'Discarded')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  mine bigint[] := array(select run.id from job_runs as run where run.id = any (ids) order by run.id for update);
+  mine bigint[] := lock_runs(ids);
   given_up bigint[];
 begin
+  perform require_read_committed('discard');
   return query                               -- in a snapshot from after the locks
   select wanted.id,
-         case when run.status = 'dead' then 'discarded'
+         case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'
+              when run.status = 'dead' then 'discarded'
               when run.id is not null then 'refused: the run is ' || run.status::text || ', not dead'
               else 'refused: it is no live run' end
     from (select distinct unnest(ids)) as wanted (id)
-    left join job_runs as run on run.id = wanted.id and run.id = any (mine)
+    left join job_runs as run on run.id = wanted.id
    order by 1;
 
   select array_agg(run.id) into given_up from job_runs as run where run.id = any (mine) and run.status = 'dead';

@@ -14,7 +14,7 @@ begin
   if retention < interval '1 day' then
     raise exception using errcode = '22023', message = 'retention must be at least one day';
   end if;
-  perform pg_advisory_xact_lock(hashtext('wakeboard partitions'));
+  lock table only wakeboard.job_run_history in share update exclusive mode;   -- one at a time
   for part in
     select child.relname as name, to_date(substring(child.relname from '\d{4}w\d{2}'), 'IYYY"w"IW') + 7 as ends
       from pg_inherits join pg_class as child on child.oid = inhrelid

@@ -1,11 +1,13 @@
 -- for: worker
 -- The record of an effect outside the database. Without `done` it is begun: returns 'new' (nobody began it), 'begun' (this
 -- attempt did already), 'in doubt' (an earlier attempt began it and never said that it was done) or 'done'. With `done` it is
--- recorded as done and returns 'done'. Raises WB001 when the lease is lost.
+-- recorded as done and returns 'done'. Raises WB001 when the lease is lost, and 55P03
+-- (ask again soon) when another transaction has locked the run.
 
 create or replace function wakeboard.effect(worker bigint, run_id bigint, epoch bigint, key text, done boolean default false)
 returns text language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '1s'
 as $$
 declare
   uuid_of_run uuid;
@@ -13,7 +15,7 @@ declare
 begin
   select run.uuid into uuid_of_run from job_runs as run
    where run.id = effect.run_id and run.locked_by = effect.worker and run.lease_epoch = effect.epoch
-     for key share;
+     for key share nowait;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', effect.run_id);
   end if;

@@ -1,13 +1,13 @@
 -- for: worker
 -- These attempts of `worker` went wrong. outcomes[i]: 'failed' (try again, or dead when attempts are used up), 'timed_out'
 -- (the same), 'discarded' (dead now). delays_s[i]: seconds until the next try where the handler said so; null: the run's backoff.
--- A run that was asked to cancel ends as cancelled instead. Answers with the ids that were refused, as `complete` does.
+-- A run that was asked to cancel ends as cancelled instead. Answers with the ids that were not accepted, as `complete` does, and waits for nobody.
 
 create or replace function wakeboard.fail(
   worker bigint, ids bigint[], epochs bigint[], outcomes text[], error_types text[], errors text[], stacks text[], delays_s real[])
 returns setof bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare
   accepted bigint[];
@@ -25,7 +25,7 @@ begin
       from report join job_runs as run on run.id = report.id
      where run.locked_by = fail.worker and run.lease_epoch = report.epoch
      order by run.id
-       for update of run
+       for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at)
     select id, epoch, attempts, case outcome when 'timed_out' then 'timed_out' else 'failed' end, error_type, error, stack, fail.worker,

@@ -4,6 +4,7 @@
 create or replace function wakeboard.goodbye(worker bigint)
 returns void language sql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '1s'
 as $$
   delete from workers where nonce = worker
 $$;

@@ -5,6 +5,7 @@
 create or replace function wakeboard.hold_removal(source text, names_hash text, count integer)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 begin
   delete from removal_holds as hold

@@ -12,9 +12,10 @@ declare
   part text;
   made integer := 0;
 begin
-  perform pg_advisory_xact_lock(hashtext('wakeboard partitions'));
   for week in select generate_series(date_trunc('week', statement_timestamp()), statement_timestamp() + weeks_ahead * interval '1 week', '1 week') loop
     part := to_char(week, '"job_run_history_"IYYY"w"IW');
+    continue when to_regclass('wakeboard.' || part) is not null;
+    lock table only wakeboard.job_run_history in share update exclusive mode;   -- one at a time
     continue when to_regclass('wakeboard.' || part) is not null;
     execute format('create table wakeboard.%I (like wakeboard.job_run_history including defaults including constraints including storage)', part);
     execute format('alter table wakeboard.job_run_history attach partition wakeboard.%I for values from (%L) to (%L)',

@@ -4,7 +4,8 @@
 -- or why ticks cannot be computed: the definition then stands still, alone).
 -- ticks: (tick_definitions[k], tick_times[k]), together for each definition and in order of time; stretches that are not run:
 -- (skip_definitions[k], from, until, count, reason).
--- Whoever finds cursor or generation changed, or the row locked, does nothing with that definition: another did the work.
+-- Whoever finds cursor or generation changed, or the row locked, does nothing with that definition: another did the work. A tick
+-- of Replace waits for the next call while another transaction has locked a run that would give way. No other tick waits for it.
 -- Two statements: definitions are locked first; what is unfinished is then judged in a snapshot from after the lock.
 -- Answers with what was made.
 
@@ -15,17 +16,20 @@ create or replace function wakeboard.materialise(
 returns table (definitions integer, runs integer, skipped bigint, replaced integer) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
-set plan_cache_mode = force_generic_plan
+set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
   mine bigint[];
   all_mine boolean;                    -- nearly always: nothing has to be looked up in `mine` then
   replacing bigint[];
+  old bigint[];
+  locked bigint[];
   over bigint[];
   made integer := 0;
   given_up bigint := 0;
 begin
+  perform require_read_committed('materialise');
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
     into mine, replacing
     from (select def.id, def.concurrency_policy
@@ -43,16 +47,22 @@ begin
 
   -- Replace: what is queued or will be retried gives way now; what runs is asked to stop.
   if replacing is not null then
-    with old as (
-      select id, status from job_runs
+    old := array(
+      select id from job_runs
        where definition_id = any (replacing) and status in ('queued', 'running', 'failed')
        order by id
-         for update
-    ), asked as (
-      update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
-        from old where run.id = old.id and old.status = 'running'
-    )
-    select array_agg(id) filter (where status <> 'running') into over from old;
+         for no key update skip locked);      -- an open `once` is not in its way
+    locked := array(
+      select definition_id from job_runs
+       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and id <> all (old));
+    if locked <> '{}' then                    -- these wait for the next call, and nobody waits for them
+      mine := array(select id from unnest(mine) as id where id <> all (locked));
+      all_mine := false;
+      old := array(select id from job_runs where id = any (old) and definition_id <> all (locked));
+    end if;
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+     where run.id = any (old) and run.status = 'running';
+    select array_agg(id) into over from job_runs where id = any (old) and status <> 'running';
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
   end if;
 

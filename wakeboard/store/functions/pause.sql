@@ -5,6 +5,7 @@
 create or replace function wakeboard.pause(what text, reason text default '')
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 begin

@@ -2,7 +2,8 @@
 -- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
 -- A walk begins (after_id = 0) once a minute, and while a worker is silent for longer than a lease: every second at most, however
 -- many call this. One that was broken off, or had to pass by a lapsed lease (an effect's open transaction holds its row, or the
--- next heartbeat tells what became of it), is made again after four seconds.
+-- next heartbeat tells what became of it), is made again after four seconds. It waits for no row that others have locked. While
+-- the marks of the walks themselves are locked, one call in ten walks without them.
 -- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
 -- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
 -- cancel is cancelled.
@@ -10,21 +11,29 @@
 create or replace function wakeboard.reap(after_id bigint default 0, slice integer default 5000, always boolean default false)
 returns table (next_id bigint, crashed integer, timed_out integer, dead integer, cancelled integer) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
+  due boolean;
   last_id bigint;
   reaped record;
 begin
   if reap.after_id = 0 then
-    update installation set walked_at = statement_timestamp()
-     where always
-        or walked_at < statement_timestamp() - interval '4 seconds'
-           and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at)
-        or walked_at < statement_timestamp() - interval '1 second'
-           and exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
-    if not found then
+    perform from installation for no key update skip locked;
+    if found then
+      update installation set walked_at = statement_timestamp()
+       where always
+          or walked_at < statement_timestamp() - interval '4 seconds'
+             and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at)
+          or walked_at < statement_timestamp() - interval '1 second'
+             and exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
+      due := found;
+    else                                 -- another transaction has locked the marks: it walks now, or was left open
+      due := always or random() < 0.1 and exists (
+        select from installation where walked_at < statement_timestamp() - interval '1 minute');
+    end if;
+    if not due then
       return query select null::bigint, 0, 0, 0, 0;
       return;
     end if;
@@ -33,9 +42,13 @@ begin
   select max(id) into last_id
     from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
   if last_id is null then
-    update installation set reaped_at = walked_at where passed_by_at < walked_at;
+    update installation set reaped_at = walked_at
+     where passed_by_at < walked_at and only_row in (select only_row from installation for no key update skip locked);
     -- Their leases had lapsed when the walk began: a worker claims for three quarters of a lease after a beat.
-    delete from workers where last_seen < (select walked_at from installation) - make_interval(secs => lease_s * 2);
+    delete from workers where nonce = any (array(
+      select nonce from workers
+       where last_seen < (select walked_at from installation) - make_interval(secs => lease_s * 2)
+         for update skip locked));
     return query select null::bigint, 0, 0, 0, 0;
     return;
   end if;
@@ -92,7 +105,8 @@ begin
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
   if exists (select from job_runs
               where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()) then
-    update installation set passed_by_at = statement_timestamp();
+    update installation set passed_by_at = statement_timestamp()
+     where only_row in (select only_row from installation for no key update skip locked);
   end if;
   if reaped.crashed > 0 then
     perform pg_notify('wakeboard', '');

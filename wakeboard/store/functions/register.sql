@@ -7,10 +7,15 @@ create or replace function wakeboard.register(
   job_types text[], max_workers integer default null)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '1s'
 as $$
 begin
   if max_workers is not null then
-    perform pg_advisory_xact_lock(hashtext('wakeboard register'), hashtext(register.pool));   -- two at once count one after the other
+    begin
+      lock table worker_types in share row exclusive mode;   -- two at once count one after the other
+    exception when lock_not_available then                   -- one too many is better than none
+      null;
+    end;
     if (select count(*) from workers as other
          where other.pool = register.pool and other.nonce <> register.nonce
            and other.last_seen > statement_timestamp() - interval '30 s') >= max_workers then
@@ -21,12 +26,23 @@ begin
   values (register.nonce, register.name, register.pool, register.host, register.version, register.queues, register.capacity,
           register.lease_s)
   on conflict on constraint workers_pkey do update set last_seen = statement_timestamp();
-  insert into worker_types (job_type, queue, pool)
-  select known.job_type, served.queue, register.pool
-    from unnest(register.job_types) as known (job_type) cross join unnest(register.queues) as served (queue)
-   order by 1, 2
-  on conflict on constraint worker_types_pkey do update set last_known_at = statement_timestamp()
-   where worker_types.last_known_at < statement_timestamp() - interval '30 s';
+  begin
+    update worker_types set last_known_at = statement_timestamp()
+     where ctid = any (array(
+       select ctid from worker_types as known
+        where known.job_type = any (register.job_types) and known.queue = any (register.queues) and known.pool = register.pool
+          and known.last_known_at < statement_timestamp() - interval '30 s'
+          for no key update skip locked));
+    insert into worker_types (job_type, queue, pool)
+    select new.job_type, served.queue, register.pool
+      from unnest(register.job_types) as new (job_type) cross join unnest(register.queues) as served (queue)
+     where not exists (select from worker_types as known
+                        where known.job_type = new.job_type and known.queue = served.queue and known.pool = register.pool)
+     order by 1, 2
+    on conflict do nothing;
+  exception when lock_not_available then                     -- another worker is just writing down the same types
+    null;
+  end;
   return true;
 end
 $$;

@@ -2,12 +2,12 @@
 -- Gives runs of `worker` back, with their attempt. counted[i]: the worker is leaving (SIGTERM, eviction): the release is
 -- counted, and from the fifth on it costs the attempt, so that no run travels for ever between dying machines; not counted:
 -- the handler asked to snooze. delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled.
--- Answers with the ids that were refused, as `complete` does.
+-- Answers with the ids that were not accepted, as `complete` does, and waits for nobody.
 
 create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[])
 returns setof bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare
   accepted bigint[];
@@ -24,7 +24,7 @@ begin
       from report join job_runs as run on run.id = report.id
      where run.locked_by = worker and run.lease_epoch = report.epoch
      order by run.id
-       for update of run
+       for update of run skip locked
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
   ), settled as (

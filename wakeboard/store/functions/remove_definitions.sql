@@ -1,26 +1,31 @@
 -- for: operator
 -- These definitions are gone from `source`: queued and failed runs of them are cancelled, running ones finish, dead ones stay.
 -- Answers per definition: 'removed', or 'due' (record the ticks that `due_among` tells as skipped, then ask again; nothing done).
+-- One that another transaction has locked, or a waiting run of which it has locked, gets no answer: ask again later.
 -- Only rows that no sync has met since `synced_before` are removed.
 
 create or replace function wakeboard.remove_definitions(source text, ids bigint[], synced_before timestamptz default 'infinity')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  waiting bigint[];
+  mine bigint[] := lock_definitions(ids);
+  waiting bigint[] := lock_runs(array(
+    select run.id from job_runs as run where run.definition_id = any (mine) and run.status in ('queued', 'failed')));
 begin
-  return query
+  perform require_read_committed('remove_definitions');
+  mine := array(select def.id from unnest(mine) as def (id)
+                 where not exists (select from job_runs as run
+                                    where run.definition_id = def.id and run.status in ('queued', 'failed') and run.id <> all (waiting)));
+  return query                               -- in a snapshot from after the locks
   with known as materialized (
     select def.id,
            case when not def.suspended and def.tick_error is null and def.next_run_at <= statement_timestamp()
                 then 'due' else 'removed' end as answer
-      from unnest(ids) as wanted (id) join job_definitions as def using (id)
+      from unnest(mine) as wanted (id) join job_definitions as def using (id)
      where def.source = remove_definitions.source and def.removed_at is null and def.seen_at < synced_before
-     order by def.id
-       for update of def
   ), updated as (
     update job_definitions as def
        set removed_at = statement_timestamp(), updated_at = statement_timestamp(), next_run_at = null
@@ -31,12 +36,9 @@ begin
   select id, answer from known;
 
   select array_agg(run.id) into waiting
-    from (select run.id
-            from job_runs as run join job_definitions as def on def.id = run.definition_id
-           where def.id = any (ids) and def.source = remove_definitions.source and def.removed_at is not null
-             and run.status in ('queued', 'failed')
-           order by run.id
-             for update of run) as run;
+    from job_runs as run join job_definitions as def on def.id = run.definition_id
+   where run.id = any (waiting) and run.status in ('queued', 'failed')
+     and def.id = any (mine) and def.source = remove_definitions.source and def.removed_at is not null;
   perform finish_runs(waiting, 'cancelled', 'ScheduleRemoved') where waiting is not null;
 end
 $$;

@@ -18,8 +18,9 @@ declare
   renewed bigint[];
   to_cancel bigint[];
 begin
-  update workers set last_seen = statement_timestamp() where nonce = worker;
-  if not found then
+  update workers set last_seen = statement_timestamp()
+   where nonce = (select nonce from workers where nonce = worker for no key update skip locked);
+  if not found and not exists (select from workers where nonce = worker) then
     return query select 0::bigint, 'unknown';
   end if;
   with held as (

@@ -4,6 +4,7 @@
 create or replace function wakeboard.resume(what text)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 begin

@@ -5,11 +5,13 @@
 create or replace function wakeboard.retry(ids bigint[])
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
-  mine bigint[] := array(select run.id from job_runs as run where run.id = any (ids) order by run.id for update);
+  mine bigint[] := lock_runs(ids);
 begin
+  perform require_read_committed('retry');
   return query                               -- in a snapshot from after the locks
   with again as (
     update job_runs as run
@@ -21,13 +23,14 @@ begin
     insert into definition_changes (definition_id) select distinct definition_id from again where definition_id is not null
   )
   select wanted.id,
-         case when run.status in ('dead', 'failed') then 'queued'
+         case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'
+              when run.status in ('dead', 'failed') then 'queued'
               when run.status is not null then 'refused: the run is ' || run.status::text
               when past.status is not null then
                 'refused: the run is finished (' || past.status::text || '); replay makes a new run from it'
               else 'refused: there is no such run' end
     from (select distinct unnest(ids)) as wanted (id)
-    left join job_runs as run on run.id = wanted.id and run.id = any (mine)
+    left join job_runs as run on run.id = wanted.id
     left join lateral (select status from job_run_history where job_run_history.id = wanted.id limit 1) as past on run.id is null
    order by 1;
   perform pg_notify('wakeboard', '');

@@ -1,16 +1,21 @@
 -- for: operator
 -- Makes a run of a definition, due now, also when it is suspended, and honours its concurrency policy. Answers 'queued' with
--- the run's id, or 'refused: …' (Forbid, and a run of it is unfinished).
+-- the run's id, or 'refused: …' (Forbid, and a run of it is unfinished; Replace, and another
+-- transaction has locked a run that would give way).
 
 create or replace function wakeboard.run_now(definition bigint)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
   def job_definitions;
+  old bigint[];
+  locked bigint;
   over bigint[];
 begin
+  perform require_read_committed('run_now');
   select * into def from job_definitions where job_definitions.id = definition and removed_at is null for update;
   if not found then
     return query select null::bigint, 'refused: there is no such schedule';
@@ -22,14 +27,17 @@ begin
     return;
   end if;
   if def.concurrency_policy = 'Replace' then
-    with old as (
-      select run.id, run.status from job_runs as run
-       where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') order by run.id for update
-    ), asked as (
-      update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
-        from old where run.id = old.id and old.status = 'running'
-    )
-    select array_agg(old.id) filter (where old.status <> 'running') into over from old;
+    old := lock_runs(array(
+      select run.id from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')));
+    select min(run.id) into locked from job_runs as run
+     where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') and run.id <> all (old);
+    if locked is not null then
+      return query select null::bigint, format('refused: another transaction has locked run %s; try again', locked);
+      return;
+    end if;
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+     where run.id = any (old) and run.status = 'running';
+    select array_agg(run.id) into over from job_runs as run where run.id = any (old) and run.status <> 'running';
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
   end if;
   def.limit_key := coalesce(def.limit_key, case when def.concurrency_policy <> 'Allow' then 'schedule:' || def.id end);

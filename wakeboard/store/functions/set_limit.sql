@@ -4,6 +4,7 @@
 create or replace function wakeboard.set_limit(key text, max_running integer)
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 begin
   insert into job_limits as bound (key, max_running, said) values (set_limit.key, set_limit.max_running, true)

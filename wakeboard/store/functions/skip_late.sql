@@ -4,7 +4,7 @@
 create or replace function wakeboard.skip_late(count integer default 1000)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off
+set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
 as $$
 declare
   late bigint[];

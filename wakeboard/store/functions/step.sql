@@ -1,15 +1,17 @@
 -- for: worker
 -- A named part of a run. Without `result` it begins, and tells whether an attempt has completed it and what it returned;
--- with `result` (JSON null for nothing) it is done. Raises WB001 when the lease is lost.
+-- with `result` (JSON null for nothing) it is done. Raises WB001 when the lease is lost, and 55P03
+-- (ask again soon) when another transaction has locked the run.
 
 create or replace function wakeboard.step(worker bigint, run_id bigint, epoch bigint, name text, result jsonb default null)
 returns table (done boolean, stored jsonb) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '1s'
 as $$
 begin
   perform from job_runs as run
     where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch
-      for key share;
+      for key share nowait;
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', step.run_id);
   end if;

@@ -3,17 +3,24 @@
 -- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
 -- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
 -- 'due' (ticks of the old spec are due: deal with those that `due_among` tells, then ask again; nothing done). A row without an
--- answer met another sync: ask again. A removed definition that comes back is the same row. One whose ticks could not be computed
+-- answer met another sync, or a transaction that has locked its definition: ask again. A removed definition that comes back is the same row. One whose ticks could not be computed
 -- (tick_error), declared again as it was, goes on from where it stopped. Doing it twice is doing it once.
 
 create or replace function wakeboard.sync_definitions(source text, rows jsonb)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set jit = off
+set jit = off set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
+declare
+  mine bigint[] := lock_definitions(array(
+    select def.id
+      from jsonb_to_recordset(rows) as wanted (namespace text, name text)
+      join job_definitions as def
+        on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name));
 begin
-  return query
+  perform require_read_committed('sync_definitions');
+  return query                               -- in a snapshot from after the locks
   with wanted as (
     select * from jsonb_to_recordset(rows) as wanted (
       namespace text, name text, uid text, generation bigint, spec_hash text, job_type text, payload jsonb, queue text,
@@ -34,8 +41,7 @@ begin
       from wanted
       join job_definitions as def
         on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name
-     order by def.id
-       for update of def
+     where def.id = any (mine)
   ), updated as (
     update job_definitions as def
        set uid = wanted.uid, generation = wanted.generation, spec_hash = wanted.spec_hash, job_type = wanted.job_type,

@@ -10,7 +10,7 @@ create or replace function wakeboard.tidy(
   count integer default 1000, always boolean default false)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
 as $$
 declare
   gone integer;
@@ -60,7 +60,9 @@ begin
     select ctid from action_tokens where asked_at < statement_timestamp() - interval '90 days'
      order by asked_at limit tidy.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
-  delete from worker_types where last_known_at < statement_timestamp() - interval '1 day';
+  delete from worker_types where ctid = any (array(
+    select ctid from worker_types where last_known_at < statement_timestamp() - interval '1 day'
+     limit tidy.count for update skip locked));
   delete from definition_changes where ctid = any (array(              -- where no operator takes them, they are most of all rows
     select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'
      limit tidy.count * 100 for update skip locked));
@@ -73,7 +75,8 @@ begin
     total := total + coalesce(cardinality(old_dead), 0);
   end if;
   if total = 0 then
-    update installation set tidied_at = statement_timestamp();
+    update installation set tidied_at = statement_timestamp()
+     where only_row in (select only_row from installation for no key update skip locked);
   end if;
   return total;
 end

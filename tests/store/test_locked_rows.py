@@ -1,0 +1,264 @@
+"""A row that another transaction keeps locked: no move waits for it without a bound, and its neighbours go on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.store.players import Lease
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.store.players import Player
+
+pytestmark = pytest.mark.every_postgres
+
+NOBODY_WAITS = "set statement_timeout = '9s'"
+LOCKED = "refused: another transaction has locked the run; try again"
+REGISTER = "select register(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '{ping}', 100)"
+
+
+@pytest.fixture
+def holder(player: Callable[[int], Player], person: Player, worker: Player, other: Player) -> Iterator[Player]:
+    """Whoever keeps a transaction open, until the end; the others must have their answers meanwhile."""
+    one = player(0)
+    one.sql("begin")
+    for each in (person, worker, other):
+        each.sql(NOBODY_WAITS)
+    yield one
+    one.sql("rollback")
+
+
+def definition(person: Player, name: str, policy: str = "Replace") -> int:
+    """A schedule whose next tick was due a second ago."""
+    query = (
+        "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
+        " concurrency_policy, next_run_at) overriding user value"
+        " values ('file:t', 't', %s, 'x', 'ping', '* * * * *', '{}', %s, now() - interval '1 s') returning id"
+    )
+    return person.value(query, name, policy)
+
+
+def materialise(player: Player, *definitions: int) -> list[int]:
+    """Makes the due tick of each; the definitions that got a run."""
+    before = player.column("select id from job_runs")
+    player.sql(
+        "select materialise(array_agg(id order by id), array_agg(generation order by id),"
+        " array_agg(next_run_at order by id), array_agg(null::timestamptz), array_agg(next_run_at order by id),"
+        " array_agg(null::text), array_agg(id order by id), array_agg(next_run_at order by id),"
+        " '{}', '{}', '{}', '{}', '{}') from job_definitions where id = any (%s)",
+        list(definitions),
+    )
+    return player.column("select definition_id from job_runs where id <> all (%s) order by 1", before)
+
+
+# -- outcomes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("move", ["complete", "fail", "release"])
+def test_an_outcome_of_a_locked_run_is_not_taken_yet_and_its_neighbours_are(
+    person: Player, worker: Player, holder: Player, move: str
+) -> None:
+    for _ in range(3):
+        person.enqueue()
+    leases = worker.claim()
+    held = leases[1]
+    holder.sql("select from job_runs where id = %s for key share", held.id)
+    assert getattr(worker, move)(*leases) == [held.id]
+    assert worker.column("select still_held(71, %s, '{1,1,1}')", [lease.id for lease in leases]) == [held.id]
+    assert worker.renew(held) == {}  # an open effect does not stop its heartbeat
+    holder.sql("commit")
+    assert getattr(worker, move)(held) == []
+    assert worker.column("select still_held(71, %s, '{1}')", [held.id]) == []
+
+
+def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(person: Player, worker: Player, holder: Player) -> None:
+    person.enqueue()
+    (lease,) = worker.claim()
+    holder.sql("select from job_runs for update")
+    for ask in (lambda: worker.step(lease, "a"), lambda: worker.effect(lease, "a")):
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            ask()
+
+
+def test_a_heartbeat_does_not_wait_for_its_workers_row(person: Player, worker: Player, holder: Player) -> None:
+    person.enqueue()
+    worker.register()
+    (lease,) = worker.claim()
+    holder.sql("delete from workers")
+    assert worker.sql("select * from renew(71, 60, %s, '{1}', '{null}', '{null}')", [lease.id]) == []
+
+
+# -- what administrators ask for ---------------------------------------------------------------------------------------
+
+
+def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
+    person: Player, worker: Player, other: Player, player: Callable[[int], Player]
+) -> None:
+    schedule = definition(person, "s")
+    handler = player(worker.nonce)
+    (run,) = person.column("select id from run_now(%s)", schedule)
+    (lease,) = worker.claim_limited()
+    other.sql(NOBODY_WAITS)
+    with handler.conn.transaction():
+        assert handler.once(lease, "charge")
+        assert other.cancel(run) == {run: "requested"}
+        assert other.sql("select answer from run_now(%s)", schedule)[0].answer == "queued"
+        assert materialise(other, schedule) == [schedule]
+    assert worker.renew(lease) == {run: "cancel"}
+
+
+def test_people_are_told_what_is_locked_and_get_the_rest(person: Player, other: Player, holder: Player) -> None:
+    locked, free = person.enqueue(), person.enqueue()
+    holder.sql("select from job_runs where id = %s for update", locked)
+    assert other.cancel(locked, free) == {locked: LOCKED, free: "cancelled"}
+    holder.sql("update job_runs set status = 'dead', dead_at = now() where id = %s", locked)
+    assert other.retry(locked) == {locked: LOCKED}
+    assert other.discard(locked) == {locked: LOCKED}
+
+
+def test_run_now_of_replace_says_which_run_is_locked(person: Player, holder: Player) -> None:
+    schedule = definition(person, "s")
+    (run,) = person.column("select id from run_now(%s)", schedule)
+    holder.sql("select from job_runs for update")
+    said = person.value("select answer from run_now(%s)", schedule)
+    assert said == f"refused: another transaction has locked run {run}; try again"
+
+
+def test_an_action_that_met_a_lock_does_not_use_up_its_token(person: Player, holder: Player) -> None:
+    schedule = definition(person, "s")
+    person.sql("select run_now(%s)", schedule)
+    holder.sql("select from job_runs for update")
+    with pytest.raises(psycopg.errors.LockNotAvailable, match="try again"):
+        person.sql("select act(%s, 'run-now', 'once')", schedule)
+    holder.sql("commit")
+    assert person.value("select new from act(%s, 'run-now', 'once')", schedule)
+
+
+@pytest.mark.parametrize(
+    ("held", "asked"),
+    [
+        ("select pause('all')", "select pause('all')"),
+        ("select set_limit('k', 1)", "select set_limit('k', 2)"),
+        ("select from job_definitions for update", "select run_now(1)"),
+    ],
+)
+def test_a_decision_does_not_wait_for_another_one_without_a_bound(
+    person: Player, holder: Player, held: str, asked: str
+) -> None:
+    definition(person, "s")
+    holder.sql(held)
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        person.sql(asked)
+
+
+# -- schedules ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_replace_tick_whose_run_is_locked_stops_no_other_tick(person: Player, other: Player, holder: Player) -> None:
+    locked, free = definition(person, "locked"), definition(person, "free")
+    for schedule in (locked, free):
+        person.sql("select run_now(%s)", schedule)
+    holder.sql("select from job_runs where definition_id = %s for update", locked)
+    assert materialise(other, locked, free) == [free]
+    holder.sql("commit")
+    assert materialise(other, locked) == [locked]
+    assert person.column("select reason from job_run_history order by definition_id") == ["Replaced", "Replaced"]
+
+
+def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(person: Player, holder: Player) -> None:
+    schedules = {name: definition(person, name, "Allow") for name in ("locked", "free", "locked run")}
+    person.sql("update job_definitions set next_run_at = now() + interval '1 h'")
+    run = person.value("select id from run_now(%s)", schedules["locked run"])
+    holder.sql("select from job_definitions where name = 'locked' for update")
+    holder.sql("select from job_runs where id = %s for update", run)
+    columns = 'to_jsonb(def) || \'{"spec_hash": "new"}\''
+    rows = person.value(f"select jsonb_agg({columns}) from job_definitions as def where name <> 'locked run'")
+    assert person.column("select name from sync_definitions('file:t', %s::jsonb)", json.dumps(rows)) == ["free"]
+    removed = person.column("select id from remove_definitions('file:t', %s)", list(schedules.values()))
+    assert removed == [schedules["free"]]
+
+
+# -- maintenance -------------------------------------------------------------------------------------------------------
+
+
+def test_an_open_walk_over_the_leases_stops_no_duty(
+    person: Player, worker: Player, other: Player, holder: Player
+) -> None:
+    person.enqueue()
+    worker.register()
+    (lease,) = worker.claim()
+    holder.sql("select * from reap(0, 5000, true)")
+    other.sql("select * from reap(0)")
+    other.sql("select tidy(always => true)")
+    assert worker.complete(lease) == []
+
+
+def test_lapsed_leases_are_taken_back_while_another_transaction_keeps_the_marks_of_the_walks(
+    person: Player, worker: Player, other: Player, holder: Player
+) -> None:
+    run = person.enqueue()
+    worker.claim()
+    person.let_lapse(run)
+    holder.sql("update installation set walked_at = walked_at")
+    for _ in range(1000):  # one in ten does
+        other.sql("select * from reap(0)")
+        after = other.value("select next_id from reap(0, always => true)")
+        if person.status(run) == "queued":
+            break
+        assert after is not None
+    assert person.status(run) == "queued"
+
+
+def test_a_limit_that_another_transaction_is_just_making_stops_no_other_limit(
+    person: Player, worker: Player, holder: Player
+) -> None:
+    person.enqueue(limit_key="held")
+    free = person.enqueue(limit_key="free")
+    holder.sql("select set_limit('held', 5)")
+    assert worker.claim_limited() == [Lease(free, 1)]
+
+
+def test_a_worker_starts_while_others_keep_what_it_writes_down_locked(worker: Player, holder: Player) -> None:
+    holder.sql(REGISTER, 99)
+    assert worker.value(REGISTER, 71)
+
+
+@pytest.mark.parametrize("lock", ["wakeboard partitions", "wakeboard register"])
+def test_an_advisory_lock_of_whatever_role_stops_no_worker(worker: Player, holder: Player, lock: str) -> None:
+    """Any role may take it."""
+    holder.sql(
+        "select pg_advisory_lock(hashtext(%s)) as one, pg_advisory_lock(hashtext(%s), hashtext('p')) as two", lock, lock
+    )
+    assert worker.value(REGISTER, 71)
+    worker.sql("select make_partitions()")
+    worker.sql("select drop_partitions()")
+    holder.sql("select pg_advisory_unlock_all()")
+
+
+# -- isolation ---------------------------------------------------------------------------------------------------------
+
+NO_TICKS = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}'"
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        *(f"materialise({NO_TICKS})", "run_now(1)", "act(1, 'run-now', 't')", "cancel('{1}')", "retry('{1}')"),
+        *("discard('{1}')", "sync_definitions('file:t', '[]')", "remove_definitions('file:t', '{}')"),
+        *("claim_limited(7, 60, '{default}', '{ping}', '{k}', 1)", "claim_suspect(7, 60, '{default}', '{ping}')"),
+    ],
+)
+@pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
+def test_a_move_that_must_see_what_others_have_committed_refuses_one_snapshot(
+    person: Player, isolation: str, move: str
+) -> None:
+    person.sql(f"begin isolation level {isolation}")
+    with pytest.raises(psycopg.Error, match="must run in READ COMMITTED") as raised:
+        person.sql(f"select {move}")
+    person.sql("rollback")
+    assert raised.value.sqlstate == "WB003"

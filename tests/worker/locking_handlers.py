@@ -1,0 +1,61 @@
+"""Handlers that hang in a transaction of their own, and one that does nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from typing import Any
+
+import psycopg
+
+import wakeboard
+
+
+def _note(run: Any, what: str) -> None:
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"], autocommit=True) as conn:
+        conn.execute("insert into calls values (%s)", (f"{what} {run.id} {run.attempt}",))
+
+
+@wakeboard.handler("hang_behind_once")
+def hang_behind_once(run: wakeboard.Run) -> None:
+    """The lock of `once` stays for as long as the server thinks that this transaction goes on."""
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        run.once(conn, "charge")
+        _note(run, "began")
+        time.sleep(300)
+
+
+@wakeboard.handler("hang_behind_its_own_lock")
+def hang_behind_its_own_lock(run: Any) -> None:
+    """The same by hand: the worker does not know the connection."""
+    lease = run.around.worker_nonce, run.id, run.uuid, run.epoch
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        conn.execute("select wakeboard.once(%s, %s, %s, %s, 'charge')", lease)
+        _note(run, "began")
+        time.sleep(300)
+
+
+@wakeboard.handler("until_cancelled_behind_once")
+def until_cancelled_behind_once(run: wakeboard.Run) -> None:
+    """Looks whether it is to stop, as it should."""
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        run.once(conn, "charge")
+        _note(run, "began")
+        while not run.cancelled:
+            time.sleep(0.05)
+        raise wakeboard.Discard("asked to stop")
+
+
+@wakeboard.handler("linger")
+async def linger(run: wakeboard.Run) -> str:
+    """Takes a second."""
+    _note(run, "began")
+    await asyncio.sleep(1.0)
+    return "lingered"
+
+
+@wakeboard.handler("count")
+async def count(run: wakeboard.Run) -> int:
+    """Does nothing."""
+    return run.attempt

@@ -1,0 +1,14 @@
+-- for: nobody (other moves call it)
+-- Locks these definitions as `lock_runs` locks runs: it waits for two seconds at most, and answers with those that it has.
+
+create or replace function wakeboard.lock_definitions(ids bigint[])
+returns bigint[] language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
+as $$
+begin
+  return array(select def.id from job_definitions as def where def.id = any (ids) order by def.id for update);
+exception when lock_not_available then
+  return array(select def.id from job_definitions as def where def.id = any (ids) order by def.id for update skip locked);
+end
+$$;

@@ -1,0 +1,15 @@
+-- for: nobody (other moves call it)
+-- Locks those of these runs that are live, in the order of their ids, and answers with them. It waits for two seconds at most;
+-- runs that another transaction keeps locked are then left out. An open `once` is not in its way.
+
+create or replace function wakeboard.lock_runs(ids bigint[])
+returns bigint[] language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
+as $$
+begin
+  return array(select run.id from job_runs as run where run.id = any (ids) order by run.id for no key update);
+exception when lock_not_available then
+  return array(select run.id from job_runs as run where run.id = any (ids) order by run.id for no key update skip locked);
+end
+$$;

@@ -1,0 +1,23 @@
+-- for: nobody (other moves call it)
+-- Makes the missing rows of these limit keys (limit 1). A key whose row another transaction is just making is left out when that
+-- transaction does not end at once: nothing is claimed behind it meanwhile, and other keys do not wait for it.
+
+create or replace function wakeboard.make_limits(keys text[])
+returns void language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+  missing text;
+begin
+  for missing in
+    select distinct key from unnest(keys) as key where not exists (select from job_limits where job_limits.key = key.key) order by 1
+  loop
+    begin
+      insert into job_limits (key) values (missing) on conflict do nothing;
+    exception when lock_not_available then
+      null;
+    end;
+  end loop;
+end
+$$;
