@@ -88,6 +88,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.checklist import Finding
     from wakeboard.cli.coming_ticks import ComingTicks
     from wakeboard.store.enqueueing import Enqueued
+    from wakeboard.store.failures import FailureRow
     from wakeboard.store.migrate import Migrated
     from wakeboard.store.reports import RunRow, ScheduleRow
     from wakeboard.store.run_report import RunReport
@@ -102,6 +103,7 @@ def answers() -> dict[str, Answer]:
         "next": Answer(ComingTicks),
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunReport),
+        "failures": Answer(FailureRow, many=True),
         "enqueue": Answer(Enqueued),
         "run-now": Answer({"schedule": "namespace/name", "id": "the new run"}),
         "retry": Answer(decided, many=True),

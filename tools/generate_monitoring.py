@@ -38,6 +38,41 @@ helm upgrade wakeboard charts/wakeboard --reset-then-reuse-values \\
 No metric has a label for each schedule: a cluster may have ten thousand. `kubectl get jobschedules -A` and
 `wakeboard schedules` tell of each one.
 """
+FAILURES: Final = """
+## Failures by job type
+
+`wakeboard failures --since 1h` shows for each job type how many attempts succeeded, failed, timed out and crashed, the
+share that failed, the runs that died, and the most frequent types of errors; `--json` is for programs. The same for any
+tool that can send SQL, as the viewer's role (postgres_exporter, Grafana's Postgres source, `psql`):
+
+```sql
+with ended as (
+  select coalesce(live.job_type::text, past.job_type) as job_type, made.outcome
+    from wakeboard.job_attempts as made
+    left join wakeboard.job_runs as live on live.id = made.run_id
+    left join wakeboard.job_run_history as past
+           on past.id = made.run_id and past.finished_at >= now() - interval '1 day'
+   where made.ended_at >= now() - interval '1 day'
+  union all
+  select job_type, 'succeeded'
+    from wakeboard.job_run_history
+   where status = 'succeeded' and finished_at >= now() - interval '1 day'
+)
+select job_type,
+       round(1 - count(*) filter (where outcome = 'succeeded') / count(*)::numeric, 4) as failure_rate,
+       count(*) filter (where outcome = 'succeeded') as succeeded,
+       count(*) filter (where outcome = 'failed') as failed,
+       count(*) filter (where outcome = 'timed_out') as timed_out,
+       count(*) filter (where outcome = 'crashed') as crashed
+  from ended
+ where job_type is not null
+ group by job_type
+ order by failure_rate desc, job_type;
+```
+
+An attempt counts when it ended in that time. Keep the conditions on `finished_at`: history is partitioned by it, and
+old partitions are then not read.
+"""
 
 
 def metrics() -> Iterator[str]:
@@ -71,4 +106,5 @@ def _short(summary: str) -> str:
 if __name__ == "__main__":
     print(INTRODUCTION)
     print("## Alerts\n\n| alert | severity | says |\n|---|---|---|", *alerts(), sep="\n")
-    print("\n## Metrics\n\n| name | type | labels | told by | meaning |\n|---|---|---|---|---|", *metrics(), sep="\n")
+    print(FAILURES)
+    print("## Metrics\n\n| name | type | labels | told by | meaning |\n|---|---|---|---|---|", *metrics(), sep="\n")

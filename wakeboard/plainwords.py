@@ -5,11 +5,23 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from wakeboard.sanitize import one_line
+
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
 # Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
+
+_REASONS = {  # that SQL gives to runs which nobody ran to their end
+    "DeadRetention": "it was dead for too long",
+    "Forbidden": "the run before was unfinished",
+    "Paused": "it was paused",
+    "Replaced": "replaced by a newer run",
+    "ScheduleRemoved": "its schedule was removed",
+    "Suspended": "its schedule was suspended",
+    "TooLate": "it was too late to start",
+}
 
 
 def relative(moment: datetime | None, now: datetime) -> str:
@@ -55,3 +67,10 @@ def plural(noun: str) -> str:
 def times(number: int) -> str:
     """How often: "once", "twice", "3 times"."""
     return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def reason_in_words(reason: str | None, status: str) -> str:
+    """Why a run was cancelled, skipped or discarded; nothing where that says no more than its status."""
+    if reason is None or reason.lower() == status:
+        return ""
+    return _REASONS.get(reason, one_line(reason))

@@ -20,6 +20,7 @@ WORDS = {
     "next": ["next", "@daily"],
     "runs": ["runs"],
     "run": ["run", "1"],
+    "failures": ["failures"],
     "enqueue": ["enqueue", "ping"],
     "run-now": ["run-now", "weekly-report"],
     "retry": ["retry", "1"],

@@ -108,3 +108,31 @@ def test_what_is_no_run_is_said_in_one_sentence(type_command: Type):
         said = type_command("run", word)
         assert said.code == 2
         assert said.err.startswith(f"wakeboard: {word!r} is no run: write its id")
+
+
+def test_a_run_tells_the_generation_and_the_spec_from_which_it_was_made(type_command: Type, story: BoardStory):
+    weekly = story.declare("weekly-report", spec_hash="0123456789abcdef", generation=3)
+    run = story.run_now(weekly)
+
+    (line,) = [line for line in type_command("run", str(run)).lines if line.startswith("  spec ")]
+    assert line.split(maxsplit=1)[1] == "generation 3, spec 0123456789ab"
+    found = type_command("run", str(run), "--json").json
+    assert (found["definition_generation"], found["spec_hash"]) == (3, "0123456789abcdef")
+    listed = type_command("schedules", "--json").json[0]
+    assert (listed["generation"], listed["spec_hash"]) == (3, "0123456789abcdef")
+    assert type_command("runs", "--json").json[0]["definition_generation"] == 3
+
+    story.sql("update wakeboard.job_definitions set generation = 4, spec_hash = 'f'")
+    assert "generation 3, its schedule has another spec now" in type_command("run", str(run)).out
+    assert type_command("run", str(run), "--json").json["spec_hash"] is None
+    assert "spec " not in type_command("run", str(story.enqueue())).out
+
+
+def test_a_run_that_was_replaced_says_so(type_command: Type, story: BoardStory):
+    weekly = story.declare("weekly-report", concurrency_policy="Replace")
+    first = story.run_now(weekly)
+    story.run_now(weekly)
+
+    assert "cancelled: replaced by a newer run" in type_command("run", str(first)).out
+    (line,) = [line for line in type_command("runs").lines if line.split()[0] == str(first)]
+    assert line.endswith("replaced by a newer run")

@@ -53,10 +53,19 @@ GOLDEN = [
         happening("dead", attempt=3, schedule="a/b", **WRONG),
         "12:00:07  run 7     a/b is dead after 3 attempts: ValueError: no such thing (once mended, type: up retry 7)",
     ),
-    (happening("skipped", reason="TooLate", ticks=1), "12:00:07  run 7     shop/report was skipped: TooLate"),
-    (happening("skipped", reason="Paused", ticks=9), "12:00:07  run 7     shop/report was skipped 9 times: Paused"),
-    (happening("cancelled", reason="Replaced"), "12:00:07  run 7     shop/report was cancelled: Replaced"),
-    (happening("discarded", reason="Discarded"), "12:00:07  run 7     shop/report was discarded: Discarded"),
+    (
+        happening("skipped", reason="TooLate", ticks=1),
+        "12:00:07  run 7     shop/report was skipped: it was too late to start",
+    ),
+    (
+        happening("skipped", reason="Paused", ticks=9),
+        "12:00:07  run 7     shop/report was skipped 9 times: it was paused",
+    ),
+    (
+        happening("cancelled", reason="Replaced"),
+        "12:00:07  run 7     shop/report was cancelled: replaced by a newer run",
+    ),
+    (happening("discarded", reason="Discarded"), "12:00:07  run 7     shop/report was discarded"),
 ]
 
 

@@ -21,6 +21,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.store.board import Board
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.enqueueing import Job, enqueue, enqueue_many
+from wakeboard.store.failures import failures_since
 from wakeboard.store.leading import LedBoard, OperatorBoard
 from wakeboard.store.leasing import Failure, Held, Leasing, Marks, Release, Worker, renew, text_array
 from wakeboard.store.ledger import Lease, once
@@ -132,6 +133,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "facts": lambda: facts_of(conn, [1]),
         "vitals": lambda: read_vitals(conn),
         "finished": lambda: finished_since(conn, NOW),
+        "failures": lambda: failures_since(conn, NOW, "ping"),
     }
 
 

@@ -12,6 +12,7 @@ from wakeboard.cli import (
     bringing_up,
     checking,
     deciding,
+    failing,
     foreground_worker,
     installing,
     looking,
@@ -30,7 +31,7 @@ application = typer.Typer(
 )
 # The name of an argument says what it is; the Python type that typer writes beside it says nothing to people.
 TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
-for group in (bringing_up, applying, looking, making, deciding, steering):
+for group in (bringing_up, applying, looking, failing, making, deciding, steering):
     application.add_typer(group.commands)
 application.add_typer(steering.confirm_commands, name="confirm")
 for group in (checking, foreground_worker, installing):

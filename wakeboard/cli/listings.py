@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from wakeboard.cli.tables import Column, word
-from wakeboard.plainwords import counted, relative
+from wakeboard.plainwords import counted, reason_in_words, relative
 from wakeboard.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def about(run: RunRow) -> str:
     parts = [
         f"{run.progress:.0%} done" if run.progress is not None and run.status == "running" else "",
         "asked to stop" if run.cancel_requested_at else "",
-        one_line(run.reason) if run.reason and run.reason.lower() != run.status else "",
+        reason_in_words(run.reason, run.status),
         counted(run.skipped_count, "tick") if run.skipped_count and run.skipped_count > 1 else "",
         f"after {counted(run.crash_count, 'crash')}" if run.crash_count else "",
     ]

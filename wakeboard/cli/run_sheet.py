@@ -12,7 +12,7 @@ from rich.text import Text
 from wakeboard.cli.listings import about, error_line, run_of, run_when
 from wakeboard.cli.moments import clock
 from wakeboard.cli.tables import ENDLESS, Column, table, word
-from wakeboard.plainwords import counted, lasted, relative, times
+from wakeboard.plainwords import counted, lasted, reason_in_words, relative, times
 from wakeboard.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wakeboard.store.run_report import AttemptRow, EffectRow, RunReport, StepRow
 
 LONGEST_VALUE = 2000  # characters of a payload or a result
+SHOWN_HASH = 12  # characters of a spec's hash; --json has all
 STACK_LINES = 25  # the last ones tell most
 
 _TRIGGERS = {
@@ -63,6 +64,7 @@ def _facts(run: RunReport) -> Iterator[Text]:
     tick = f", the tick of {clock(run.scheduled_for)} UTC" if run.trigger == "tick" else ""
     facts = {
         "of": f"{one_line(run_of(run))}{tick}" if run.schedule else "",
+        "spec": _spec(run),
         "made": f"{clock(run.created_at)} UTC, {_TRIGGERS.get(run.trigger, run.trigger)}",
         "type": f"{one_line(run.job_type)}, queue {one_line(run.queue)}, priority {run.priority}",
         "uuid": str(run.uuid),
@@ -75,6 +77,13 @@ def _facts(run: RunReport) -> Iterator[Text]:
     for name, fact in facts.items():
         if fact:
             yield Text(f"  {name:<8}  ", "dim") + Text(fact)
+
+
+def _spec(run: RunReport) -> str:
+    if run.definition_generation is None:
+        return ""
+    spec = f"spec {run.spec_hash[:SHOWN_HASH]}" if run.spec_hash else "its schedule has another spec now"
+    return f"generation {run.definition_generation}, {spec}"
 
 
 def _worker(run: RunReport) -> str:
@@ -209,7 +218,9 @@ def _events(run: RunReport) -> Iterator[Event]:
     if run.status == "failed" or (run.status == "queued" and run.run_at > run.created_at):
         yield Event(run.run_at, "is due (again)" if run.attempts else "is due")
     if run.finished_at:
-        yield Event(run.finished_at, run.status + (f": {one_line(run.reason)}" if run.reason else ""))
+        yield Event(
+            run.finished_at, run.status + (f": {why}" if (why := reason_in_words(run.reason, run.status)) else "")
+        )
 
 
 def _advice(run: RunReport) -> Iterator[Text]:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.plainwords import counted, lasted, relative, times
+from wakeboard.plainwords import counted, lasted, reason_in_words, relative, times
 from wakeboard.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -59,9 +59,10 @@ def _became(it: Happening, program: str) -> tuple[str, str]:  # noqa: PLR0911 - 
             return f"is dead after {counted(it.attempt, 'attempt')}: {_error(it)} ({again(it.run_id, program)})", "bad"
         case "skipped":
             ticks = f" {times(it.ticks)}" if it.ticks and it.ticks > 1 else ""
-            return f"was skipped{ticks}: {one_line(it.reason or 'no reason')}", "quiet"
+            return f"was skipped{ticks}: {reason_in_words(it.reason, it.what) or 'no reason'}", "quiet"
         case _:
-            return f"was {it.what}" + (f": {one_line(it.reason)}" if it.reason else ""), "quiet"
+            why = reason_in_words(it.reason, it.what)
+            return f"was {it.what}" + (f": {why}" if why else ""), "quiet"
 
 
 def again(run_id: int, program: str) -> str:

@@ -31,6 +31,8 @@ _Row = TypeVar("_Row")
 class ScheduleRow:
     """A schedule, when it is due next and how it is doing.
 
+    `generation` counts the specs that it has had, and `spec_hash` tells them apart.
+
     `state`: active, suspended, paused, stalled (`tick_error` says why) or on demand. `last_*`: the run that ended last.
     """
 
@@ -44,6 +46,8 @@ class ScheduleRow:
     schedule: str | None
     time_zone: str
     concurrency_policy: str
+    generation: int
+    spec_hash: str
     state: str
     tick_error: str | None
     next_run_at: datetime | None
@@ -94,12 +98,16 @@ class ScheduleTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run, live or finished. A skipped one may stand for many ticks, from `scheduled_for` to `skipped_until`."""
+    """A run, live or finished. A skipped one may stand for many ticks, from `scheduled_for` to `skipped_until`.
+
+    `definition_generation`: the generation of its schedule from which it was made.
+    """
 
     id: int
     uuid: UUID
     status: str
     schedule: str | None
+    definition_generation: int | None
     job_type: str
     queue: str
     priority: int
@@ -194,7 +202,7 @@ _STATE: LiteralString = """
 
 _SCHEDULES: LiteralString = f"""
 select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.priority::integer,
-       def.schedule, def.time_zone, def.concurrency_policy, {_STATE},
+       def.schedule, def.time_zone, def.concurrency_policy, def.generation, def.spec_hash, {_STATE},
        def.tick_error, def.next_run_at, nullif(def.last_tick_at, 'epoch') as last_tick_at,
        last.id as last_run_id, last.status as last_status, last.ended_at as last_finished_at,
        coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
@@ -255,7 +263,8 @@ _PAST_FITS: LiteralString = """
        and (%(since)s::timestamptz is null or run.finished_at >= %(since)s)
 """
 _BOTH_HAVE: LiteralString = """
-       run.id, run.uuid, run.schedule, run.job_type::text, run.queue::text, run.priority::integer, run.trigger::text,
+       run.id, run.uuid, run.schedule, run.definition_generation,
+       run.job_type::text, run.queue::text, run.priority::integer, run.trigger::text,
        run.scheduled_for, run.run_at, run.created_at, nullif(run.started_at, 'epoch') as started_at, run.failed_at,
        run.attempts, run.max_attempts::integer, run.crash_count, run.release_count, run.limit_key::text, run.error_type,
        run.last_error as error

@@ -56,12 +56,15 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport(RunRow):
-    """A run with what it was given, what it did and what went wrong."""
+    """A run with what it was given, what it did and what went wrong.
+
+    `spec_hash`: of the spec from which it was made; null when its schedule has another spec by now.
+    """
 
     payload: Any
     result: Any
     definition_id: int | None
-    definition_generation: int | None
+    spec_hash: str | None
     idempotency_key: str | None
     start_before: datetime | None
     timeout_s: int
@@ -78,7 +81,9 @@ class RunReport(RunRow):
 
 
 _MORE: LiteralString = """
-       run.payload::jsonb as payload, run.definition_id, run.definition_generation, run.idempotency_key,
+       run.payload::jsonb as payload, run.definition_id, run.idempotency_key,
+       (select spec_hash from wakeboard.job_definitions as def
+         where def.id = run.definition_id and def.generation = run.definition_generation) as spec_hash,
        run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
        run.lease_epoch, (select name from wakeboard.workers where nonce = run.locked_by) as worker
 """

@@ -1,0 +1,93 @@
+"""How often the runs of each job type fail, and with what.
+
+Needs SELECT on the tables, which the viewer's and the operator's role have. docs/monitoring.md has the query for other
+tools; a test compares them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from psycopg.rows import class_row
+
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import psycopg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureRow:
+    """A job type, and how its attempts ended in the time that was asked for.
+
+    `failure_rate`: failed, timed out and crashed attempts of all that ended, 0 to 1; null where none ended. `dead`:
+    runs that were given up meanwhile and are still dead. `errors`: how many attempts ended with each type of error.
+    """
+
+    job_type: str
+    failure_rate: float | None
+    succeeded: int
+    failed: int
+    timed_out: int
+    crashed: int
+    dead: int
+    errors: dict[str, int]
+    last_failed_at: datetime | None
+    last_error: str | None
+
+    @property
+    def failures(self) -> int:
+        """Attempts that went wrong, however."""
+        return self.failed + self.timed_out + self.crashed
+
+
+_FAILURES: LiteralString = """
+with ended as (
+  select coalesce(live.job_type::text, past.job_type) as job_type, made.outcome, made.ended_at,
+         coalesce(made.error_type, made.outcome) as error_type, made.error
+    from wakeboard.job_attempts as made
+    left join wakeboard.job_runs as live on live.id = made.run_id
+    left join wakeboard.job_run_history as past on past.id = made.run_id and past.finished_at >= %(since)s
+   where made.ended_at >= %(since)s
+  union all
+  select job_type, 'succeeded', finished_at, null, null
+    from wakeboard.job_run_history
+   where status = 'succeeded' and finished_at >= %(since)s
+  union all
+  select job_type::text, 'dead', dead_at, null, null
+    from wakeboard.job_runs
+   where dead_at >= %(since)s
+), errors as (
+  select job_type, jsonb_object_agg(error_type, attempts) as errors
+    from (select job_type, error_type, count(*) as attempts
+            from ended
+           where job_type is not null and error_type is not null
+           group by 1, 2) as each
+   group by 1
+)
+select job_type,
+       round(1 - count(*) filter (where outcome = 'succeeded')
+                 / nullif(count(*) filter (where outcome <> 'dead'), 0)::numeric, 4)::float as failure_rate,
+       count(*) filter (where outcome = 'succeeded') as succeeded,
+       count(*) filter (where outcome = 'failed') as failed,
+       count(*) filter (where outcome = 'timed_out') as timed_out,
+       count(*) filter (where outcome = 'crashed') as crashed,
+       count(*) filter (where outcome = 'dead') as dead,
+       coalesce((select errors from errors where errors.job_type = ended.job_type), '{}') as errors,
+       max(ended_at) filter (where error_type is not null) as last_failed_at,
+       (array_agg(error order by ended_at desc) filter (where error_type is not null))[1] as last_error
+  from ended
+ where job_type is not null and (%(job_type)s::text is null or job_type = %(job_type)s)
+ group by job_type
+ order by failure_rate desc nulls last, job_type
+"""
+
+
+async def failures_since(
+    conn: psycopg.AsyncConnection[Any], since: datetime, job_type: str | None = None
+) -> list[FailureRow]:
+    """Every job type of which something ended since then, or the one that is asked for; most failing first."""
+    return await read(conn, class_row(FailureRow), _FAILURES, {"since": since, "job_type": job_type})
