@@ -1,8 +1,13 @@
 """Leadership: one operator acts for a source at a time, on a lease in the database.
 
 The leader renews every third of the lease and stops acting when two thirds have passed since its last success was asked
-for, by a clock that goes on while the machine sleeps. A standby tries every second. What an old leader still writes is
-refused by its term (wakeboard.store.leading).
+for, by a clock that goes on while the machine sleeps. What an old leader still writes is refused by its term
+(wakeboard.store.leading).
+
+A standby learns in three ways that it may lead: a leader that stops resigns, which standbys hear by NOTIFY; a leader
+that is killed loses its database session, and with it an advisory lock that standbys look at every half second; a
+leader that is frozen, or whose node is lost, lets its lease lapse. Through a pooler only the lease counts, and a
+standby that looks every half second. Looking writes nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.operator")
 
-STANDBY_TRIES_EVERY_S: Final = 1.0
+STANDBY_LOOKS_EVERY_S: Final = 0.5
+AFTER_AN_ERROR_S: Final = 1.0
 ANSWER_WITHIN_S: Final = 5.0
 
 
@@ -47,6 +53,9 @@ class Leadership:
         self.database_away: str | None = None
         self._good_until = 0.0
         self._conn: psycopg.AsyncConnection[object] | None = None
+        self._listens = False
+        self._by_session = 0  # the term that this connection's session holds
+        self._doubt = asyncio.Event()
         self._stopped = False
 
     def leads(self) -> bool:
@@ -76,16 +85,45 @@ class Leadership:
                 await self._went_wrong(error)
             if (self.leads(), self.term) != before:
                 self.changed.set()
-            well = self.leads() and self.database_away is None
-            await asyncio.sleep(self._lease_s / 3 if well else STANDBY_TRIES_EVERY_S)
+            await self._pause()
+
+    def doubt(self) -> None:
+        """A write was refused because the term is over: asks at once who leads."""
+        self._doubt.set()
+
+    async def _pause(self) -> None:
+        """Until it is time to ask again."""
+        if self.database_away is not None:
+            await asyncio.sleep(AFTER_AN_ERROR_S)
+        elif self.leads():
+            self._doubt.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._lease_s / 3):
+                    await self._doubt.wait()
+        elif self._listens and self._conn is not None:
+            try:
+                await OperatorBoard(self._conn).resigned(STANDBY_LOOKS_EVERY_S)
+            except WakeboardError as error:
+                await self._went_wrong(error)
+        else:
+            await asyncio.sleep(STANDBY_LOOKS_EVERY_S)
 
     async def _ask(self, asked_at: float) -> None:
         async with asyncio.timeout(ANSWER_WITHIN_S):
             if self._conn is None or self._conn.closed:
-                self._conn = await connect(self._dsn, name=f"wakeboard leadership {self.holder}")
-            led = await OperatorBoard(self._conn).lead(self._source, self.holder, self._release, self._lease_s)
+                self._conn, self._by_session = await connect(self._dsn, name=f"wakeboard leadership {self.holder}"), 0
+                self._listens = await OperatorBoard(self._conn).listen_for_resignations()
+            board = OperatorBoard(self._conn)
+            stands_by = self.led is None or not self.led.leads
+            if stands_by and await board.end_dead_leadership(self._source):
+                log.info("the leader of %s has lost its database session", self._source)
+            led = await board.lead(self._source, self.holder, self._release, self._lease_s)
+            if led.leads and self._by_session != led.term and await board.hold_leader_session(self._source, led.term):
+                self._by_session = led.term
         if led.leads:
             self._good_until = asked_at + self._lease_s * 2 / 3
+        elif self._by_session:
+            await self._close()  # and with it the lock of a term that is over
         if self.led is None or (led.term, led.leads) != (self.led.term, self.led.leads):
             who = "this operator" if led.leads else f"{led.leader} (release {led.leader_release})"
             log.info("term %d of %s: %s leads", led.term, self._source, who)
@@ -100,7 +138,7 @@ class Leadership:
             await self._close()
 
     async def resign(self) -> None:
-        """Hands over at once: a standby leads within a second."""
+        """Hands over at once."""
         self._stopped = True
         if self.led is not None and self.led.leads and self._conn is not None and not self._conn.closed:
             with suppress(WakeboardError, TimeoutError):

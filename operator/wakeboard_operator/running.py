@@ -93,11 +93,19 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            await _hand_over(tasks[0], leadership)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
             task.result()  # raises what ended it
+
+
+async def _hand_over(leading: asyncio.Task[None], leadership: Leadership) -> None:
+    """First of all, so that a standby leads while this process tidies up: what it still writes is refused."""
+    leading.cancel()
+    await asyncio.gather(leading, return_exceptions=True)
+    await leadership.resign()
 
 
 async def _patiently(ask: Callable[[], Awaitable[str]], stop: asyncio.Event) -> str | None:
@@ -222,6 +230,7 @@ class _Operator:
                     await work(conn)
             except LeadershipLost as error:
                 log.info("%s: %s", name, error)
+                self._leadership.doubt()
             except WakeboardError as error:
                 if str(error) != told:
                     log.warning("%s: %s", name, error)

@@ -76,7 +76,9 @@ def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
     lead(worker, "ann", 1)
     with worker.conn.transaction():
         worker.sql("select act_as_leader('k8s:one', 1)")
+        worker.sql("set local idle_in_transaction_session_timeout = 0")  # not this time
         worker.sql("select pause('all')")
+        person.sql("select pg_sleep_until((select held_until from leadership))")
         taken = meanwhile.submit(lambda: (lead(other, "bob"), other.value("select count(*) from pauses")))
         assert person.wait_until_blocked(other, taken.done)
     assert taken.result(30)[1] == 1  # whoever leads then sees what was written before
@@ -95,3 +97,48 @@ def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(person: Player, 
         pass
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
         person.sql("select 1")
+
+
+def hold_by_session(player: Player, term: int, pid: int | None = None) -> bool:
+    client_pid = pid or player.value("select pg_backend_pid()")
+    return player.value("select hold_leader_session('k8s:one', %s, %s)", term, client_pid)
+
+
+def end_dead(player: Player) -> bool:
+    return player.value("select end_dead_leadership('k8s:one')")
+
+
+def test_a_leader_whose_session_ended_is_succeeded_before_its_lease_lapses(database: str, other: Player) -> None:
+    with psycopg.connect(database, autocommit=True, options="-c search_path=wakeboard") as leader:
+        leader.execute("select * from lead('k8s:one', 'ann', '1.0', 300)")
+        assert leader.execute("select hold_leader_session('k8s:one', 1, pg_backend_pid())").fetchone() == (True,)
+        assert not end_dead(other), "its session lives"
+        assert lead(other, "bob") == (1, False, "ann")
+    while not end_dead(other):  # the server ends a session soon after its connection
+        pass
+    assert lead(other, "bob") == (2, True, "bob")
+    assert not end_dead(other), "the new leader holds by no session yet"
+
+
+def test_through_a_pooler_only_the_lease_counts(person: Player, other: Player) -> None:
+    """A pooler shows its clients numbers of its own, and its sessions outlive them."""
+    lead(person, "ann")
+    assert not hold_by_session(person, 1, pid=1)
+    assert not end_dead(other)
+
+
+def test_a_term_that_is_over_holds_no_session(person: Player, other: Player) -> None:
+    lead(person, "ann")
+    person.sql(LAPSE)
+    lead(other, "bob")
+    assert not hold_by_session(person, 1)
+    assert hold_by_session(other, 2)
+
+
+def test_a_standby_that_looks_writes_nothing(person: Player, other: Player) -> None:
+    lead(person, "ann")
+    hold_by_session(person, 1)
+    before = person.sql("select xmin, xmax, ctid from leadership")
+    assert not end_dead(other)
+    assert lead(other, "bob") == (1, False, "ann")
+    assert person.sql("select xmin, xmax, ctid from leadership") == before

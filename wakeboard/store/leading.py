@@ -42,6 +42,31 @@ class OperatorBoard(Board):
         """Ends this leadership at once."""
         return await self._value("select wakeboard.resign(%s, %s)", source, term)
 
+    async def hold_leader_session(self, source: str, term: int) -> bool:
+        """Lets a standby take over as soon as this connection ends. False: it will wait for the lease."""
+        pid = self.conn.info.backend_pid
+        return await self._value("select wakeboard.hold_leader_session(%s, %s, %s)", source, term, pid)
+
+    async def end_dead_leadership(self, source: str) -> bool:
+        """Ends the leadership of a leader whose connection has ended."""
+        return await self._value("select wakeboard.end_dead_leadership(%s)", source)
+
+    async def listen_for_resignations(self) -> bool:
+        """Whether this connection hears of them: not through a pooler."""
+        if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
+            return False
+        await self.conn.execute("listen wakeboard_leader")
+        return True
+
+    async def resigned(self, within_s: float) -> bool:
+        """Whether a leader has resigned within that time; returns when it hears of one. Needs listening."""
+        try:
+            async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
+                return True
+        except psycopg.Error as exc:
+            raise translated(exc) from exc
+        return False
+
     async def installation(self) -> str:
         """The id of this database."""
         found: UUID = await self._value("select id from wakeboard.installation")

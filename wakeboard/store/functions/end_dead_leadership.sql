@@ -1,0 +1,23 @@
+-- for: operator
+-- Ends the leadership of a leader whose session is gone, so that another may lead without waiting for the lease. False: nobody leads
+-- by a session, or that session lives. Reads only, unless it ends something.
+
+create or replace function wakeboard.end_dead_leadership(source text)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  lock_key constant bigint := hashtextextended('wakeboard leader of ' || end_dead_leadership.source, 0);
+  led_term bigint;
+begin
+  select held.term into led_term from leadership as held
+   where held.source = end_dead_leadership.source and held.by_session and held.held_until > statement_timestamp();
+  if not found or not pg_try_advisory_lock(lock_key) then
+    return false;
+  end if;
+  perform pg_advisory_unlock(lock_key);
+  update leadership as held set held_until = 'epoch', by_session = false
+   where held.source = end_dead_leadership.source and held.term = led_term and held.by_session;
+  return found;
+end
+$$;
