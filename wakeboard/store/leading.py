@@ -60,11 +60,9 @@ class OperatorBoard(Board):
 
     async def resigned(self, within_s: float) -> bool:
         """Whether a leader has resigned within that time; returns when it hears of one. Needs listening."""
-        try:
+        with translating():
             async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
                 return True
-        except psycopg.Error as exc:
-            raise translated(exc) from exc
         return False
 
     async def installation(self) -> str:
