@@ -53,7 +53,7 @@ CROWD: Final = (
     """,
     """
     insert into wakeboard.job_runs (job_type, run_at, limit_key)
-    select 'noop', now() - interval '1 h', 'key ' || mod(i, 1000) from generate_series(1, %(limited)s::integer) as i
+    select 'noop', now() - interval '1 h', 'key-' || mod(i, 1000) from generate_series(1, %(limited)s::integer) as i
     """,
     """
     insert into wakeboard.job_runs (job_type, run_at)
@@ -104,6 +104,7 @@ def _ratio(these: list[float], those: list[float]) -> float:
 @contextmanager
 def _filled(arena: Arena, crowd: Crowd) -> Generator[Database]:
     with arena.database(of_a_definition=False) as database:
+        database.do("set search_path = pg_catalog, wakeboard, pg_temp")  # or a plain INSERT makes only fresh runs
         for statement in CROWD:
             values = {name: getattr(crowd, name) for name in Crowd.__slots__}
             database.conn.execute(statement.encode(), values if "%" in statement else None)

@@ -123,7 +123,7 @@ class Applications:
         """Job type, payload without a tag, limit key, timeout."""
         chance = self._random
         job_type = chance.choice(
-            ["quick", "quick", "charges", "charges", "charges in a thread", "two effects", "ships", "flaky", "naps",
+            ["quick", "quick", "charges", "charges", "charges-in-a-thread", "two-effects", "ships", "flaky", "naps",
              "naps", "limited", "limited", "snoozes", "overruns", "discards"]
         )  # fmt: skip
         if job_type == "overruns" and chance.random() < 0.7:

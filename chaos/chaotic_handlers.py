@@ -31,9 +31,9 @@ GOOD: Final[dict[str, tuple[str, ...]]] = {
     "ships": (),
     "snoozes": ("snoozed",),
     "charges": ("charge",),
-    "charges in a thread": ("charge",),
+    "charges-in-a-thread": ("charge",),
     "limited": ("limited",),
-    "two effects": ("first", "second"),
+    "two-effects": ("first", "second"),
     "ticks": ("tick",),
 }
 MEGABYTE: Final = 1 << 20
@@ -113,7 +113,7 @@ async def limited(run: wakeboard.Run) -> None:
     await _have_effect(run, "limited")
 
 
-@wakeboard.handler("two effects")
+@wakeboard.handler("two-effects")
 async def two_effects(run: wakeboard.Run) -> None:
     """Two effects in two transactions, with time to die between them."""
     await _have_effect(run, "first")
@@ -121,7 +121,7 @@ async def two_effects(run: wakeboard.Run) -> None:
     await _have_effect(run, "second")
 
 
-@wakeboard.handler("charges in a thread")
+@wakeboard.handler("charges-in-a-thread")
 def charges_in_a_thread(run: wakeboard.Run) -> None:
     """One effect, from a plain function."""
     with psycopg.connect(DSN, application_name="chaos effects", connect_timeout=5) as conn:
@@ -159,7 +159,7 @@ async def blocks(run: wakeboard.Run) -> None:
     time.sleep(_payload(run)["seconds"])  # noqa: ASYNC251 - that is the fault
 
 
-@wakeboard.handler("never stops")
+@wakeboard.handler("never-stops")
 async def never_stops(run: wakeboard.Run) -> None:
     """Swallows every cancellation, for a while."""
     end = time.monotonic() + 15
@@ -170,7 +170,7 @@ async def never_stops(run: wakeboard.Run) -> None:
             continue
 
 
-@wakeboard.handler("never stops in a thread")
+@wakeboard.handler("never-stops-in-a-thread")
 def never_stops_in_a_thread(run: wakeboard.Run) -> None:
     """Looks at nothing, for a while."""
     time.sleep(8)
@@ -185,7 +185,7 @@ async def forks(run: wakeboard.Run) -> None:
     await asyncio.sleep(0.1)
 
 
-@wakeboard.handler("starts a program")
+@wakeboard.handler("starts-a-program")
 async def starts_a_program(run: wakeboard.Run) -> int:
     """Leaves a program behind that ends later."""
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3)"], env={})  # noqa: ASYNC220 - the fault
@@ -209,7 +209,7 @@ async def hogs(run: wakeboard.Run) -> None:
     raise MemoryError("all of it was taken")
 
 
-@wakeboard.handler("says too much")
+@wakeboard.handler("says-too-much")
 async def says_too_much(run: wakeboard.Run) -> Any:
     """Five megabytes as a result, or as an error, or bytes that are no text."""
     how = _payload(run)["how"]

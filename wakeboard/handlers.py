@@ -12,12 +12,14 @@ the run's result (JSON, else text). Raising anything fails the attempt, which is
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from wakeboard.errors import BrokenHandlers
+from wakeboard.names import IN_WORDS, WORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -186,8 +188,9 @@ def handler(job_type: str) -> Callable[[_Declared], _Declared]:
 
 def checked(declared: Handler) -> Handler:
     """The handler itself, if it can run anything; BrokenHandlers otherwise."""
-    if not 1 <= len(declared.job_type) <= LONGEST_JOB_TYPE:
-        raise BrokenHandlers(f"{declared.place} handles {declared.job_type!r}: a job type has 1 to 128 characters.")
+    if len(declared.job_type) > LONGEST_JOB_TYPE or not re.fullmatch(WORD, declared.job_type):
+        rule = f"{IN_WORDS[WORD]}, at most {LONGEST_JOB_TYPE}"
+        raise BrokenHandlers(f"{declared.place} handles {declared.job_type!r}: a job type is {rule}.")
     if inspect.isgeneratorfunction(declared.function) or inspect.isasyncgenfunction(declared.function):
         raise BrokenHandlers(f"{declared.place} is a generator: a handler returns, it does not yield.")
     return declared

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Final
+
+from wakeboard.errors import WakeboardError
 
 LABEL: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"  # DNS-1123
 SUBDOMAIN: Final = r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$"  # DNS-1123
 WORD: Final = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+
+PRINTABLE: Final = r"^[^\x01-\x1f\x7f-\x9f]+$"  # the keys of runs and effects, the names of steps
 
 IN_WORDS: Final = {
     LABEL: "lower-case letters, digits and inner hyphens",
     SUBDOMAIN: "lower-case letters, digits and inner hyphens and dots",
     WORD: "letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit",
 }
+
+LONGEST_KEY: Final = 256  # characters
+
+
+def check_key(key: str, what: str) -> None:
+    """Raises WakeboardError for a key that the database would refuse, in the same words."""
+    if len(key) > LONGEST_KEY or not re.fullmatch(PRINTABLE, key) or "\0" in key:
+        shown = json.dumps(key if len(key) <= 60 else f"{key[:60]}...", ensure_ascii=False)  # noqa: PLR2004
+        raise WakeboardError(f"{what} is {shown}; write 1 to {LONGEST_KEY} characters, no control characters")

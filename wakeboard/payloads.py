@@ -1,4 +1,7 @@
-"""The canonical form of a payload: the same JSON for the same meaning, from YAML, the API server or a program.
+"""Payloads: their bounds, and their canonical form, which is the same JSON for the same meaning.
+
+The database refuses what is beyond the bounds (migration 0009, refuse_value.sql), whoever writes it. The same bounds
+are kept here, so that a schedule is refused before it gets there, with the place of the value that is wrong.
 
 Null equals absent in objects, keys are sorted, whole numbers are integers. What another language would read differently
 (integers beyond 2^53) or Postgres cannot store (NUL) is refused, with the place and what to write instead.
@@ -10,7 +13,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from wakeboard.errors import InvalidSchedule
+from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
@@ -31,10 +34,34 @@ def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
     32 levels or larger than 64 KiB.
     """
     canonical = _Reader().read_object(payload, "payload", 1)
-    size = len(canonical_json(canonical).encode())
+    _check_size(canonical)
+    return canonical
+
+
+def check_payload(payload: object) -> None:
+    """Raises InvalidValue, naming the place, for what the database or its readers would not take as a payload."""
+    if not isinstance(payload, dict | list):
+        shown = str(payload)[:_SHOWN]
+        raise InvalidValue(f'payload is {shown}, neither an object nor a list; write for example {{"report_id": 42}}')
+    try:
+        _check_size(_Reader().read(cast("object", payload), "payload", 1))
+    except InvalidSchedule as problem:
+        raise InvalidValue(str(problem)) from None
+
+
+def check_text(text: str, name: str) -> None:
+    """Raises InvalidValue for a text that Postgres cannot store."""
+    try:
+        _check_text(text, name)
+    except InvalidSchedule as problem:
+        raise InvalidValue(str(problem)) from None
+
+
+def _check_size(payload: Json) -> None:
+    """As Postgres counts: the length of the text with a space behind each comma and colon."""
+    size = len(json.dumps(payload, ensure_ascii=False).encode())
     if size > MAX_BYTES:
         raise _too_large(counted(size, "byte"))
-    return canonical
 
 
 def canonical_json(value: Json) -> str:
@@ -52,9 +79,9 @@ class _Reader:
         for key in value:
             _check_key(key, place)
         items = ((key, value[key]) for key in sorted(value))
-        return {key: self._read(item, f"{place}.{key}", depth + 1) for key, item in items if item is not None}
+        return {key: self.read(item, f"{place}.{key}", depth + 1) for key, item in items if item is not None}
 
-    def _read(self, value: object, place: str, depth: int) -> Json:
+    def read(self, value: object, place: str, depth: int) -> Json:
         self._values += 1
         if self._values > MAX_BYTES:
             raise _too_large(f"more than {MAX_BYTES} values")
@@ -73,7 +100,7 @@ class _Reader:
                 return self.read_object(cast("dict[str, object]", value), place, depth)
             case list():
                 items = cast("list[object]", value)
-                return [self._read(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(items)]
+                return [self.read(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(items)]
             case _:
                 shown = str(value)[:_SHOWN]
                 raise InvalidSchedule(

@@ -23,8 +23,10 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from uuid import UUID, uuid4, uuid5
 
-from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze
+from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, WakeboardError
 from wakeboard.handlers import Handler, checked, load_handlers
+from wakeboard.names import check_key
+from wakeboard.payloads import MAX_BYTES, check_payload
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +50,7 @@ class TrialRun:
     """
 
     payload: Any = field(default_factory=dict[str, Any])
-    job_type: str = "on trial"
+    job_type: str = "on-trial"
     attempt: int = 1  # the next one
     max_attempts: int = 5
     queue: str = "default"
@@ -61,7 +63,8 @@ class TrialRun:
     uuid: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
-        self.payload = _as_json(self.payload)  # what no payload can hold is found here
+        check_payload(self.payload)  # what no payload can hold is found here
+        self.payload = _as_json(self.payload)
         self.stopping = _Stopping()
 
     def cancel(self) -> None:
@@ -205,6 +208,7 @@ class _Attempt:
     def begin(self, key: str) -> str:
         """Records an outside effect as begun, and says what is known of it: new, begun, in doubt or done."""
         self._raise_if_lost()
+        check_key(key, "effect key")
         known = self._trial.effects.get(key)
         if known is None:
             self._trial.effects[key] = "begun"
@@ -220,6 +224,7 @@ class _Attempt:
 
     def _once(self, key: str) -> bool:
         self._raise_if_lost()
+        check_key(key, "effect key")
         if key in self._trial.effects:
             return False
         self.finish(key)
@@ -236,6 +241,7 @@ class _Attempt:
 
     def _is_new(self, step: str) -> bool:
         self._raise_if_lost()
+        check_key(step, "step name")
         if step in self._trial.steps:
             return False
         self._called.append(step)
@@ -243,7 +249,10 @@ class _Attempt:
 
     def _keep(self, step: str, result: Any) -> None:
         self._raise_if_lost()
-        self._trial.steps[step] = _as_json(result)
+        stored = json.dumps(result, ensure_ascii=False)
+        if len(stored.encode()) > MAX_BYTES:
+            raise WakeboardError("a step result is at most 64 KiB")
+        self._trial.steps[step] = json.loads(stored)
 
     def _raise_if_lost(self) -> None:
         if self._trial.stopping.why == "lease lost":
@@ -302,7 +311,7 @@ def _found(handler: Callable[[Any], Any] | Handler | str) -> Handler:
     if isinstance(handler, Handler):
         return handler
     if not isinstance(handler, str):
-        return checked(Handler("on trial", handler))
+        return checked(Handler("on-trial", handler))
     known = load_handlers((), {})
     if handler not in known:
         raise BrokenHandlers(f"no function handles {handler!r}: import the module that declares it.")

@@ -51,7 +51,7 @@ class HandlerNeverStops(_Misbehaviour):
     """A handler swallows cancellation and outlives its timeout, in the loop or in a thread."""
 
     name = "handler swallows cancellation"
-    job_types = ("never stops", "never stops in a thread")
+    job_types = ("never-stops", "never-stops-in-a-thread")
     timeout_s = 1
     max_attempts = 2
 
@@ -60,7 +60,7 @@ class HandlerForks(_Misbehaviour):
     """A handler forks a child that holds every socket of the worker, or leaves a program running."""
 
     name = "handler forks"
-    job_types = ("forks", "starts a program")
+    job_types = ("forks", "starts-a-program")
 
 
 class HandlerTakesAllMemory(_Misbehaviour):
@@ -75,7 +75,7 @@ class HandlerSaysTooMuch(_Misbehaviour):
     """A handler returns five megabytes, raises five megabytes with a NUL in it, or returns bytes that are no text."""
 
     name = "handler says too much"
-    job_types = ("says too much",)
+    job_types = ("says-too-much",)
     max_attempts = 2
 
     def payload(self, draw: Draw) -> dict[str, Any]:

@@ -125,7 +125,8 @@ class Watcher:
         """Enqueues runs that are tried again at once, and gives their ids."""
         names = "".join(f", {name}" for name in columns)
         marks = ", %s" * len(columns)
-        return [
+        self.do("set search_path = pg_catalog, wakeboard, pg_temp")  # or a plain INSERT sets no limit key
+        made = [
             row[0]
             for row in self.rows(
                 f"insert into wakeboard.job_runs (job_type, backoff_base_s{names})"
@@ -135,6 +136,8 @@ class Watcher:
                 count,
             )
         ]
+        self.do("reset search_path")
+        return made
 
     def status(self, run_id: int) -> str:
         return self.ask("select status::text from wakeboard.all_runs where id = %s", run_id)

@@ -49,13 +49,13 @@ def test_a_payload_comes_from_standard_input_too(
         (["{"], "the payload is not JSON"),
         (["[" * 200_000], "the payload is nested too deeply"),
         (['{"a": ' + "9" * 5000 + "}"], "the payload holds a number with too many digits"),
-        (["3"], "the payload is neither an object nor a list"),
-        (['{"a": "\\u0000"}'], "the payload has the character U+0000"),
+        (["3"], "payload is 3, neither an object nor a list"),
+        (['{"a": "\\u0000"}'], "payload.a holds a NUL character"),
         (["{}", "--at", "tomorrow"], "'tomorrow' is no moment; write for example 2026-"),
         (["{}", "--in", "soon"], "'soon' is no length of time; write for example 90s"),
         (["{}", "--in", "99999999999w"], "is too"),
-        (['{"a": "' + "x" * 70_000 + '"}'], "payload is an object or list up to 64 KiB pass ids not blobs"),
-        (["{}", "--queue", "q" * 64], "queue has 1 to 63 characters"),
+        (['{"a": "' + "x" * 70_000 + '"}'], "payload is 70,009 bytes, more than 64 KiB (65536); pass ids, not blobs"),
+        (["{}", "--queue", "q" * 64], "at most 63"),
     ],
 )
 def test_a_clumsy_enqueue_is_told_what_to_write(type_command: Type, words: list[str], sentence: str):

@@ -134,6 +134,7 @@ async def desk(control_plane: TestCluster, api: ApiClient, namespace: str, datab
 
 MERGE_PATCH = "application/merge-patch+json"
 ENQUEUE = """
+set search_path = pg_catalog, wakeboard, pg_temp;
 insert into wakeboard.job_runs (job_type, definition_id, schedule, run_at)
 select 'ping', id, 'x', {run_at} from wakeboard.job_definitions
 """

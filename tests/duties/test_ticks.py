@@ -251,7 +251,8 @@ async def test_the_tick_is_unique_even_if_everything_else_fails(board: Board):
     with pytest.raises(Exception, match="a_tick_is_made_once"):
         await rows(
             board,
-            "insert into job_runs (job_type, trigger, definition_id, scheduled_for)"
+            "set search_path = pg_catalog, wakeboard, pg_temp;"
+            " insert into job_runs (job_type, trigger, definition_id, scheduled_for)"
             " select job_type, 'tick', definition_id, scheduled_for from job_runs",
         )
 

@@ -147,7 +147,7 @@ def test_numbers_of_any_length_are_refused_with_the_others():
 
 
 def test_a_payload_may_have_64_kib_and_no_more():
-    assert load(payload={"text": "x" * (65_536 - len('{"text":""}'))})
+    assert load(payload={"text": "x" * (65_536 - len('{"text": ""}'))})
     assert "pass ids, not blobs" in problem(payload={"text": "é" * 32_768})
 
 

@@ -75,7 +75,7 @@ def test_runs_that_are_due_at_one_moment_go_by_their_ids(person: Player, worker:
         {"queue": "elsewhere"},
         {"job_type": "unknown"},
         {"timeout_s": 601},
-        {"limit_key": "one at a time"},
+        {"limit_key": "one-at-a-time"},
     ],
     ids=["not due yet", "another queue", "a job type it does not know", "a longer timeout than it takes", "limited"],
 )

@@ -121,9 +121,9 @@ def test_the_uuid_is_part_of_the_lease(worker: Player, lease: Lease) -> None:
 
 @pytest.mark.parametrize("key", ["", "k" * 257])
 def test_a_key_has_a_name_of_bounded_length(worker: Player, lease: Lease, key: str) -> None:
-    with pytest.raises(psycopg.errors.CheckViolation, match="effect_key_has_1_to_256_characters"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="write 1 to 256 characters"):
         worker.once(lease, key)
-    with pytest.raises(psycopg.errors.CheckViolation, match="effect_key_has_1_to_256_characters"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="write 1 to 256 characters"):
         worker.effect(lease, key)
 
 

@@ -164,7 +164,7 @@ def test_six_workers_and_twenty_keys_never_break_a_limit(
     person: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
 ) -> None:
     """Limits 1 and 3. Each claim locks in a witness table what it sees; the database counts."""
-    keys = [f"key {number:02}" for number in range(20)]
+    keys = [f"key-{number:02}" for number in range(20)]
     person.sql(
         "insert into job_limits (key, max_running)"
         " select key, 1 + 2 * (n %% 2) from unnest(%s::text[]) with ordinality as k (key, n)",

@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 FILL: Final = """
+set search_path = pg_catalog, wakeboard, pg_temp;
 insert into job_runs (job_type, queue, priority, run_at, limit_key, start_before)
 select case n % 3 when 0 then 'unknown' else 'ping' end, case n % 7 when 0 then 'mail' else 'default' end, 1 + n % 5,
-       now() + (n % 11 - 8) * interval '1 h', case n % 10 when 0 then 'key ' || n % 100 end,
+       now() + (n % 11 - 8) * interval '1 h', case n % 10 when 0 then 'key-' || n % 100 end,
        case n % 50 when 1 then now() + interval '1 h' end
   from generate_series(1, 3000) as n
 """

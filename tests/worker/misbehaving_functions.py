@@ -24,7 +24,7 @@ def complains(run: wakeboard.Run) -> None:
     raise RuntimeError("I was told to stop")
 
 
-@wakeboard.handler("leaves something")
+@wakeboard.handler("leaves-something")
 def leaves_something(run: wakeboard.Run) -> int:
     """Sets a context variable, and returns what it found there."""
     found = mine.get()

@@ -19,7 +19,7 @@ def _tell(what: str) -> None:
         conn.execute("insert into calls values (%s)", (what,))
 
 
-@wakeboard.handler("does nothing")
+@wakeboard.handler("does-nothing")
 async def does_nothing(run: wakeboard.Run) -> None:
     """Is over in its first step."""
 
@@ -30,7 +30,7 @@ async def naps(run: wakeboard.Run) -> None:
     await asyncio.sleep(run.payload["seconds"])
 
 
-@wakeboard.handler("blocks at once")
+@wakeboard.handler("blocks-at-once")
 async def blocks_at_once(run: wakeboard.Run) -> None:
     """Blocks the event loop before it has waited for anything."""
     _tell("began")
@@ -38,7 +38,7 @@ async def blocks_at_once(run: wakeboard.Run) -> None:
     _tell("ended")
 
 
-@wakeboard.handler("never comes back")
+@wakeboard.handler("never-comes-back")
 async def never_comes_back(run: wakeboard.Run) -> None:
     """Blocks the event loop for ever."""
     while True:
@@ -51,7 +51,7 @@ async def grinds(run: wakeboard.Run) -> None:
     time.sleep(0.02)  # noqa: ASYNC251 - that is the misbehaviour
 
 
-@wakeboard.handler("never stops")
+@wakeboard.handler("never-stops")
 async def never_stops(run: wakeboard.Run) -> None:
     """Swallows every cancellation."""
     while True:
@@ -61,7 +61,7 @@ async def never_stops(run: wakeboard.Run) -> None:
             continue
 
 
-@wakeboard.handler("cancels itself")
+@wakeboard.handler("cancels-itself")
 async def cancels_itself(run: wakeboard.Run) -> None:
     """Cancels the task that it runs in."""
     task = asyncio.current_task()
@@ -76,7 +76,7 @@ async def logs(run: wakeboard.Run) -> None:
     logging.getLogger("myapp").info("a line of mine")
 
 
-@wakeboard.handler("loses its connection")
+@wakeboard.handler("loses-its-connection")
 async def loses_its_connection(run: wakeboard.Run) -> int:
     """Makes a step after somebody has ended the connection that steps are made over."""
     await run.step("first", lambda: 1)

@@ -16,19 +16,19 @@ def _fails_first(attempt: int) -> int:
     return attempt
 
 
-@wakeboard.handler("shared: steps")
+@wakeboard.handler("shared/steps")
 async def steps(run: wakeboard.Run) -> Any:
     """Two steps, of which the second one fails at first."""
     return [await run.step("one", lambda: {"a": (1, 2)}), await run.step("two", _fails_first, run.attempt)]
 
 
-@wakeboard.handler("shared: steps plainly")
+@wakeboard.handler("shared/steps-plainly")
 def steps_plainly(run: wakeboard.Run) -> Any:
     """The same in a thread."""
     return [run.step("one", lambda: {"a": (1, 2)}), run.step("two", _fails_first, run.attempt)]
 
 
-@wakeboard.handler("shared: effects")
+@wakeboard.handler("shared/effects")
 async def effects(run: wakeboard.Run) -> Any:
     """An effect beside the board and two outside, of which one fails at first."""
     if dsn := os.environ.get("WAKEBOARD_DSN"):
@@ -43,7 +43,7 @@ async def effects(run: wakeboard.Run) -> Any:
     return [first, mail.done, mail.in_doubt, call.done, call.in_doubt]
 
 
-@wakeboard.handler("shared: effects plainly")
+@wakeboard.handler("shared/effects-plainly")
 def effects_plainly(run: wakeboard.Run) -> Any:
     """The same in a thread."""
     if dsn := os.environ.get("WAKEBOARD_DSN"):

@@ -22,7 +22,7 @@ async def answers(run: wakeboard.Run) -> object:
     return run.payload
 
 
-@wakeboard.handler("answers plainly")
+@wakeboard.handler("answers-plainly")
 def answers_plainly(run: wakeboard.Run) -> object:
     """The same in a thread."""
     assert threading.current_thread() is not threading.main_thread()
@@ -130,7 +130,7 @@ async def steps(run: wakeboard.Run) -> list[object]:
     return [first, second]
 
 
-@wakeboard.handler("steps plainly")
+@wakeboard.handler("steps-plainly")
 def steps_plainly(run: wakeboard.Run) -> list[object]:
     """The same in a thread."""
     first = run.step("first", _noted, "first")
@@ -162,7 +162,7 @@ async def charges(run: wakeboard.Run) -> list[object]:
     return [first, *known, mail.provider_key]
 
 
-@wakeboard.handler("charges plainly")
+@wakeboard.handler("charges-plainly")
 def charges_plainly(run: wakeboard.Run) -> list[object]:
     """The same in a thread."""
     with psycopg.connect(DSN) as conn:
@@ -176,7 +176,7 @@ def charges_plainly(run: wakeboard.Run) -> list[object]:
     return [first, *known]
 
 
-@wakeboard.handler("charges slowly")
+@wakeboard.handler("charges-slowly")
 async def charges_slowly(run: wakeboard.Run) -> int:
     """Its effect takes longer than a lease of two seconds, in one transaction."""
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
@@ -185,7 +185,7 @@ async def charges_slowly(run: wakeboard.Run) -> int:
     return run.attempt
 
 
-@wakeboard.handler("counts neighbours")
+@wakeboard.handler("counts-neighbours")
 async def counts_neighbours(run: wakeboard.Run) -> int:
     """How many of its limit key run while it runs."""
     async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:

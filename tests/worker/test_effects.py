@@ -14,7 +14,7 @@ pytestmark = pytest.mark.every_postgres
 SOON = {"drain_lookahead_seconds": 10}
 
 
-@pytest.mark.parametrize("job_type", ["steps", "steps plainly"])
+@pytest.mark.parametrize("job_type", ["steps", "steps-plainly"])
 def test_a_step_that_completed_is_not_run_again_and_its_result_comes_back(board: Board, job_type: str) -> None:
     (run,) = board.enqueue(job_type)
     log = board.wake(**SOON).log
@@ -23,7 +23,7 @@ def test_a_step_that_completed_is_not_run_again_and_its_result_comes_back(board:
     assert board.watcher.rows("select name, count(*) from calls group by 1 order by 1") == [("first", 1), ("second", 2)]
 
 
-@pytest.mark.parametrize("job_type", ["charges", "charges plainly"])
+@pytest.mark.parametrize("job_type", ["charges", "charges-plainly"])
 def test_an_effect_happens_once_however_many_attempts_there_are(board: Board, job_type: str) -> None:
     (run,) = board.enqueue(job_type)
     log = board.wake(**SOON).log
@@ -33,7 +33,7 @@ def test_an_effect_happens_once_however_many_attempts_there_are(board: Board, jo
 
 def test_an_effect_may_take_longer_than_a_lease(board: Board) -> None:
     """Its transaction holds the run against others, and not against the heartbeat."""
-    (run,) = board.enqueue("charges slowly")
+    (run,) = board.enqueue("charges-slowly")
     log = board.wake(lease_seconds=2).log
     assert board.run(run)["status"] == "succeeded", log
     assert (board.run(run)["result"], board.run(run)["lease_epoch"]) == (1, 1)
@@ -50,7 +50,7 @@ def test_an_outside_effect_that_never_said_done_is_in_doubt(board: Board) -> Non
 
 def test_a_limit_key_bounds_what_runs_at_once(board: Board) -> None:
     board.watcher.do("select wakeboard.set_limit('printer', 2)")
-    board.enqueue("counts neighbours", count=20, limit_key="printer")
+    board.enqueue("counts-neighbours", count=20, limit_key="printer")
     with board.worker("--linger", "2"), board.worker("--linger", "2"):
         board.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where status = 'succeeded'")
     assert board.watcher.ask("select max(result::int) from wakeboard.job_run_history") <= 2

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 UNSHARE = ["unshare", "--fork", "--kill-child", "--pid", "--mount-proc"]
 PROGRAM = """
 import os, subprocess, sys, time, wakeboard
-@wakeboard.handler("starts a program")
+@wakeboard.handler("starts-a-program")
 def starts_a_program(run):
     program = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
     time.sleep(2)      # it has ended, and nobody has asked for its exit code
     return program.wait()
-@wakeboard.handler("leaves an orphan")
+@wakeboard.handler("leaves-an-orphan")
 def leaves_an_orphan(run):
     subprocess.run(["sh", "-c", "sleep 0.1 & exit"], check=True)
     time.sleep(1)
@@ -60,13 +60,13 @@ def container(board: Board, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]
 
 
 def test_a_handlers_program_keeps_its_exit_code(board: Board, container: subprocess.Popen[bytes]) -> None:
-    (run,) = board.enqueue("starts a program")
+    (run,) = board.enqueue("starts-a-program")
     board.watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
     assert board.run(run)["result"] == 3
 
 
 def test_orphans_are_ended(board: Board, container: subprocess.Popen[bytes]) -> None:
-    (run,) = board.enqueue("leaves an orphan")
+    (run,) = board.enqueue("leaves-an-orphan")
     board.watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
     assert board.run(run)["result"] == 0
 

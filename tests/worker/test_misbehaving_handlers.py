@@ -15,7 +15,7 @@ ASYNC, PLAIN = "tests.worker.misbehaving_handlers", "tests.worker.misbehaving_fu
 
 
 def test_a_handler_that_blocks_in_its_first_step_keeps_its_lease(board: Board) -> None:
-    (run,) = board.enqueue("blocks at once")
+    (run,) = board.enqueue("blocks-at-once")
     with board.worker(handlers=ASYNC, lease_seconds=2):
         board.watcher.wait("select true from calls where name = 'began'")
         least = 2.0
@@ -38,14 +38,14 @@ def test_outcomes_are_told_while_handlers_that_never_wait_go_on(board: Board) ->
 
 
 def test_a_handler_that_never_stops_does_not_keep_the_wake(board: Board) -> None:
-    (run,) = board.enqueue("never stops", timeout_s=1, max_attempts=1)
+    (run,) = board.enqueue("never-stops", timeout_s=1, max_attempts=1)
     board.wake(handlers=ASYNC)
     seen = board.run(run)
     assert (seen["status"], seen["error_type"]) == ("dead", "Timeout")
 
 
 def test_a_handler_that_blocks_for_ever_ends_its_worker_and_its_neighbours_run_elsewhere(board: Board) -> None:
-    (stuck,) = board.enqueue("never comes back", timeout_s=1, max_attempts=1)
+    (stuck,) = board.enqueue("never-comes-back", timeout_s=1, max_attempts=1)
     (neighbour,) = board.enqueue("naps", '{"seconds": 1}')
     with board.worker("--forever", handlers=PLAIN):  # it makes duties, and knows neither of the two
         with board.worker("--forever", handlers=ASYNC, lease_seconds=2) as blocked:
@@ -57,7 +57,7 @@ def test_a_handler_that_blocks_for_ever_ends_its_worker_and_its_neighbours_run_e
 
 
 def test_slots_lost_to_handlers_that_never_stop_end_the_worker_with_an_error(board: Board) -> None:
-    board.enqueue("never stops", count=2, timeout_s=1, max_attempts=1)
+    board.enqueue("never-stops", count=2, timeout_s=1, max_attempts=1)
     with board.worker("--forever", handlers=ASYNC, concurrency=4) as worker:
         assert worker.exit_code() == 1
 
@@ -74,8 +74,8 @@ def test_a_thread_that_ends_late_is_no_longer_counted_as_lost(board: Board) -> N
 
 
 def test_a_handler_that_cancels_itself_fails_alone(board: Board) -> None:
-    runs = board.enqueue("cancels itself", count=3, max_attempts=1)
-    (after,) = board.enqueue("does nothing", priority=1)
+    runs = board.enqueue("cancels-itself", count=3, max_attempts=1)
+    (after,) = board.enqueue("does-nothing", priority=1)
     board.wake(handlers=ASYNC, concurrency=1)
     assert {board.run(run)["status"] for run in runs} == {"dead"}
     assert board.run(after)["status"] == "succeeded"
@@ -92,7 +92,7 @@ def test_a_plain_handler_that_complains_when_the_worker_leaves_is_given_back(boa
 
 
 def test_context_variables_do_not_pass_from_one_run_in_a_thread_to_the_next(board: Board) -> None:
-    board.enqueue("leaves something", count=20)
+    board.enqueue("leaves-something", count=20)
     board.wake(handlers=PLAIN, threads=1)
     assert board.watcher.rows("select distinct result from wakeboard.job_run_history") == [(0,)]
 
@@ -105,7 +105,7 @@ def test_lines_that_a_handlers_code_logs_carry_the_run(board: Board) -> None:
 
 
 def test_a_step_outlives_the_connection_that_it_began_on(board: Board) -> None:
-    (run,) = board.enqueue("loses its connection", max_attempts=1)
+    (run,) = board.enqueue("loses-its-connection", max_attempts=1)
     board.wake(handlers=ASYNC)
     assert board.run(run)["result"] == 2
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.worker.conftest import Board
 
 
-@pytest.mark.parametrize("job_type", ["answers", "answers plainly"])
+@pytest.mark.parametrize("job_type", ["answers", "answers-plainly"])
 def test_what_a_handler_returns_is_the_runs_result(board: Board, job_type: str) -> None:
     (run,) = board.enqueue(job_type, '{"a": [1, "ü"]}')
     board.wake()
@@ -93,14 +93,14 @@ def test_garbage_is_bounded_and_kept_as_text_and_the_worker_goes_on(board: Board
 
 
 def test_a_type_that_nobody_knows_stays_queued(board: Board) -> None:
-    (run,) = board.enqueue("unheard of")
+    (run,) = board.enqueue("unheard-of")
     board.wake()
     assert board.run(run)["status"] == "queued"
 
 
 def test_a_thousand_runs_of_both_kinds_are_isolated_and_all_succeed(board: Board) -> None:
     board.enqueue("isolated", count=500)
-    board.enqueue("answers plainly", count=500)
+    board.enqueue("answers-plainly", count=500)
     board.wake()
     assert board.watcher.ask("select count(*) from wakeboard.job_run_history where status = 'succeeded'") == 1000
     found = board.watcher.rows("select distinct result from wakeboard.job_run_history where job_type = 'isolated'")

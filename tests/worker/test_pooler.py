@@ -19,7 +19,7 @@ def test_a_worker_drains_through_a_transaction_pooler(
     board: Board, database: str, postgres_folder: Path, tmp_path: Path
 ) -> None:
     board.enqueue("answers", count=300)
-    board.enqueue("answers plainly", count=300)
+    board.enqueue("answers-plainly", count=300)
     board.enqueue("steps", count=20)
     with running_pooler(database, postgres_folder, "transaction") as pooled:
         given = {"handlers": HANDLERS, "drain_lookahead_seconds": 10, "listen": "false"}

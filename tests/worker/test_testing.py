@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import wakeboard
-from wakeboard.errors import BrokenHandlers
+from wakeboard.errors import BrokenHandlers, InvalidValue, WakeboardError
 from wakeboard.testing import TrialRun, run_handler, run_handler_blocking
 from wakeboard_worker.attempts import Attempt, OutsideEffect
 
@@ -37,17 +37,17 @@ class Connection:
         raise NotImplementedError
 
 
-@wakeboard.handler("testing: declared")
+@wakeboard.handler("testing/declared")
 async def declared(run: wakeboard.Run) -> object:
     return [run.job_type, run.payload]
 
 
 async def test_a_result_is_what_the_board_would_store() -> None:
     async def returns(run: wakeboard.Run) -> object:
-        return {1: (2, 3)} if run.payload == "json" else {4}
+        return {1: (2, 3)} if run.payload == ["json"] else {4}
 
-    assert (await run_handler(returns, "json")).result == {"1": [2, 3]}
-    assert (await run_handler(returns, "text")).result == "{4}"
+    assert (await run_handler(returns, ["json"])).result == {"1": [2, 3]}
+    assert (await run_handler(returns, ["text"])).result == "{4}"
 
 
 async def test_a_handler_knows_what_the_trial_says() -> None:
@@ -62,7 +62,7 @@ async def test_a_handler_knows_what_the_trial_says() -> None:
 
 
 async def test_a_declared_job_type_is_found_by_its_name() -> None:
-    assert (await run_handler("testing: declared", 1)).result == ["testing: declared", 1]
+    assert (await run_handler("testing/declared", [1])).result == ["testing/declared", [1]]
     with pytest.raises(BrokenHandlers, match="no function handles 'nothing': import the module"):
         await run_handler("nothing")
 
@@ -95,7 +95,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
 
     with pytest.raises(TypeError, match="a TrialRun says attempt itself"):
         run_handler_blocking(nothing, TrialRun(), attempt=2)
-    with pytest.raises(TypeError, match="not JSON serializable"):
+    with pytest.raises(InvalidValue, match=r"payload\.a is <object object at .*, which JSON has no word for"):
         TrialRun({"a": object()})
     with pytest.raises(BrokenHandlers, match="is a generator"):
         run_handler_blocking(yields)
@@ -316,17 +316,17 @@ async def test_once_is_awaited_or_not_as_the_connection_is() -> None:
 async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
     def mails(run: wakeboard.Run) -> list[bool]:
         with run.effect("mail") as mail:
-            if run.payload == attempt:
+            if run.payload == [attempt]:
                 raise ConnectionError
         return [mail.done, mail.in_doubt]
 
     async def mails_too(run: wakeboard.Run) -> list[bool]:
         async with run.effect("mail") as mail:
-            if run.payload == attempt:
+            if run.payload == [attempt]:
                 raise ConnectionError
         return [mail.done, mail.in_doubt]
 
-    run, outcomes = TrialRun(1), list[Any]()
+    run, outcomes = TrialRun([1]), list[Any]()
     for attempt in (1, 2, 3):  # noqa: B007 - the handlers look at it
         outcomes.append(await run_handler(mails if plain else mails_too, run))
     assert [outcome.returned for outcome in outcomes] == [None, [False, True], [True, False]]
@@ -385,10 +385,52 @@ async def test_progress_and_log_lines_are_kept(caplog: pytest.LogCaptureFixture)
 def test_a_trial_and_a_worker_tell_the_same(board: Board) -> None:
     import tests.worker.shared_handlers as handlers
 
-    for job_type in ("shared: steps", "shared: steps plainly", "shared: effects", "shared: effects plainly"):
+    for job_type in ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly"):
         (run,) = board.enqueue(job_type)
         board.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
         trial = TrialRun()
         outcomes = [run_handler_blocking(job_type, trial) for _ in range(board.run(run)["attempts"])]
         assert json.dumps(outcomes[-1].result) == json.dumps(board.run(run)["result"])
         assert outcomes[-1].verdict == "succeeded"
+
+
+def _steps_without_a_name(run: wakeboard.Run) -> None:
+    run.step("", list)
+
+
+def _steps_with_a_line_break(run: wakeboard.Run) -> None:
+    run.step("a\nb", list)
+
+
+def _keeps_too_much(run: wakeboard.Run) -> None:
+    run.step("a", "x".__mul__, 70_000)
+
+
+def _has_a_long_key(run: wakeboard.Run) -> None:
+    run.once(None, "k" * 257)
+
+
+def _has_a_nul(run: wakeboard.Run) -> None:
+    with run.effect("\0"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("handler", "sentence"),
+    [
+        (_steps_without_a_name, "step name is"),
+        (_steps_with_a_line_break, "step name is"),
+        (_keeps_too_much, "a step result is at most 64 KiB"),
+        (_has_a_long_key, "effect key is"),
+        (_has_a_nul, "effect key is"),
+    ],
+)
+def test_a_trial_refuses_what_the_board_would_refuse(handler: Any, sentence: str) -> None:
+    with pytest.raises(WakeboardError, match=sentence):
+        _ = run_handler_blocking(handler).result
+
+
+@pytest.mark.parametrize("payload", [{"a": "x" * 70_000}, [2**60], 5, {"a": "\0"}])
+def test_a_trial_has_a_payload_that_a_run_may_have(payload: Any) -> None:
+    with pytest.raises(InvalidValue, match="payload"):
+        TrialRun(payload)

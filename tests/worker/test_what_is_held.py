@@ -18,7 +18,7 @@ def _many(board: Board, job_type: str, count: int, payload: str = "{}", priority
 
 
 def test_what_was_claimed_for_a_quick_pace_goes_back_when_runs_become_long(board: Board) -> None:
-    _many(board, "does nothing", 20_000, age="1 minute")
+    _many(board, "does-nothing", 20_000, age="1 minute")
     _many(board, "naps", 2_000, '{"seconds": 60}')
     with board.worker("--forever", handlers=ASYNC, concurrency=10):
         board.watcher.wait(
@@ -44,16 +44,16 @@ def test_behind_runs_that_end_soon_the_next_ones_wait_in_the_worker(board: Board
 
 
 def test_a_thread_is_found_while_the_loop_has_a_backlog(board: Board) -> None:
-    _many(board, "does nothing", 30_000, age="1 minute")
+    _many(board, "does-nothing", 30_000, age="1 minute")
     (late,) = board.enqueue("sits", '{"seconds": 0}', priority=5)
     with board.worker(handlers=f"{ASYNC},{PLAIN}"):
         board.watcher.wait("select true from wakeboard.job_run_history where id = %s", late)
-        assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does nothing'") > 15_000
+        assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
 
 
 def test_a_backlog_does_not_keep_limited_runs_waiting(board: Board) -> None:
-    _many(board, "does nothing", 60_000, age="1 minute")
-    board.enqueue("does nothing", count=5, limit_key="k", priority=5)
+    _many(board, "does-nothing", 60_000, age="1 minute")
+    board.enqueue("does-nothing", count=5, limit_key="k", priority=5)
     with board.worker(handlers=ASYNC):
         board.watcher.wait("select true where not exists (select from wakeboard.job_runs where limit_key = 'k')")
         assert board.watcher.ask("select count(*) from wakeboard.job_runs") > 5_000
@@ -71,12 +71,12 @@ def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(board: Boa
 
 
 def test_what_is_urgent_is_found_behind_strangers_while_there_is_a_backlog(board: Board) -> None:
-    _many(board, "of another image", 5_000, priority=5, age="1 hour")
-    (urgent,) = board.enqueue("does nothing", priority=5)
-    _many(board, "does nothing", 30_000)
+    _many(board, "of-another-image", 5_000, priority=5, age="1 hour")
+    (urgent,) = board.enqueue("does-nothing", priority=5)
+    _many(board, "does-nothing", 30_000)
     with board.worker(handlers=ASYNC):
         board.watcher.wait("select true from wakeboard.job_run_history where id = %s", urgent)
-        assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does nothing'") > 15_000
+        assert board.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
 
 
 def test_ticks_are_made_while_every_slot_is_busy(board: Board) -> None:

@@ -14,6 +14,7 @@ from wakeboard.cli.moments import moment_after, read_duration, read_moment
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import visit_board
 from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.payloads import check_payload
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -103,10 +104,7 @@ def read_payload(text: str | bytes) -> Any:
         raise InvalidValue(f"the payload is nested too deeply; {example}.") from None
     except ValueError:  # Python reads no integer of more than 4,300 digits
         raise InvalidValue(f"the payload holds a number with too many digits; write it in quotes; {example}.") from None
-    if not isinstance(found, dict | list):
-        raise InvalidValue(f"the payload is neither an object nor a list; {example}.")
-    if "\\u0000" in text:
-        raise InvalidValue("the payload has the character U+0000, which Postgres cannot keep in JSON; leave it out.")
+    check_payload(found)
     return found  # pyright: ignore[reportUnknownVariableType]
 
 

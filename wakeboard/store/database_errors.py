@@ -30,6 +30,8 @@ FOR_NOW: Final = ("25006", "40", "53", "55P03", "57014", "58")
 # PgBouncer says 08P01 to whatever befell its server; 25P03, 25P04: the server ended a transaction that was silent.
 CONNECTION_LOST: Final = ("08", "25P03", "25P04", "57P")
 NO_SUCH_STATEMENT: Final = ("26000", "42P05")  # another client's prepared statements: a pooler in transaction mode
+NULL_WHERE_NONE_MAY_BE: Final = "23502"
+NUL_IN_JSON: Final = "22P05"
 
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
 _LOCKED: Final = "another transaction keeps a lock that this needs; try again"
@@ -63,7 +65,12 @@ def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:
     if code in NO_SUCH_STATEMENT:
         return WakeboardError(f"{message}: behind a pooler in transaction mode set WAKEBOARD_PREPARED_STATEMENTS=false")
     if code in {"23514", "22023"}:
-        return InvalidValue((exc.diag.constraint_name or message).replace("_", " "))
+        name = exc.diag.constraint_name  # its name is the message, or a bound of ours has raised one
+        return InvalidValue(name.replace("_", " ") if name else message)
+    if code == NULL_WHERE_NONE_MAY_BE:
+        return InvalidValue(f"{exc.diag.column_name} is missing")
+    if code == NUL_IN_JSON:
+        return InvalidValue("a text holds the character NUL (\\x00), which Postgres cannot store: remove it")
     return WakeboardError(message)
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 import psycopg
 from psycopg.rows import tuple_row
 
+from wakeboard.errors import InvalidValue
+from wakeboard.payloads import check_payload, check_text
 from wakeboard.store.statements import checked, translating
 
 if TYPE_CHECKING:
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
+
 # In the caller's session, with the caller's search_path.
 _ENQUEUE = checked("""
 select id, uuid, created
-  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s)
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """)
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _ENQUEUE_MANY = checked("""
@@ -35,7 +39,7 @@ select id, created
          %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
          %b::pg_catalog.text[], %s, %s)
 """)
-_COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class Enqueued(NamedTuple):
@@ -79,6 +83,9 @@ def enqueue(
     limit_key: str | None = ...,
     max_attempts: int = ...,
     timeout_s: int = ...,
+    backoff: BackoffStrategy = ...,
+    backoff_base_s: int = ...,
+    backoff_cap_s: int = ...,
 ) -> Enqueued: ...
 @overload
 def enqueue(
@@ -93,6 +100,9 @@ def enqueue(
     limit_key: str | None = ...,
     max_attempts: int = ...,
     timeout_s: int = ...,
+    backoff: BackoffStrategy = ...,
+    backoff_base_s: int = ...,
+    backoff_cap_s: int = ...,
 ) -> Awaitable[Enqueued]: ...
 def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
@@ -106,13 +116,22 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     limit_key: str | None = None,
     max_attempts: int = 5,
     timeout_s: int = 600,
+    backoff: BackoffStrategy = "exponential",
+    backoff_base_s: int = 10,
+    backoff_cap_s: int = 3600,
 ) -> Enqueued | Awaitable[Enqueued]:
     """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
 
+    A failed attempt is made again after `backoff_base_s` seconds, which doubles up to `backoff_cap_s` (fixed: stays).
     With an idempotency key (unique per job type) a second call gives back the first run with `created` False.
     Raises KeyReused when the key stands for another payload, WakeboardError when the board refuses a value.
     """
-    values = (job_type, _json(payload), queue, priority, run_at, idempotency_key, limit_key, max_attempts, timeout_s)
+    _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key)
+    _check_moment(run_at)
+    values = (
+        *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
+        *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
+    )
     if isinstance(conn, psycopg.AsyncConnection):
         return _first_async(conn, values)
     with translating():
@@ -166,16 +185,49 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
         values = list(map(attrgetter(name), jobs))
         return None if values.count(default) == len(values) else values
 
-    return (
-        [job.job_type for job in jobs],
-        _COMPACT.encode([{} if job.payload is None else job.payload for job in jobs]),
-        column("queue", "default"),
-        column("priority", 3),
-        column("run_at", None),
-        column("idempotency_key", None),
-        column("limit_key", None),
-    )
+    payloads: list[Any] = [{} if job.payload is None else job.payload for job in jobs]
+    job_types = [job.job_type for job in jobs]
+    queues, keys, limit_keys = column("queue", "default"), column("idempotency_key", None), column("limit_key", None)
+    moments = column("run_at", None)
+    for name, texts in (
+        ("job_type", job_types),
+        ("queue", queues),
+        ("idempotency_key", keys),
+        ("limit_key", limit_keys),
+    ):
+        _check_texts(**{name: "".join(filter(None, texts or ()))})
+    for moment in moments or ():
+        _check_moment(moment)
+    return job_types, _json(payloads, each=True), queues, column("priority", 3), moments, keys, limit_keys
 
 
-def _json(payload: Any) -> str:
-    return "{}" if payload is None else _COMPACT.encode(payload)
+def _json(payload: Any, *, each: bool = False) -> str:
+    """Its JSON text. `each`: it is a list of payloads. Raises InvalidValue, naming the place, for what has none."""
+    try:
+        text = _COMPACT.encode(payload)
+        text.encode()
+        unsure = "\\u0000" in text
+    except (TypeError, ValueError, RecursionError) as exc:
+        _check_payloads(payload, each=each)
+        raise InvalidValue(f"payload is not JSON: {exc}") from None
+    if unsure:
+        _check_payloads(payload, each=each)
+    return text
+
+
+def _check_payloads(payload: Any, *, each: bool) -> None:
+    for one in payload if each else [payload]:
+        check_payload(one)
+
+
+def _check_texts(**texts: str | None) -> None:
+    """What psycopg cannot send."""
+    for name, text in texts.items():
+        check_text(text or "", name)
+
+
+def _check_moment(moment: datetime | None) -> None:
+    if moment is not None and moment.utcoffset() is None:
+        raise InvalidValue(
+            f"run_at is {moment}, which has no time zone; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
+        )

@@ -17,6 +17,12 @@ declare
   hash text;
   known job_keys;
 begin
+  payload := coalesce(payload, '{}');
+  if limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed') then
+    perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
+    perform refuse_value('priority', priority::text) where priority not between 1 and 5;
+    perform refuse_value('backoff', backoff);
+  end if;
   if enqueue.idempotency_key is not null then
     hash := md5(enqueue.payload::text);
     loop

@@ -14,6 +14,8 @@ as $$
 declare
   new_ids bigint[];
 begin
+  perform refuse_value('limit_key', key) from unnest(limit_keys) as key where key like '%:%';     -- the keys of schedules
+  perform refuse_value('priority', priority::text) from unnest(priorities) as priority where priority not between 1 and 5;
   if idempotency_keys is null then
     return query
     insert into job_runs as run (scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key)

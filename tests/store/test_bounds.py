@@ -1,0 +1,247 @@
+"""One set of bounds: whoever writes a value that is beyond them is told so in the same sentence."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+import pytest
+
+import wakeboard
+from wakeboard import Job
+from wakeboard.errors import InvalidSchedule, WakeboardError
+from wakeboard.payloads import canonical_payload, check_payload
+from wakeboard.schedules import load_job_schedule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.every_postgres
+
+WORDS = "write letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit, at most"
+KEY = "write 1 to 256 characters, no control characters"
+BAD_NAMES = ["", "a b", "a'; drop table x", "\x1b[31m", "-a", "ü", "a\n", "a:b", "\u202ea", "x" * 129]
+
+NUMBER = "beyond 2^53, where other languages lose digits; write numbers like this as strings, for example"
+DEEP = 'lies deeper than 32 levels; pass ids, for example {"report_id": 42}'
+LARGE = "bytes, more than 64 KiB (65536); pass ids, not blobs"
+
+
+def nested(levels: int) -> Any:
+    """A payload of so many levels."""
+    payload: Any = {}
+    for _ in range(levels - 1):
+        payload = {"a": payload}
+    return payload
+
+
+GOOD_PAYLOADS: list[Any] = [
+    {},
+    [],
+    nested(32),
+    {"a": [2**53, -(2**53), 0.1, 5e-324]},
+    {"a": "x" * 65_526},
+    {"a": "é" * 32_763},
+    {"a": "9" * 5000},
+]
+BAD_PAYLOADS: list[tuple[Any, str]] = [
+    ({"a": [{"id": 2**53 + 1}]}, NUMBER),
+    ([-(2**53) - 1], NUMBER),
+    ({"a": 10**5000}, NUMBER),
+    ({"a": ["x" * 300, 1e300]}, NUMBER),
+    (nested(33), DEEP),
+    ([nested(2), nested(40)], DEEP),
+    (nested(900), DEEP),
+    ({"a": "x" * 65_528}, LARGE),
+    ({"a": "é" * 32_764}, LARGE),
+    (5, 'payload is 5, neither an object nor a list; write for example {"report_id": 42}'),
+]
+
+
+@pytest.fixture
+def conn(database: str) -> Iterator[psycopg.Connection[Any]]:
+    with closing(psycopg.connect(database, autocommit=True)) as conn:
+        yield conn
+
+
+def text_of(payload: Any) -> str:
+    """JSON, whatever the number: Python writes none of more than 4,300 digits."""
+    return '{"a": 1' + "0" * 5000 + "}" if payload == {"a": 10**5000} else json.dumps(payload)
+
+
+def refused(conn: psycopg.Connection[Any], statement: str, *values: Any) -> str:
+    with pytest.raises(psycopg.Error) as said:
+        conn.execute(statement.encode(), values)
+    assert said.value.sqlstate == "22023"
+    return str(said.value.diag.message_primary)
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_a_name_that_no_schedule_may_have_is_refused_whoever_writes_it(
+    conn: psycopg.Connection[Any], name: str
+) -> None:
+    for what, longest in (("job_type", 128), ("queue", 63), ("limit_key", 128)):
+        given: dict[str, Any] = {"job_type": "ping", what: name}
+        with pytest.raises(WakeboardError) as said:
+            wakeboard.enqueue(conn, **given)
+        sentence = str(said.value)
+        assert sentence.startswith(f"{what} is ")
+        assert sentence.endswith(f"; {WORDS} {longest}")
+        with pytest.raises(WakeboardError) as said:
+            wakeboard.enqueue_many(conn, [Job(**given)])
+        assert str(said.value) == sentence
+        if what != "limit_key":
+            columns, values = ", ".join(given), list(given.values())
+            marks = ", ".join(["%s"] * len(values))
+            assert refused(conn, f"insert into wakeboard.job_runs ({columns}) values ({marks})", *values) == sentence
+
+
+@pytest.mark.parametrize("key", ["", "a\nb", "\x1b]0;x\a", "\x9b31m", "x" * 257])
+def test_a_key_that_cannot_be_printed_is_refused(conn: psycopg.Connection[Any], key: str) -> None:
+    for jobs in (
+        [Job("ping", idempotency_key=key)],
+        [Job("ping", idempotency_key="a"), Job("ping", idempotency_key=key)],
+    ):
+        with pytest.raises(WakeboardError, match=f"^idempotency_key is .*; {KEY}$"):
+            wakeboard.enqueue_many(conn, jobs)
+    with pytest.raises(WakeboardError, match=f"^idempotency_key is .*; {KEY}$"):
+        wakeboard.enqueue(conn, "ping", idempotency_key=key)
+
+
+def test_a_key_may_have_spaces_and_letters_of_any_language(conn: psycopg.Connection[Any]) -> None:
+    assert wakeboard.enqueue(conn, "ping", idempotency_key="Rechnung für Ω 42").created
+
+
+@pytest.mark.parametrize("payload", GOOD_PAYLOADS, ids=range(len(GOOD_PAYLOADS)))
+def test_a_payload_within_the_bounds_is_taken_whoever_writes_it(conn: psycopg.Connection[Any], payload: Any) -> None:
+    assert wakeboard.enqueue(conn, "ping", payload).created
+    assert wakeboard.enqueue_many(conn, [Job("ping", payload)])[0].created
+    conn.execute("insert into wakeboard.job_runs (job_type, payload) values ('ping', %s::jsonb)", [text_of(payload)])
+    check_payload(payload)
+    if isinstance(payload, dict):
+        canonical_payload(cast("dict[str, Any]", payload))
+
+
+@pytest.mark.parametrize(("payload", "sentence"), BAD_PAYLOADS, ids=range(len(BAD_PAYLOADS)))
+def test_a_payload_beyond_the_bounds_is_refused_whoever_writes_it(
+    conn: psycopg.Connection[Any], payload: Any, sentence: str
+) -> None:
+    insert = "insert into wakeboard.job_runs (job_type, payload) values ('ping', %s::jsonb)"
+    assert sentence in refused(conn, insert, text_of(payload))
+    assert sentence in refused(conn, "select wakeboard.enqueue('ping', %s::jsonb)", text_of(payload))
+    for refusing in (
+        lambda: wakeboard.enqueue(conn, "ping", payload),
+        lambda: wakeboard.enqueue_many(conn, [Job("ping", payload)]),
+        lambda: check_payload(payload),
+    ):
+        with pytest.raises(WakeboardError) as said:
+            refusing()
+        assert sentence in str(said.value)
+    if isinstance(payload, dict):
+        with pytest.raises(InvalidSchedule) as problem:
+            load_job_schedule(
+                {
+                    "apiVersion": "wakeboard.dev/v1alpha1",
+                    "kind": "JobSchedule",
+                    "metadata": {"name": "a"},
+                    "spec": {"jobType": "ping", "payload": cast("Any", payload)},
+                },
+                "a.yaml",
+            )
+        assert sentence in str(problem.value)
+
+
+@pytest.mark.parametrize(
+    ("payload", "sentence"),
+    [
+        ({"a": "\ud800"}, "payload.a holds half of a surrogate pair, which is not text; leave it out"),
+        ({"a": ["\0"]}, "payload.a[0] holds a NUL character, which Postgres cannot store; leave it out"),
+        ({"a": float("nan")}, 'payload.a is nan, which JSON has no word for; write it in quotes as "nan"'),
+        (
+            {"a": datetime(2031, 1, 1)},
+            "payload.a is 2031-01-01 00:00:00, which JSON has no word for; write it in quotes",
+        ),
+    ],
+)
+def test_what_json_or_postgres_cannot_hold_is_refused_with_its_place(
+    conn: psycopg.Connection[Any], payload: Any, sentence: str
+) -> None:
+    for refusing in (
+        lambda: wakeboard.enqueue(conn, "ping", payload),
+        lambda: wakeboard.enqueue_many(conn, [Job("ping"), Job("ping", payload)]),
+        lambda: check_payload(payload),
+    ):
+        with pytest.raises(WakeboardError) as said:
+            refusing()
+        assert str(said.value).startswith(sentence)
+
+
+def test_a_backslash_before_u0000_is_no_nul(conn: psycopg.Connection[Any]) -> None:
+    assert wakeboard.enqueue(conn, "ping", {"a": "\\u0000"}).created
+
+
+@pytest.mark.parametrize("text", ["a\0", "\ud800"])
+def test_texts_that_cannot_be_sent_are_refused_before(conn: psycopg.Connection[Any], text: str) -> None:
+    refusable: list[dict[str, Any]] = [{"queue": text}, {"idempotency_key": text}, {"limit_key": text}]
+    for about in refusable:
+        with pytest.raises(WakeboardError, match="leave it out"):
+            wakeboard.enqueue(conn, "ping", **about)
+        with pytest.raises(WakeboardError, match="leave it out"):
+            wakeboard.enqueue_many(conn, [Job("ping", **about)])
+
+
+def test_a_moment_without_a_zone_is_refused(conn: psycopg.Connection[Any]) -> None:
+    """It would mean another moment in each session's time zone."""
+    naive = datetime(2031, 1, 1, 8)
+    with pytest.raises(WakeboardError, match="has no time zone; write for example"):
+        wakeboard.enqueue(conn, "ping", run_at=naive)
+    with pytest.raises(WakeboardError, match="has no time zone; write for example"):
+        wakeboard.enqueue_many(conn, [Job("ping"), Job("ping", run_at=naive)])
+
+
+def test_a_run_has_the_backoff_that_was_asked_for(conn: psycopg.Connection[Any]) -> None:
+    wakeboard.enqueue(conn, "ping", backoff="fixed", backoff_base_s=7, backoff_cap_s=8)
+    row = conn.execute("select backoff_strategy::text, backoff_base_s, backoff_cap_s from wakeboard.job_runs")
+    assert row.fetchone() == ("fixed", 7, 8)
+    with pytest.raises(WakeboardError, match=r'^backoff is "slow"; write exponential or fixed$'):
+        wakeboard.enqueue(conn, "ping", backoff="slow")  # pyright: ignore[reportCallIssue, reportArgumentType]
+
+
+@pytest.mark.parametrize("priority", [0, 6, 70_000])
+def test_a_priority_is_1_to_5(conn: psycopg.Connection[Any], priority: int) -> None:
+    sentence = f"^priority is {priority}; write a whole number from 1 to 5, of which 5 goes first$"
+    with pytest.raises(WakeboardError, match=sentence):
+        wakeboard.enqueue(conn, "ping", priority=priority)
+    with pytest.raises(WakeboardError, match=sentence):
+        wakeboard.enqueue_many(conn, [Job("ping", priority=priority)])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "sentence"),
+    [
+        ("idempotency_key", "'k'", "call wakeboard.enqueue"),
+        ("limit_key", "'k'", "call wakeboard.enqueue"),
+        ("limit_key", "'schedule:4'", "call wakeboard.enqueue"),
+        ("status", "'dead'", "leave the other columns out"),
+        ("trigger", "'tick'", "leave the other columns out"),
+        ("definition_id", "1", "leave the other columns out"),
+        ("dead_at", "now()", "leave the other columns out"),
+    ],
+)
+def test_a_plain_insert_cannot_set_what_only_a_function_may(
+    conn: psycopg.Connection[Any], column: str, value: str, sentence: str
+) -> None:
+    """Not even the owner, who may insert all columns: a key would guard nothing, a dead run would be executed."""
+    insert = f"insert into wakeboard.job_runs (job_type, {column}) values ('ping', {value})"
+    assert sentence in refused(conn, insert)
+
+
+def test_no_application_has_the_limit_key_of_a_schedule(conn: psycopg.Connection[Any]) -> None:
+    for call in (
+        "select wakeboard.enqueue('ping', limit_key => 'schedule:4')",
+        "select * from wakeboard.enqueue_many('{ping}', '{\"{}\"}', limit_keys => '{schedule:4}')",
+    ):
+        assert 'limit_key is "schedule:4"' in refused(conn, call)

@@ -1,0 +1,27 @@
+-- for: client, worker, operator, viewer
+-- True for a payload within the bounds: an object or a list, up to 64 KiB of text, up to 32 levels, numbers within 2^53. An error (22023)
+-- for any other one. Null: there is nothing to check. The domain run_payload calls it for what its own quick look does not let pass.
+
+create or replace function wakeboard.check_payload(payload jsonb)
+returns boolean language plpgsql strict
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  problem text := case
+    when jsonb_typeof(payload) not in ('object', 'array') then
+      format('payload is %s, neither an object nor a list; write for example {"report_id": 42}', left(payload::text, 60))
+    when jsonb_path_exists(payload, 'strict $.**{1 to last} ? (@ > 9007199254740992 || @ < -9007199254740992)') then
+      'payload holds a number beyond 2^53, where other languages lose digits; write numbers like this as strings, '
+      'for example "9007199254740993"'
+    when octet_length(payload::text) > 65536 then
+      format('payload is %s bytes, more than 64 KiB (65536); pass ids, not blobs, for example {"report_id": 42}',
+             to_char(octet_length(payload::text), 'FM999,999,999'))
+    when jsonb_path_exists(payload, 'strict $.**{32 to last} ? (@.type() == "object" || @.type() == "array")') then
+      'payload lies deeper than 32 levels; pass ids, for example {"report_id": 42}' end;
+begin
+  if problem is not null then
+    raise exception using errcode = '22023', message = problem;
+  end if;
+  return true;
+end
+$$;

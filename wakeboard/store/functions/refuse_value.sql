@@ -1,0 +1,20 @@
+-- for: client, worker, operator, viewer
+-- What a bound calls with a value that does not keep it: an error (22023) whose message names the value and says what to write.
+-- Null: nothing is refused.
+
+create or replace function wakeboard.refuse_value(what text, value text)
+returns boolean language plpgsql strict
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  shown text := to_json(case when char_length(value) > 60 then left(value, 60) || '...' else value end)::text;
+  name constant text := '%s is %s; write letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit, at most %s';
+begin
+  raise exception using errcode = '22023', message = case
+    when what in ('job_type', 'limit_key') then format(name, what, shown, 128)
+    when what = 'queue' then format(name, what, shown, 63)
+    when what = 'priority' then format('priority is %s; write a whole number from 1 to 5, of which 5 goes first', value)
+    when what = 'backoff' then format('backoff is %s; write exponential or fixed', shown)
+    else format('%s is %s; write 1 to 256 characters, no control characters', what, shown) end;
+end
+$$;
