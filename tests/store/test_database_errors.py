@@ -1,40 +1,147 @@
-"""What an error of the database means: to be tried again, or not."""
+"""What an error of the database means: to be tried again, or not. One rule for all who ask."""
 
 from __future__ import annotations
 
 import psycopg
 import pytest
 
-from wakeboard.errors import DatabaseUnavailable, LeaseLost, WakeboardError
-from wakeboard.store.connection import translated
+from wakeboard.errors import (
+    DatabaseUnavailable,
+    InvalidValue,
+    KeyReused,
+    LeadershipLost,
+    LeaseLost,
+    SchemaMismatch,
+    WakeboardError,
+)
+from wakeboard.store.database_errors import translated
+
+
+def error_with(
+    sqlstate: str | None, message: str = "it says why", kind: type[psycopg.Error] | None = None
+) -> WakeboardError:
+    """What becomes of an error with this SQLSTATE; also one that psycopg has no class for."""
+    made = (kind or psycopg.DatabaseError)(message)
+    made.sqlstate = sqlstate
+    return translated(made)
 
 
 @pytest.mark.parametrize(
     "sqlstate",
     [
-        "08P01",  # PgBouncer, about its server
+        "08000",
         "08006",
+        "08P01",  # PgBouncer, about its server
+        "25P03",  # idle_in_transaction_session_timeout
+        "25P04",  # transaction_timeout
         "57P01",  # an administrator's command
+        "57P02",  # a crash of another backend
+        "57P03",  # starting up
+        "57P05",  # idle_session_timeout
         "57014",  # statement_timeout, pg_cancel_backend
         "25006",  # read only: a failover
         "40001",
         "40P01",
+        "40003",  # a completion that nobody knows of
         "53100",  # disk full
+        "53200",  # no memory
         "53300",  # too many connections
-        "55P03",
+        "55P03",  # lock_timeout
         "58030",  # a file cannot be read or written
     ],
 )
 def test_what_passes_is_tried_again(sqlstate: str) -> None:
-    assert type(translated(psycopg.errors.lookup(sqlstate)("it says why"))) is DatabaseUnavailable
+    assert type(error_with(sqlstate)) is DatabaseUnavailable
 
 
-def test_a_broken_connection_without_a_code_is_tried_again() -> None:
-    assert type(translated(psycopg.OperationalError("consuming input failed"))) is DatabaseUnavailable
+@pytest.mark.parametrize(
+    ("sqlstate", "meaning"),
+    [
+        ("WB001", LeaseLost),
+        ("WB002", KeyReused),
+        ("WB004", LeadershipLost),
+        ("3F000", SchemaMismatch),  # no such schema
+        ("42883", SchemaMismatch),  # no such function
+        ("42P01", SchemaMismatch),  # no such table
+        ("22023", InvalidValue),
+        ("23514", InvalidValue),
+        ("42501", WakeboardError),  # a right is missing
+        ("0A000", WakeboardError),  # a feature that is not supported
+        ("22003", WakeboardError),  # out of range
+        ("22021", WakeboardError),  # a character outside the encoding
+        ("22P05", WakeboardError),  # a NUL in JSON
+        ("22P02", WakeboardError),
+        ("23505", WakeboardError),
+        ("25P01", WakeboardError),
+        ("25P02", WakeboardError),  # the caller's transaction has failed already
+        ("26000", WakeboardError),  # a prepared statement of another client
+        ("42P05", WakeboardError),
+        ("42601", WakeboardError),
+        ("42702", WakeboardError),
+        ("54000", WakeboardError),
+        ("55000", WakeboardError),
+        ("P0001", WakeboardError),  # raise exception
+        ("XX000", WakeboardError),
+        ("XX001", WakeboardError),  # corrupted data
+        ("WB999", WakeboardError),
+        ("99999", WakeboardError),  # whatever a later server may say
+    ],
+)
+def test_what_does_not_pass_is_final(sqlstate: str, meaning: type[WakeboardError]) -> None:
+    assert type(error_with(sqlstate)) is meaning
 
 
-def test_what_does_not_pass_is_no_outage() -> None:
-    assert type(translated(psycopg.errors.lookup("22003")("out of range"))) is WakeboardError
-    lost = psycopg.DatabaseError("the lease is lost")
-    lost.sqlstate = "WB001"
-    assert type(translated(lost)) is LeaseLost
+@pytest.mark.parametrize(
+    "message",
+    [
+        "consuming input failed: server closed the connection unexpectedly",
+        "the connection is closed",
+        "the connection is lost",
+        "sending query and params failed: could not send data to server: Broken pipe",
+    ],
+)
+def test_a_broken_connection_without_a_code_is_tried_again(message: str) -> None:
+    assert type(error_with(None, message, psycopg.OperationalError)) is DatabaseUnavailable
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "says"),
+    [
+        (psycopg.DataError, "PostgreSQL text fields cannot contain NUL (0x00) bytes", "the character NUL"),
+        (psycopg.DataError, "date too large (after year 10K): '12024-01-01'", "refuses this: date too large"),
+        (psycopg.ProgrammingError, "cannot adapt type 'object'", "refuses this: cannot adapt type 'object'"),
+        (psycopg.NotSupportedError, "can't parse timestamptz with DateStyle 'SQL, DMY'", "refuses this: can't parse"),
+        (psycopg.InterfaceError, "the cursor is closed", "refuses this: the cursor is closed"),
+        (psycopg.InternalError, "what is this", "refuses this"),
+    ],
+)
+def test_what_the_client_refuses_is_final_and_says_what_is_wrong(
+    kind: type[psycopg.Error], message: str, says: str
+) -> None:
+    error = error_with(None, message, kind)
+    assert not isinstance(error, DatabaseUnavailable)
+    assert says in str(error)
+
+
+@pytest.mark.parametrize("sqlstate", ["26000", "42P05"])
+def test_a_prepared_statement_that_a_pooler_took_elsewhere_names_the_setting(sqlstate: str) -> None:
+    assert "set WAKEBOARD_PREPARED_STATEMENTS=false" in str(error_with(sqlstate))
+
+
+async def a_plan_that_a_migration_made_stale(dsn: str) -> WakeboardError | None:
+    """What a prepared statement says after the function's result has changed."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True, prepare_threshold=0) as conn:
+        await conn.execute("create table moved (a integer)")
+        await conn.execute("select * from moved", prepare=True)
+        async with await psycopg.AsyncConnection.connect(dsn) as other:
+            await other.execute("alter table moved add column b text")
+        try:
+            await conn.execute("select * from moved", prepare=True)
+        except psycopg.Error as error:
+            return translated(error)
+    return None
+
+
+@pytest.mark.anyio
+async def test_a_statement_prepared_before_a_migration_is_prepared_again(empty_database: str) -> None:
+    assert type(await a_plan_that_a_migration_made_stale(empty_database)) is DatabaseUnavailable

@@ -186,3 +186,8 @@ def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
         anyio.run(enqueue, dsn)
     assert set(board(person, "queue, payload::text")) == {("q", board(person, "payload::text")[0][0])}
     assert person.value("select count(*) from job_runs") == 20
+
+
+def test_a_key_that_postgres_cannot_store_is_refused_with_a_sentence(database: str) -> None:
+    with psycopg.connect(database) as conn, pytest.raises(WakeboardError, match="the character NUL"):
+        wakeboard.enqueue(conn, "ping", idempotency_key="k\0")

@@ -82,6 +82,21 @@ async def sleeps(run: wakeboard.Run) -> None:
     await asyncio.sleep(3600)
 
 
+@wakeboard.handler("naps")
+async def naps(run: wakeboard.Run) -> None:
+    """Takes as long as the payload says."""
+    await asyncio.sleep(run.payload["s"])
+
+
+@wakeboard.handler("says NUL")
+async def says_nul(run: wakeboard.Run) -> None:
+    """Names a step or an effect as no text in Postgres can be."""
+    if run.payload["what"] == "step":
+        await run.step("s\0", dict)
+    async with run.effect("a\0"):
+        pass
+
+
 @wakeboard.handler("swallows")
 async def swallows(run: wakeboard.Run) -> str:
     """Swallows its cancellation."""

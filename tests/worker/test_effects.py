@@ -54,3 +54,11 @@ def test_a_limit_key_bounds_what_runs_at_once(board: Board) -> None:
     with board.worker("--linger", "2"), board.worker("--linger", "2"):
         board.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where status = 'succeeded'")
     assert board.watcher.ask("select max(result::int) from wakeboard.job_run_history") <= 2
+
+
+@pytest.mark.parametrize("what", ["step", "effect"])
+def test_a_name_that_postgres_cannot_store_fails_at_once_with_a_sentence(board: Board, what: str) -> None:
+    (run,) = board.enqueue("says NUL", f'{{"what": "{what}"}}', max_attempts=1, timeout_s=60)
+    log = board.wake().log
+    assert board.run(run)["status"] == "dead", log
+    assert "the character NUL" in board.run(run)["last_error"]

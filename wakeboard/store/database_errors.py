@@ -95,8 +95,8 @@ def not_encodable(exc: UnicodeError) -> InvalidValue:
 
 
 def without_quotes(message: str) -> str:
-    """The message in one line, without what it quotes: libpq quotes pieces of the connection string."""
+    """The message in one line, without what it quotes: libpq and psycopg quote the connection string."""
     line = " ".join(message.split())
     if line.count('"') % 2:
         return line[line.rindex('"') + 1 :].strip()
-    return re.sub(r'\s*(".*"|«.*»|„.*“|“.*”)', "", line)
+    return re.sub(r"""\s*(".*"|'.*'|«.*»|„.*“|“.*”)""", "", line)

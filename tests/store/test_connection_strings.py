@@ -1,0 +1,90 @@
+"""Whatever is wrong with a connection string, no part of its password is repeated, and a malformed one is final."""
+
+from __future__ import annotations
+
+import traceback
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
+from wakeboard.store.connection import connect, connect_blocking, place
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.anyio
+
+# A password in the two parts alpha and omega, with a character between them that means something in a URL.
+MALFORMED = [
+    "postgresql://ada:alpha%omega@127.0.0.1:1/board",
+    "postgresql://ada:alpha%zzomega@127.0.0.1:1/board",
+    "postgresql://ada:alpha%00omega@127.0.0.1:1/board",
+    "postgresql://ada:alpha/omega@127.0.0.1:1/board",
+    "postgresql://ada:x@alpha:omega@127.0.0.1:1/board",
+    "postgresql://ada:alpha/omega",
+    "postgres:/ada:alpha@omega",
+    "host=127.0.0.1 port=1 password=alpha omega user=ada",
+    "host=127.0.0.1 port=1 password='alpha omega user=ada",
+    "host=127.0.0.1 port=alpha password=omega",
+    "host=127.0.0.1,password=alphaomega",
+    "alphaomega",
+]
+ODD = [
+    "postgresql://ada:[alpha:omega@127.0.0.1:1/board",
+    "postgresql://ada:x@alpha@127.0.0.1:1/board",
+    "postgresql://ada:alpha omega@127.0.0.1:1/board",
+    "postgresql://ada:alpha?omega@127.0.0.1:1/board",
+    "postgresql://ada:alpha#omega@127.0.0.1:1/board",
+    "postgresql://ada:x@alpha/omega@127.0.0.1:1/board",
+    "postgresql://ada:12/alpha@omega:1/board",
+    'postgresql://ada:x"alpha"omega@127.0.0.1:1/board',
+    "host=127.0.0.1 port=1 password=alpha@omega user=ada",
+]
+
+
+@pytest.mark.parametrize("dsn", [*MALFORMED, *ODD])
+async def test_no_part_of_a_password_is_repeated(dsn: str) -> None:
+    """Not in the sentence, not in a traceback, not in the name of the place."""
+    said = place(dsn)
+    with pytest.raises(WakeboardError) as one:
+        await connect(f"{dsn}")
+    with pytest.raises(WakeboardError) as two:
+        connect_blocking(dsn)
+    for caught in (one, two):
+        said += str(caught.value) + "".join(traceback.format_exception_only(caught.value))
+        assert caught.value.__cause__ is None
+        assert caught.value.__suppress_context__ or caught.value.__context__ is None
+    for part in ("alpha", "omega"):
+        assert part not in said
+
+
+@pytest.mark.parametrize("dsn", MALFORMED)
+async def test_a_malformed_connection_string_is_final(dsn: str) -> None:
+    with pytest.raises(InvalidSettings, match="the DSN cannot be read: it is like postgresql://") as caught:
+        await connect(dsn)
+    assert not isinstance(caught.value, DatabaseUnavailable)
+
+
+@pytest.fixture
+def login(database: str) -> Iterator[str]:
+    """A role that may not log in."""
+    name = "may_not_log_in"
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute(f"create role {name} nologin")
+        yield name
+        conn.execute(f"drop role {name}")
+
+
+async def test_a_login_that_is_refused_says_so(database: str, login: str) -> None:
+    with pytest.raises(LoginRefused, match=f"as {login}: role is not permitted to log in"):
+        await connect(f"{database}&user={login}")
+    with pytest.raises(LoginRefused, match="as nobody_made_it: role does not exist"):
+        await connect(f"{database}&user=nobody_made_it")
+
+
+async def test_a_database_that_is_missing_may_be_made_yet(database: str) -> None:
+    with pytest.raises(DatabaseUnavailable, match=r"database not_made_yet on .*: database does not exist") as caught:
+        await connect(f"{database}&dbname=not_made_yet")
+    assert not isinstance(caught.value, LoginRefused)

@@ -1,0 +1,93 @@
+"""A worker, the heartbeat and the command line in sessions with any defaults."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.chaos.processes import Worker
+from tests.pooler import running_pooler
+from wakeboard.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.worker.conftest import Board
+
+pytestmark = pytest.mark.every_postgres
+
+HANDLERS = "tests.worker.telling_handlers"
+SETTINGS = {
+    "serializable": {"default_transaction_isolation": "serializable"},
+    "repeatable read": {"default_transaction_isolation": "'repeatable read'"},
+    "array_nulls": {"array_nulls": "off"},
+    "DateStyle": {"DateStyle": "'SQL, DMY'", "IntervalStyle": "sql_standard"},
+    "everything": {
+        "default_transaction_isolation": "serializable",
+        "array_nulls": "off",
+        "DateStyle": "'German, DMY'",
+        "IntervalStyle": "iso_8601",
+        "standard_conforming_strings": "off",
+        "search_path": "pg_catalog",
+    },
+}
+
+
+def set_defaults(board: Board, settings: dict[str, str]) -> None:
+    name = board.watcher.ask("select current_database()")
+    for setting, value in settings.items():
+        board.watcher.do(f"alter database {name} set {setting} = {value}")
+
+
+def work(board: Board, dsn: str, tmp_path: Path) -> str:
+    """A worker's log, in which a limited run, a failing one and one of several heartbeats come to their end."""
+    board.enqueue("answers", count=3)
+    board.enqueue("answers", limit_key="one")
+    board.enqueue("raises", '{"what": "discard"}')
+    board.enqueue("naps", '{"s": 1.5}')
+    given = {"handlers": HANDLERS, "lease_seconds": 2, "listen": "false", "drain_lookahead_seconds": 0}
+    with Worker(dsn, tmp_path, "--linger", "1", **given) as worker:
+        assert worker.exit_code() == 0, worker.log
+        return worker.log
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("way", ["direct", "pooled"])
+def test_a_worker_works_whatever_the_defaults_of_a_session_are(
+    board: Board, database: str, tmp_path: Path, postgres_folder: Path, name: str, way: str
+) -> None:
+    set_defaults(board, SETTINGS[name])
+    if way == "direct":
+        log = work(board, database, tmp_path)
+    else:
+        with running_pooler(database, postgres_folder, "transaction") as pooled:
+            log = work(board, pooled, tmp_path)
+    assert '"level": "warning", "logger": "wakeboard.worker"' not in log, log
+    states = "select status::text, count(*) from wakeboard.all_runs group by 1 order by 1"
+    assert board.watcher.rows(states) == [("dead", 1), ("succeeded", 5)], log
+
+
+def test_commands_work_whatever_the_defaults_of_a_session_are(
+    board: Board, database: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (run,) = board.enqueue("answers")
+    set_defaults(board, SETTINGS["everything"])
+    enqueue = ["enqueue", "answers", "--key", "k"]
+    for words in (
+        ["runs"],
+        ["run", str(run)],
+        ["schedules"],
+        ["limit"],
+        enqueue,
+        enqueue,
+        ["cancel", str(run)],
+        ["migrate"],
+    ):
+        code = main([*words, "--dsn", database])
+        assert (code, capsys.readouterr().err) == (0, ""), words
+    main(["check", "--json", "--dsn", database])
+    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["what"] == "settings"]
+    assert found["level"] == "warn"
+    assert "default_transaction_isolation = serializable" in found["says"]
