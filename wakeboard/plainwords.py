@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC
 from typing import TYPE_CHECKING
 
 from wakeboard.sanitize import one_line
@@ -25,7 +24,10 @@ _REASONS = {  # that SQL gives to runs which nobody ran to their end
 
 
 def relative(moment: datetime | None, now: datetime) -> str:
-    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 60 days its date; "-" for None."""
+    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 60 days its date; "-" for None.
+
+    The date is that of the zone in which `now` is given.
+    """
     if moment is None:
         return "-"
     seconds = (moment - now).total_seconds()
@@ -33,7 +35,7 @@ def relative(moment: datetime | None, now: datetime) -> str:
         return "now"
     amount = _distance(abs(seconds))
     if amount is None:
-        return f"{moment.astimezone(UTC):%Y-%m-%d}"
+        return f"{moment.astimezone(now.tzinfo):%Y-%m-%d}"
     return f"in {amount}" if seconds > 0 else f"{amount} ago"
 
 

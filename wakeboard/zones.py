@@ -148,6 +148,11 @@ def _start_of_year(year: int) -> int:
     return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
 
 
+def zone_info(zone: str) -> ZoneInfo:
+    """The zone of the pinned database. Raises InvalidSchedule for one that it does not have."""
+    return _load(zone)
+
+
 @lru_cache(maxsize=1024)
 def _load(zone: str) -> ZoneInfo:
     if zone not in known_zones():

@@ -112,6 +112,26 @@ def test_the_database_may_be_said_anywhere(type_anywhere: Type, database: str):
     assert type_anywhere("runs", f"--dsn={database}").code == 0
 
 
+def test_times_are_shown_in_a_zone(type_command: Type, story: BoardStory, monkeypatch: pytest.MonkeyPatch):
+    run = str(story.enqueue())
+    story.sql("update wakeboard.job_runs set created_at = '2026-07-01 23:30+00'")
+    story.declare("weekly-report", "0 8 * * MON", time_zone="Etc/UTC")
+
+    assert "2026-07-01 23:30:00 UTC, by an application" in type_command("run", run).out
+    for words in (["run", run, "--zone", "Europe/Lisbon"], ["--zone=Europe/Lisbon", "run", run]):
+        said = type_command(*words).out
+        assert "2026-07-02 00:30:00 +01:00, by an application" in said
+        assert "timeline (Europe/Lisbon)\n  2026-07-02 00:30:00  made" in said
+    monkeypatch.setenv("WAKEBOARD_ZONE", "Asia/Kathmandu")
+    assert "2026-07-02 05:15:00 +05:45" in type_command("run", run).out
+    assert type_command("run", run, "--json").json["created_at"] == "2026-07-01T23:30:00.000Z"
+    assert type_command("next", "weekly-report").lines[1].split()[:2] == ["LOCAL", "ASIA/KATHMANDU"]
+    refused = type_command("runs", "--zone", "Mars")
+    assert (refused.code, refused.err) == (
+        2, "wakeboard: --zone 'Mars' is not known; write local, UTC or an IANA name, for example Europe/Lisbon.\n",
+    )  # fmt: skip
+
+
 def test_the_database_comes_from_the_environment_too(
     type_anywhere: Type, database: str, monkeypatch: pytest.MonkeyPatch
 ):

@@ -61,6 +61,7 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     number = str(run)
     return [
         ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
+        ("failures",),
         ("run", number), ("run", number, "--json"), ("run", HOSTILE), ("next", "billing/calm"), ("next", HOSTILE),
         ("apply", folder), ("enqueue", "ping", HOSTILE), ("run-now", HOSTILE), ("run-now", "billing/calm"),
         ("pause", "queue:default"), ("pause", HOSTILE), ("pauses",), ("resume", HOSTILE), ("limits",),

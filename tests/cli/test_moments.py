@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.cli.moments import iso, moment_since, read_duration, read_moment, read_since
-from wakeboard.errors import WakeboardError
+from wakeboard.cli.moments import clock, iso, moment_since, read_duration, read_moment, read_since
+from wakeboard.display_zone import use_zone
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.plainwords import lasted, relative
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 
@@ -59,18 +65,39 @@ def test_what_is_no_length_of_time_is_refused(text: str):
         read_duration(text)
 
 
-def test_a_moment_without_an_offset_is_local_time(monkeypatch: pytest.MonkeyPatch):
-    import time
-
+@pytest.fixture
+def in_kathmandu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """This machine is far from UTC; afterwards times are shown in UTC again."""
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     time.tzset()
-    try:
-        assert iso(read_moment("2026-03-29T08:00")) == "2026-03-29T02:15:00.000Z"
-    finally:
-        monkeypatch.undo()
-        time.tzset()
+    yield
+    use_zone("UTC")
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_kathmandu")
+@pytest.mark.parametrize(
+    ("zone", "moment", "shown"),
+    [
+        ("UTC", "2026-03-29T08:00:00.000Z", "2026-03-29 12:00:00 UTC"),
+        ("local", "2026-03-29T02:15:00.000Z", "2026-03-29 17:45:00 +05:45"),
+        ("Europe/Lisbon", "2026-03-29T07:00:00.000Z", "2026-03-29 13:00:00 +01:00"),
+    ],
+)
+def test_times_are_shown_and_read_in_the_zone_that_is_asked_for(zone: str, moment: str, shown: str):
+    use_zone(zone)
+
+    assert clock(NOW) == shown
+    assert iso(read_moment("2026-03-29T08:00")) == moment
     assert iso(read_moment("2026-03-29T08:00+01:00")) == "2026-03-29T07:00:00.000Z"
     assert iso(read_moment("2026-03-29T08:00Z")) == "2026-03-29T08:00:00.000Z"
+
+
+@pytest.mark.parametrize("name", ["Mars", "utc", "../etc/passwd", "Europe/Lisbon "])
+def test_a_zone_that_is_not_known_is_refused(name: str):
+    with pytest.raises(InvalidValue, match="write local, UTC or an IANA name"):
+        use_zone(name)
 
 
 def test_since_takes_either():

@@ -46,7 +46,7 @@ WRONG = {  # the call: the beginning of the sentence
     "worker --forever --linger 5": "--linger: say --forever or --linger, not both.",
     "migrate --wait long": "--wait 'long': write a number from 0 to 604,800.",
     "migrate --wait nan": "--wait 'nan': write a number from 0 to 604,800.",
-    "apply": "DIR is missing: a folder of YAML files, or one file.",
+    "apply": "DIR is missing: a folder of YAML files, one file, or - for standard input.",
     "shedules": "there is no command 'shedules'; did you mean schedules?",
     "confirm removals": "there is no command 'removals'; did you mean removal?",
     "--colour": "there is no option '--colour'",

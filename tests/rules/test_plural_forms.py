@@ -21,7 +21,7 @@ NOUNS = (
     "attempts|bytes|changes|characters|crashes|days|errors|events|files|leases|levels|lines|outcomes|queues|replicas|"
     "resources|retries|runs|schedules|statuses|steps|ticks|times|values|workers|zones"
 )
-COUNTED = re.compile(rf"^ (?:[a-z]+ )?(?:{NOUNS})\b")
+COUNTED = re.compile(rf"^ (?:[a-z]+ )?(?:{NOUNS})\b(?! [A-Z])")  # "it runs PostgreSQL"
 LOGGED = re.compile(rf"%[sd] (?:[a-z]+ )?(?:{NOUNS})\b")
 
 

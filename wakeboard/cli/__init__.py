@@ -22,7 +22,7 @@ FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
 USUAL = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})  # settings of the command line
-ANYWHERE = ("--dsn",)  # options with a value that may stand anywhere on the line
+ANYWHERE = ("--dsn", "--zone")  # options with a value that may stand anywhere on the line
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -106,7 +106,9 @@ def global_options_first(arguments: Sequence[str]) -> list[str]:
     for word in words:
         if word == "--":
             return [*first, *rest, word, *words]
-        if word in ANYWHERE:
+        if rest[:1] == ["next"] and word.startswith("--zone"):  # the zone of its cron line
+            rest.append(word)
+        elif word in ANYWHERE:
             value = next(words, "-")
             if value.startswith("-"):
                 raise InvalidValue(f"{word} needs a value after it.")

@@ -21,6 +21,7 @@ from wakeboard.cli import (
 )
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import use_dsn
+from wakeboard.display_zone import use_zone
 from wakeboard.output import write_line
 
 application = typer.Typer(
@@ -63,11 +64,22 @@ def root(
             "--dsn",
             envvar="WAKEBOARD_DSN",
             metavar="DSN",
-            help="The database: a Postgres URL or connection string. It may stand anywhere on the line.",
+            help="The database: a Postgres URL or connection string.",
             show_envvar=True,
             show_default=False,
         ),
     ] = "",
+    zone: Annotated[
+        str,
+        typer.Option(
+            "--zone",
+            envvar="WAKEBOARD_ZONE",
+            metavar="ZONE",
+            help="Show times in this zone, and read those without an offset: local or an IANA name. JSON stays in UTC."
+            " After `next` it is the zone of a cron line.",
+            show_envvar=True,
+        ),
+    ] = "UTC",
     version: Annotated[  # noqa: ARG001 - its callback answers
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
@@ -75,6 +87,7 @@ def root(
     """Cron wakes, the board decides: scheduled jobs from YAML, kept in Postgres, run by workers.
 
     Without a DSN the commands visit the database of a `wakeboard up` that runs in the current folder, or else what
-    libpq's own PG* variables say.
+    libpq's own PG* variables say. These options may stand anywhere on the line.
     """
     use_dsn(dsn)
+    use_zone(zone)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 from rich.text import Text
 
 from wakeboard.cli.tables import Column
 from wakeboard.clockchanges import explain, skipped_between
+from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.plainwords import relative
 from wakeboard.zones import periods_from
 
@@ -57,11 +58,11 @@ def _local(zone: str, at: datetime) -> datetime:
 def tick_cells(tick: Tick, now: datetime, *, local: bool) -> list[str | Text]:
     """One tick; its weekday stands with the local time if that is shown."""
     shown = datetime.fromisoformat(tick.local)
-    moments = [f"{shown:%a %Y-%m-%d %H:%M} {shown.isoformat()[-6:]}", f"{tick.at.astimezone(UTC):%Y-%m-%d %H:%M}"]
+    moments = [f"{shown:%a %Y-%m-%d %H:%M} {shown.isoformat()[-6:]}", f"{in_zone(tick.at):%Y-%m-%d %H:%M}"]
     return [*(moments if local else [f"{shown:%a %Y-%m-%d %H:%M}"]), relative(tick.at, now), tick.note or ""]
 
 
 def tick_columns(*, local: bool) -> list[Column]:
     """The columns of the cells."""
-    names = ["LOCAL", "UTC"] if local else ["UTC"]
+    names = ["LOCAL", zone_label().upper()] if local else ["UTC"]
     return [*(Column(name) for name in names), Column("IN"), Column("NOTE", narrows=True)]

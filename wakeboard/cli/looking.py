@@ -166,6 +166,7 @@ def _print_ticks(coming: ComingTicks, now: datetime) -> None:
     from wakeboard.cli.coming_ticks import tick_cells, tick_columns
     from wakeboard.cli.listings import UTC_NAMES, when
     from wakeboard.cli.tables import print_table
+    from wakeboard.display_zone import zone_label
 
     if coming.cron is None:
         now_too = "" if coming.state == "on demand" else f" It is {coming.state} now."
@@ -178,7 +179,7 @@ def _print_ticks(coming: ComingTicks, now: datetime) -> None:
     elif not coming.ticks:
         say("There is no further tick.")
     else:
-        local = coming.time_zone not in UTC_NAMES
+        local = coming.time_zone not in UTC_NAMES or zone_label() != "UTC"
         print_table(tick_columns(local=local), [tick_cells(tick, now, local=local) for tick in coming.ticks])
     for sentence in coming.skipped:
         say(f"Note: {sentence}.")

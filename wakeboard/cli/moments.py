@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from wakeboard.display_zone import in_zone, of_zone, offset_of
 from wakeboard.errors import InvalidValue
 
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}  # seconds
@@ -12,8 +13,13 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)", re.IGNORECASE)
 
 
 def clock(moment: datetime) -> str:
-    """A moment to the second, in UTC."""
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
+    """A moment to the second, with its offset."""
+    return f"{time_of(moment)} {offset_of(moment)}"
+
+
+def time_of(moment: datetime) -> str:
+    """A moment to the second where the zone is known."""
+    return f"{in_zone(moment):%Y-%m-%d %H:%M:%S}"
 
 
 def iso(moment: datetime) -> str:
@@ -33,10 +39,9 @@ def read_duration(text: str) -> timedelta:
 
 
 def read_moment(text: str) -> datetime:
-    """An ISO 8601 moment; without an offset it is local time of this machine. Raises InvalidValue."""
+    """An ISO 8601 moment; without an offset it is one of the zone in which times are shown. Raises InvalidValue."""
     try:
-        moment = datetime.fromisoformat(text.strip())
-        return moment.astimezone(UTC)
+        return of_zone(datetime.fromisoformat(text.strip()))
     except (ValueError, OverflowError):
         raise InvalidValue(
             f"{text!r} is no moment; write for example 2026-03-29T08:00:00+01:00 or 2026-03-29T07:00Z."

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from wakeboard.cli.listings import about, error_line, run_of, run_when
-from wakeboard.cli.moments import clock
+from wakeboard.cli.moments import clock, time_of
 from wakeboard.cli.tables import ENDLESS, Column, table, word
+from wakeboard.display_zone import zone_label
 from wakeboard.plainwords import counted, lasted, reason_in_words, relative, times
 from wakeboard.sanitize import one_line, printable
 
@@ -61,18 +62,18 @@ def _rest_of_title(run: RunReport, now: datetime) -> str:
 
 
 def _facts(run: RunReport) -> Iterator[Text]:
-    tick = f", the tick of {clock(run.scheduled_for)} UTC" if run.trigger == "tick" else ""
+    tick = f", the tick of {clock(run.scheduled_for)}" if run.trigger == "tick" else ""
     facts = {
         "of": f"{one_line(run_of(run))}{tick}" if run.schedule else "",
         "spec": _spec(run),
-        "made": f"{clock(run.created_at)} UTC, {_TRIGGERS.get(run.trigger, run.trigger)}",
+        "made": f"{clock(run.created_at)}, {_TRIGGERS.get(run.trigger, run.trigger)}",
         "type": f"{one_line(run.job_type)}, queue {one_line(run.queue)}, priority {run.priority}",
         "uuid": str(run.uuid),
         "tries": _tries(run),
         "worker": _worker(run),
         "limit": one_line(run.limit_key or ""),
         "key": one_line(run.idempotency_key or ""),
-        "start by": f"{clock(run.start_before)} UTC" if run.start_before else "",
+        "start by": f"{clock(run.start_before)}" if run.start_before else "",
     }
     for name, fact in facts.items():
         if fact:
@@ -89,7 +90,7 @@ def _spec(run: RunReport) -> str:
 def _worker(run: RunReport) -> str:
     if run.worker is None or run.locked_until is None:
         return ""
-    return f"{one_line(run.worker)}, lease until {clock(run.locked_until)} UTC"
+    return f"{one_line(run.worker)}, lease until {clock(run.locked_until)}"
 
 
 def _tries(run: RunReport) -> str:
@@ -183,9 +184,9 @@ def _section(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str 
 
 def _timeline(run: RunReport) -> Iterator[Text]:
     yield Text()
-    yield Text("timeline (UTC)", "bold")
+    yield Text(f"timeline ({zone_label()})", "bold")
     for event in timeline(run):
-        yield Text(f"  {clock(event.at)}  ", "dim") + Text(event.what)
+        yield Text(f"  {time_of(event.at)}  ", "dim") + Text(event.what)
 
 
 def timeline(run: RunReport) -> list[Event]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from wakeboard.display_zone import in_zone
 from wakeboard.errors import DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ async def _visit(ask: Callable[[Visit], Awaitable[_Answer]]) -> _Answer:
     async with conn:
         await require_schema(conn)
         reports = Reports(conn)
-        return await ask(Visit(conn, Board(conn), reports, await reports.now()))
+        return await ask(Visit(conn, Board(conn), reports, in_zone(await reports.now())))
 
 
 HOW_TO_SAY_WHICH = "Say which database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.local.safe_console import SafeConsole
 from wakeboard.local.telling import again
 from wakeboard.plainwords import counted, lasted, relative
@@ -134,7 +135,7 @@ def share_height(
 
 def _header(title: str, picture: Picture, waking: Waking, width: int) -> Text:
     state = f"{counted(waking.workers, 'worker')} awake" if waking.workers else "asleep"
-    right = f"{state}, next wake in {max(0, round(waking.next_in_s))} s  {picture.now.astimezone(UTC):%H:%M:%S} UTC"
+    right = f"{state}, next wake in {max(0, round(waking.next_in_s))} s  {in_zone(picture.now):%H:%M:%S} {zone_label()}"
     left = Text(title, "bold")
     room = width - len(right) - 2
     if room < len("wakeboard"):
@@ -265,7 +266,7 @@ def _progress(run: RunRow, now: datetime) -> Text:
 
 
 def _said(line: Line, width: int) -> Text:
-    clock = f"{line.at.astimezone(UTC):%H:%M:%S}" if line.at else ""
+    clock = f"{in_zone(line.at):%H:%M:%S}" if line.at else ""
     text = Text(f"{clock:8}  {line.who:<8}  ", "dim") + Text(printable(line.text), MOODS[line.mood])
     text.truncate(width, overflow="ellipsis")
     return text

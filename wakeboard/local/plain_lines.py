@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
+from wakeboard.display_zone import in_zone
 from wakeboard.output import write_line
 from wakeboard.sanitize import one_line
 
@@ -34,8 +35,8 @@ class Screen(Protocol):
 
 
 def plain_line(line: Line, now: datetime) -> str:
-    """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in UTC."""
-    return f"{(line.at or now).astimezone(UTC):%H:%M:%S}  {one_line(line.who):<{WHO_WIDTH}}  {one_line(line.text)}"
+    """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the zone of people."""
+    return f"{in_zone(line.at or now):%H:%M:%S}  {one_line(line.who):<{WHO_WIDTH}}  {one_line(line.text)}"
 
 
 class PlainLines:

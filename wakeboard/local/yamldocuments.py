@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import yaml
 
 from wakeboard.local.bounded_file import Unreadable
+from wakeboard.plainwords import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -188,7 +189,9 @@ def _check_scalar(node: yaml.Node) -> None:
         return
     text = cast("str", node.value)
     if node.tag in {_TAG + "int", _TAG + "float"} and len(text) > _LONGEST_NUMBER:
-        raise Unreadable(line_of(node), f"this number has {len(text):,} characters; write numbers like this in quotes")
+        raise Unreadable(
+            line_of(node), f"this number has {counted(len(text), 'character')}; write numbers like this in quotes"
+        )
     loader = _loader_type("")
     try:
         loader.construct_object(node)
