@@ -157,6 +157,6 @@ def running_arena(*, tcp: bool = True, binaries: Path | None = None) -> Generato
     """A server in a temporary folder, gone afterwards: on loopback TCP as a real one, or on a socket."""
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
         Path(folder).chmod(0o755)  # the account that runs the server may differ from ours
-        server = EmbeddedPostgres(Path(folder) / "server", settings=SETTINGS, tcp=tcp, binaries=binaries)
+        server = EmbeddedPostgres(Path(folder) / "server", settings=SETTINGS, tcp=tcp, binaries=binaries, trusting=True)
         with server:
             yield Arena(server)

@@ -32,7 +32,7 @@ class ChaosServer:
     """PostgreSQL in `folder`; what it said in all its lives is kept in `log`."""
 
     def __init__(self, folder: Path, log: Path) -> None:
-        self._engine = EmbeddedPostgres(folder, settings=SETTINGS)
+        self._engine = EmbeddedPostgres(folder, settings=SETTINGS, trusting=True)
         self._log = log
         self.starts = 0
 

@@ -91,7 +91,9 @@ class PostgresServers:
     def get(self, version: str) -> PostgresServer:
         """The running server of this version ("embedded" or "15"); fails or skips the test if it is not installed."""
         if version not in self._running:
-            engine = EmbeddedPostgres(self._folder / version, settings=SETTINGS, binaries=_binaries(version))
+            engine = EmbeddedPostgres(
+                self._folder / version, settings=SETTINGS, binaries=_binaries(version), trusting=True
+            )
             self._running[version] = engine, PostgresServer(engine.start())
         return self._running[version][1]
 

@@ -286,3 +286,69 @@ def test_root_runs_the_server_as_nobody(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         assert server.pid is not None
         assert Path(f"/proc/{server.pid}").stat().st_uid == pwd.getpwnam("nobody").pw_uid
+
+
+def address_without_password(dsn: str) -> dict[str, str]:
+    return {name: str(value) for name, value in conninfo_to_dict(dsn).items() if name != "password"}
+
+
+def test_nobody_connects_without_the_password_that_its_owner_alone_can_read(postgres_folder: Path) -> None:
+    with server_in(postgres_folder) as server:
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(**address_without_password(server.dsn))  # pyright: ignore[reportArgumentType]
+        status = (postgres_folder / "password").stat()
+        assert (status.st_uid, status.st_mode & 0o777) == (os.geteuid(), 0o600)
+        assert (postgres_folder / "pg_hba.conf").stat().st_uid == os.geteuid()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the server is another user's for root only")
+def test_other_processes_of_the_servers_user_have_neither_password_nor_our_environment(
+    postgres_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_OF_ROOT", "hush-hush")
+    with server_in(postgres_folder) as server:
+        uid = pwd.getpwnam("nobody").pw_uid
+        answer = subprocess.run(
+            ["cat", postgres_folder / "password"],
+            user=uid,
+            group=uid,
+            extra_groups=[],
+            capture_output=True,
+            check=False,
+        )
+        assert b"Permission denied" in answer.stderr
+        assert b"hush-hush" not in Path(f"/proc/{server.pid}/environ").read_bytes()
+        environment = {
+            line.split(b"=")[0] for line in Path(f"/proc/{server.pid}/environ").read_bytes().split(b"\0") if line
+        }
+        assert environment <= {b"PATH", b"TMPDIR", b"LD_LIBRARY_PATH", b"LC_ALL", b"PGDATA"}
+
+
+def test_data_of_an_earlier_release_get_a_password_and_keep_what_is_in_them(postgres_folder: Path) -> None:
+    with server_in(postgres_folder) as server:
+        run(server.dsn, "CREATE TABLE kept ()")
+    old = postgres_folder / "password"
+    former = old.read_text()
+    old.chmod(0o644)  # as if others could have read it
+    (postgres_folder / "data" / "pg_hba.conf").write_text("local all all trust\n")
+    with server_in(postgres_folder) as server:
+        assert query(server.dsn, "SELECT count(*) FROM pg_stat_user_tables") == 1
+        with pytest.raises(psycopg.OperationalError, match="password"):
+            psycopg.connect(**address_without_password(server.dsn))  # pyright: ignore[reportArgumentType]
+    assert old.read_text() != former
+    old.unlink()  # as if it had been stopped half way
+    with server_in(postgres_folder) as server:
+        assert query(server.dsn, "SELECT count(*) FROM pg_stat_user_tables") == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
+def test_a_user_without_a_name_is_told_what_postgres_needs(tmp_path: Path) -> None:
+    code = "from wakeboard.local.server_account import account_for_server; account_for_server()"
+    answer = subprocess.run(
+        [sys.executable, "-c", "import os; from wakeboard.local import server_account; os.setuid(54321); " + code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert "the user 54321 has none on this machine: add a line for it to /etc/passwd" in answer.stderr

@@ -3,10 +3,12 @@
     FOLDER/lock            names the process that uses the folder
     FOLDER/postgres.log    what the server says, from its last start on
     FOLDER/data            the database; survives a stop and a crash
-    FOLDER/socket          where programs reach it, if its path is short and plain enough
-    FOLDER/password        for TCP on loopback otherwise; readable by its owner alone
+    FOLDER/socket          where programs reach it, if its path is short and plain enough; otherwise TCP on loopback
+    FOLDER/pg_hba.conf     asks everyone for a password, written at each start
+    FOLDER/password        the superuser's; readable by whoever started us alone, and never by the server's user
 
-Root runs the server as `nobody`; where `nobody` cannot enter FOLDER, the last three lie elsewhere (server_account.py).
+Root runs the server as `nobody`; where `nobody` cannot enter FOLDER, data, socket and pg_hba.conf lie elsewhere
+(server_account.py). Other processes of `nobody` have no password and none of our environment.
 The server is a direct child. On Linux the kernel stops it when this process ends, however it ends; elsewhere a process
 that is killed leaves it running, and the next start names its pid. No process is ever signalled but that child.
 """
@@ -56,7 +58,8 @@ class EmbeddedPostgres:
     Use it as a context manager, or call `start` and `stop`; both may be repeated, and a second start of the same object
     gives the same DSN. `fresh` removes the data that earlier processes left, at the first start. `settings` are
     postgresql.conf settings. `binaries` is a folder from `find_binaries`; the embedded ones if not given.
-    `tcp` listens on loopback with a password instead of on a socket.
+    `tcp` listens on loopback instead of on a socket. `trusting` asks nobody for a password on the socket: for tests,
+    which have many roles.
     """
 
     def __init__(
@@ -67,12 +70,13 @@ class EmbeddedPostgres:
         settings: Mapping[str, str] | None = None,
         binaries: Path | None = None,
         tcp: bool = False,
+        trusting: bool = False,
     ) -> None:
         self.folder = folder.absolute()
         self._fresh = fresh
         self._settings = {"timezone": "UTC", "log_timezone": "UTC"} | dict(settings or {})
         self._binaries = binaries
-        self._tcp = tcp
+        self._tcp, self._trusting = tcp, trusting
         self._port: int | None = None
         self._lock = FolderLock(self.folder)
         self._server: subprocess.Popen[bytes] | None = None
@@ -132,7 +136,8 @@ class EmbeddedPostgres:
     def _start_locked(self) -> None:
         account = account_for_server()
         home = enterable_home(self.folder, account)
-        data = PostgresData(home, enterable_binaries(self._binaries or find_binaries(), account), account)
+        binaries = enterable_binaries(self._binaries or find_binaries(), account)
+        data = PostgresData(home, binaries, account, self.folder / "password")
         data.wait_for_predecessor()
         if self._fresh:
             data.remove()
@@ -140,14 +145,16 @@ class EmbeddedPostgres:
         data.make()
         atexit.register(self.stop)
         self._dsn, address = self._choose_address(data)
-        self._spawn_until_ready(data, {**self._settings, **address})
+        access = {"hba_file": str(data.write_access(trusting=self._trusting))}
+        self._spawn_until_ready(data, {**self._settings, **access, **address})
 
     def _choose_address(self, data: PostgresData) -> tuple[str, dict[str, str]]:
         """The DSN, and the settings that make the server listen there."""
         socket_folder = data.home / "socket"
         if not self._tcp and _can_hold_socket(socket_folder):
             make_private_folder(socket_folder, data.account)
-            dsn = f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={SOCKET_PORT}"
+            user = SUPERUSER if self._trusting else f"{SUPERUSER}:{data.password()}"
+            dsn = f"postgresql://{user}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={SOCKET_PORT}"
             place = str(socket_folder).replace('"', '""')
             return dsn, {"listen_addresses": "", "port": str(SOCKET_PORT), "unix_socket_directories": f'"{place}"'}
         self._port = self._port or _free_port()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypedDict
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.server_account import Account, give_to, make_private_folder
+from wakeboard.local.server_account import Account, make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +24,7 @@ DATABASE = "wakeboard"
 PREDECESSOR_GONE_WITHIN_S = 15.0  # a server whose parent was killed shuts down by itself
 LOOK_EVERY_S = 0.01
 BUILTIN_LOCALES_SINCE = 17  # PostgreSQL's major version
+KEPT_VARIABLES = ("PATH", "TMPDIR", "LD_LIBRARY_PATH")
 STATUS_LINE = 7  # of postmaster.pid, counted from 0
 
 
@@ -33,18 +35,22 @@ class _Identity(TypedDict, total=False):
 
 
 class PostgresData:
-    """A data folder below `home`, and the programs and the user that work on it."""
+    """A data folder below `home`, and the programs and the user that work on it.
 
-    def __init__(self, home: Path, binaries: Path, account: Account | None) -> None:
+    `password_file` is ours alone: the server's user cannot read it.
+    """
+
+    def __init__(self, home: Path, binaries: Path, account: Account | None, password_file: Path) -> None:
         self.home = home
         self.account = account
+        self._password_file = password_file
         self._binaries = binaries
         self._data = home / "data"
 
     def remove(self) -> None:
         """Removes what `make` made, and nothing else."""
         shutil.rmtree(self._data, ignore_errors=True)
-        (self.home / "password").unlink(missing_ok=True)
+        self._password_file.unlink(missing_ok=True)
 
     def make(self) -> None:
         """Makes data with an empty database `wakeboard` unless there are some; half-made ones are never taken for it.
@@ -54,14 +60,15 @@ class PostgresData:
         """
         if self._data.exists():
             self._refuse_another_version()
+            if not self._password_is_ours():
+                self._set_password(self._data)
             return
         draft = self.home / "data.new"
         shutil.rmtree(draft, ignore_errors=True)
         make_private_folder(draft, self.account)
-        self._write_password()
         self._run("initdb", *self._initdb_options(draft))
-        create = f"CREATE DATABASE {DATABASE};\n".encode()
-        self._run("postgres", "--single", "-D", str(draft), "-c", "fsync=off", "postgres", given=create)
+        self._run_alone(draft, f"CREATE DATABASE {DATABASE};", "fsync=off")
+        self._set_password(draft)
         draft.rename(self._data)
 
     def spawn(self, settings: Mapping[str, str], log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -106,8 +113,24 @@ class PostgresData:
             (self._data / "postmaster.pid").write_text(text + "\n", encoding="utf-8")
 
     def password(self) -> str:
-        """The superuser's password, asked for on TCP."""
-        return (self.home / "password").read_text(encoding="utf-8").strip()
+        """The superuser's password."""
+        return self._password_file.read_text(encoding="utf-8").strip()
+
+    def write_access(self, *, trusting: bool) -> Path:
+        """Writes who may connect, and how: with a password, or where it is `trusting`, without one on the socket.
+
+        The file is ours, and not in the data folder, where the server's user could change it.
+        """
+        local = "trust" if trusting else "scram-sha-256"
+        path = self.home / "pg_hba.conf"
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o644)
+        path.chmod(0o644)  # whatever the umask: the server's user reads it
+        path.write_text(
+            f"local all all {local}\nlocal replication all {local}\nhost all all 127.0.0.1/32 scram-sha-256\n",
+            encoding="utf-8",
+        )
+        return path
 
     def _initdb_options(self, data: Path) -> list[str]:
         # C.UTF-8 inside Postgres where it has that (17 and later): the same order on every machine.
@@ -116,15 +139,30 @@ class PostgresData:
             if self._major_version() >= BUILTIN_LOCALES_SINCE
             else []
         )
-        authentication = ["--auth-local=trust", "--auth-host=scram-sha-256", f"--pwfile={self.home / 'password'}"]
-        return ["-D", str(data), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--no-sync", *builtin, *authentication]
+        nobody = "--auth=reject"  # without our pg_hba.conf
+        return ["-D", str(data), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--no-sync", *builtin, nobody]
 
-    def _write_password(self) -> None:
-        path = self.home / "password"
-        path.unlink(missing_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(secrets.token_urlsafe(24) + "\n", encoding="utf-8")
-        give_to(path, self.account)
+    def _password_is_ours(self) -> bool:
+        """Whether the file is there and nobody else can read it: earlier releases gave it to the server's user."""
+        try:
+            status = self._password_file.lstat()
+        except FileNotFoundError:
+            return False
+        return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
+
+    def _set_password(self, data: Path) -> None:
+        """Gives the superuser a new password. The file is written last: without it this is done again."""
+        for path in (self._password_file, self.home / "password"):
+            path.unlink(missing_ok=True)
+        password = secrets.token_urlsafe(24)
+        self._run_alone(data, f"ALTER ROLE {SUPERUSER} PASSWORD '{password}';", "log_min_error_statement=panic")
+        with os.fdopen(os.open(self._password_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(password + "\n")
+
+    def _run_alone(self, data: Path, statement: str, *settings: str) -> None:
+        """Runs a statement without a server."""
+        options = [word for setting in settings for word in ("-c", setting)]
+        self._run("postgres", "--single", "-D", str(data), *options, "postgres", given=f"{statement}\n".encode())
 
     def _refuse_another_version(self) -> None:
         version = (self._data / "PG_VERSION").read_text(encoding="utf-8").strip()
@@ -170,9 +208,8 @@ class PostgresData:
 
 
 def _clean_environment() -> dict[str, str]:
-    """Ours without what would steer Postgres, in a locale that every machine has."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "LC_", "LANG"))}
-    return kept | {"LC_ALL": "C"}
+    """What Postgres needs of ours, in a locale that every machine has: other processes of its user can read it."""
+    return {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ} | {"LC_ALL": "C"}
 
 
 def _command_line(pid: int) -> str:

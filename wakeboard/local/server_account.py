@@ -33,6 +33,7 @@ class Account:
 def account_for_server() -> Account | None:
     """`nobody` when we are root; None when Postgres can run as ourselves."""
     if os.geteuid() != 0:
+        _require_user_name(os.geteuid())
         return None
     try:
         entry = pwd.getpwnam("nobody")
@@ -42,6 +43,16 @@ def account_for_server() -> Account | None:
             "start wakeboard as an ordinary user."
         ) from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+def _require_user_name(uid: int) -> None:
+    try:
+        pwd.getpwuid(uid)
+    except KeyError:
+        raise WakeboardError(
+            f"PostgreSQL needs a user name, and the user {uid} has none on this machine: add a line for it to"
+            " /etc/passwd, start wakeboard as another user, or name a database with --dsn."
+        ) from None
 
 
 def may_enter(folder: Path, account: Account) -> bool:
