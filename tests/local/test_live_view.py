@@ -101,9 +101,9 @@ def test_a_page_on_a_usual_terminal() -> None:
     assert page(80, 20) == [
         "wakeboard up examples            1 worker awake, next wake in 53 s  12:00:07 UTC",
         "",
-        "SCHEDULE              NEXT           LAST                  RUNS",
-        "shop/weekly-report    in 53 s        succeeded 7 s ago",
-        "shop/close-month      in 53 s        dead 7 s ago          1 dead",
+        "SCHEDULE                                      NEXT     LAST               RUNS",
+        "shop/weekly-report                            in 53 s  succeeded 7 s ago",
+        "shop/close-month                              in 53 s  dead 7 s ago       1 dead",
         "",
         "RUN  STATUS     OF           TRY",
         "  9  running    shop/report  1/5  ━━━━────── 40% for 3.0 s",
@@ -146,3 +146,31 @@ def test_errors_and_names_cannot_steer_the_terminal() -> None:
 def test_the_past_never_lies_ahead() -> None:
     late = run(1, "succeeded", finished_at=NOON + timedelta(seconds=30))
     assert about_run(late, NOON).plain.startswith("now")
+
+
+def drawn(picture: Picture, concerns: list[str], width: int, height: int) -> list[str]:
+    out = io.StringIO()
+    Console(file=out, width=width, height=height, color_system=None).print(
+        draw("wakeboard up examples", "wakeboard", picture, Waking(1, 53), concerns, [], width, height)
+    )
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_long_names_that_begin_alike_differ_on_80_columns() -> None:
+    names = [f"send-the-weekly-report-to-each-customer-of-region-{place}" for place in ("north", "south")]
+    picture = Picture(
+        NOON, [schedule(name) for name in names], [run(9, "queued", schedule=f"shop/{name}") for name in names]
+    )
+    lines = drawn(picture, [], 80, 24)
+    for place in ("north", "south"):
+        assert sum(f"region-{place} " in f"{line} " for line in lines) == 2
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_a_banner_shows_file_and_line_whatever_their_length() -> None:
+    file = "/home/somebody/with/a/long/path/to/the/folder/of/schedules/reports.yaml:123"
+    lines = drawn(
+        Picture(NOON), [f"{file}: timeZone is Europe/Lisboa, and there is no such zone; write Europe/Lisbon."], 80, 24
+    )
+    assert f"{file}:" in lines
+    assert "write Europe/Lisbon." in " ".join(lines)

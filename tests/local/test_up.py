@@ -147,6 +147,35 @@ def test_broken_handlers_are_one_sentence_until_they_are_mended(postgres_folder:
         up.wait_for("workers: all is well again")
 
 
+def test_handlers_that_are_deleted_are_missed_until_they_are_back(postgres_folder: Path) -> None:
+    up = Up(postgres_folder)
+    up.declare("greeting", "greet", run_on_up=True)
+    with up:
+        up.wait_for("default/greeting succeeded")
+        (postgres_folder / "jobs" / "handlers.py").unlink()
+        up.wait_for("handlers.py is gone.")
+        line = up.wait_for("no worker knows its job types")
+        assert "their runs wait until it is back" in line
+        run_id = up.enqueue("greet")
+        up.write("handlers.py", HANDLERS)
+        up.wait_for("handlers: all is well again")
+        up.wait_for(f"run {run_id}     greet succeeded")
+
+
+def test_a_hostile_file_is_told_and_up_goes_on(postgres_folder: Path) -> None:
+    up = Up(postgres_folder)
+    up.declare("greeting", "greet", run_on_up=True)
+    with up:
+        up.wait_for("default/greeting succeeded")
+        up.write("deep.yaml", "[" * 200_000)
+        up.wait_for("deep.yaml:1: it lies too many levels deep")
+        (postgres_folder / "jobs" / "deep.yaml").unlink()
+        os.mkfifo(postgres_folder / "jobs" / "pipe.yaml")
+        up.wait_for("pipe.yaml:1: this is no regular file")
+        run_id = up.enqueue("greet")
+        up.wait_for(f"run {run_id}     greet succeeded")
+
+
 def test_a_broken_schedule_hides_no_other_and_is_not_removed(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)
@@ -154,9 +183,9 @@ def test_a_broken_schedule_hides_no_other_and_is_not_removed(postgres_folder: Pa
     with up:
         up.wait_for("2 schedules, 2 new")
         up.declare("broken", "greet", cron="61 * * * *")
-        line = up.wait_for("broken.yaml:2")
+        line = up.wait_for("broken.yaml:7")
         assert "61" in line
-        up.wait_for("1 schedule, as before")
+        up.wait_for("2 schedules, as before; 1 as last read")
         assert up.ask("select count(*) from wakeboard.job_definitions where removed_at is null") == 2
         up.declare("broken", "greet")
         up.wait_for("the schedules: all is well again")

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wakeboard.local.minute_waker import boundary_after
+from wakeboard.local.upkeep import told_changes
 from wakeboard.local.watching import Watch, module_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import pytest
 
 
 def test_files_that_come_change_and_go_are_noticed_once(tmp_path: Path) -> None:
@@ -67,3 +69,21 @@ def test_boundaries_are_whole_minutes() -> None:
     assert boundary_after(119.9, 60) == 120
     assert boundary_after(120.0, 60) == 180
     assert boundary_after(1.2, 0.5) == 1.5
+
+
+def test_a_file_that_is_reached_by_two_paths_changes_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "jobs" / "handlers.py"
+    file.parent.mkdir()
+    file.write_text("")
+    watch = Watch(Path("jobs"), [file])
+    file.write_text("changed")
+    assert watch.changes() == [file]
+
+
+def test_what_is_gone_is_not_called_changed(tmp_path: Path) -> None:
+    for name in ("a.yaml", "sub/handlers.py", "handlers.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    changes = [tmp_path / name for name in ("a.yaml", "gone.yaml", "handlers.py", "sub/handlers.py")]
+    assert told_changes(changes, tmp_path) == "a.yaml, handlers.py, sub/handlers.py changed; gone.yaml is gone."

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
@@ -46,7 +47,9 @@ MOODS: Final = {"good": "green", "warn": "yellow", "bad": "red", "quiet": "dim",
 
 WIDE: Final = 100  # columns from which on there is room for the cron line and the job type
 LINES_KEPT: Final = 100
-MOST_CONCERNS: Final = 4
+MOST_CONCERNS: Final = 6  # lines
+GAP: Final = 2  # columns between two cells
+LEAST_OF_A_NAME: Final = 8  # columns
 FEW: Final = 3  # rows that are worth their heading
 MUCH: Final = 12  # rows in which all parts have room
 
@@ -90,12 +93,11 @@ def draw(
 ) -> Group:
     """One page of at most `height` lines, none wider than `width`."""
     footer = _footer(picture, program, width)
-    rooms = share_height(
-        height, len(picture.schedules), len(picture.runs), len(concerns), len(lines), footer=len(footer)
-    )
+    banner = [line for each in concerns for line in _wrapped(one_line(each), width)]
+    rooms = share_height(height, len(picture.schedules), len(picture.runs), len(banner), len(lines), footer=len(footer))
     parts: list[Text | Table] = [_header(title, picture, waking, width)]
     if rooms["concerns"]:
-        parts += [Text(""), *(_cut(one_line(each), "red", width) for each in concerns[: rooms["concerns"]])]
+        parts += [Text(""), *(Text(each, "red") for each in banner[: rooms["concerns"]])]
     if rooms["schedules"]:
         parts += [Text(""), _schedules(picture, rooms["schedules"], width)]
     if rooms["runs"]:
@@ -154,6 +156,19 @@ def _footer(picture: Picture, program: str, width: int) -> list[Text]:
     return [*why, text]
 
 
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of the window's width: a file and its line stand where they can be read whole."""
+    return [str(line).rstrip() for line in Text(text).wrap(SafeConsole(), width)]
+
+
+def _cut_in_the_middle(text: str, width: int) -> str:
+    """Names that begin alike still differ when they are cut: both ends stay."""
+    if cell_len(text) <= width:
+        return text
+    tail = (width - 1) // 2
+    return f"{set_cell_size(text, width - 1 - tail).rstrip()}…{text[-tail:] if tail else ''}"
+
+
 def _cut(text: str, style: str, width: int) -> Text:
     cut = Text(text, style)
     cut.truncate(width, overflow="ellipsis")
@@ -166,20 +181,34 @@ def _cut(text: str, style: str, width: int) -> Text:
 def _schedules(picture: Picture, room: int, width: int) -> Table:
     rows = list(picture.schedules)
     hidden = len(rows) - room + (room >= FEW) if len(rows) > room else 0
+    shown = rows[: len(rows) - hidden]
+    headings = [*(["WHEN"] if width >= WIDE else []), "NEXT", "LAST", "RUNS"]
+    cells = [
+        [
+            *([Text(_when(row), "dim")] if width >= WIDE else []),
+            *(_next(row, picture.now), _last(row, picture.now), _counts(row)),
+        ]
+        for row in shown
+    ]
+    others = sum(_widest(heading, [row[at] for row in cells]) + GAP for at, heading in enumerate(headings))
+    room_of_names = max(LEAST_OF_A_NAME, width - others - GAP)
     table = _table()
-    headings = {"SCHEDULE": 3, **({"WHEN": 3} if width >= WIDE else {}), "NEXT": 2, "LAST": 3, "RUNS": 3}
-    for heading, ratio in headings.items():
-        table.add_column(heading, ratio=ratio, no_wrap=True, overflow="ellipsis")
-    for row in rows[: len(rows) - hidden]:
-        cells = [Text(one_line(f"{row.namespace}/{row.name}")), *([Text(_when(row), "dim")] if width >= WIDE else [])]
-        table.add_row(*cells, _next(row, picture.now), _last(row, picture.now), _counts(row))
+    table.add_column("SCHEDULE", no_wrap=True, overflow="ellipsis", ratio=1)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True, overflow="ellipsis")
+    for row, others_of_row in zip(shown, cells, strict=True):
+        table.add_row(_cut_in_the_middle(one_line(f"{row.namespace}/{row.name}"), room_of_names), *others_of_row)
     if hidden and room >= FEW:
         table.add_row(Text(f"… {hidden} more", "dim"))
     return table
 
 
+def _widest(heading: str, cells: Sequence[Text]) -> int:
+    return max(len(heading), *(cell.cell_len for cell in cells)) if cells else len(heading)
+
+
 def _table() -> Table:
-    table = Table(box=None, expand=True, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
+    table = Table(box=None, expand=True, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold dim")
     table.row_styles = []
     return table
 
@@ -220,11 +249,12 @@ def _runs(picture: Picture, room: int, width: int) -> Table:
     table = _table()
     table.add_column("RUN", justify="right", no_wrap=True)
     table.add_column("STATUS", no_wrap=True, min_width=9)
-    table.add_column("OF", max_width=max(8, width // 3), no_wrap=True, overflow="ellipsis")
+    room_of_names = max(LEAST_OF_A_NAME, width * 2 // 5)
+    table.add_column("OF", max_width=room_of_names, no_wrap=True, overflow="ellipsis")
     table.add_column("TRY", no_wrap=True)
     table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
     for run in picture.runs[:room]:
-        name = one_line(run.schedule or run.job_type)
+        name = _cut_in_the_middle(one_line(run.schedule or run.job_type), room_of_names)
         tried = f"{run.attempts}/{run.max_attempts}" if run.attempts else ""
         style = STYLES.get(run.status, "")
         table.add_row(str(run.id), Text(run.status, style), name, Text(tried, "dim"), about_run(run, picture.now))

@@ -68,10 +68,13 @@ class Loading:
                 self._tell(Line(UP, f"{name.short} is not run at the start: {answer.removeprefix('refused: ')}."))
 
 
-def _summary(report: SyncReport, count: int) -> str:
+def _summary(report: SyncReport, read: int) -> str:
+    """How many schedules are in force, and what the sync did; those whose file cannot be read stay as they were."""
+    count = report.live + len(report.created) - len(report.removed)
+    kept = f"; {count - read} as last read" if count > read else ""
     parts = [("new", report.created), ("changed", report.updated), ("removed", report.removed)]
     done = ", ".join(f"{len(names)} {what}" for what, names in parts if names)
-    return f"{counted(count, 'schedule')}, {done or 'as before'}"
+    return f"{counted(count, 'schedule')}, {done or 'as before'}{kept}"
 
 
 def source_of(folder: Path) -> str:

@@ -27,7 +27,7 @@ from wakeboard.local.side_by_side import side_by_side
 from wakeboard.local.telling import COULD_NOT_WORK, UP, Line, worker_line
 from wakeboard.local.up_file import up_file
 from wakeboard.local.watching import Watch, module_files
-from wakeboard.local.workers import WorkerSettings, start_beside, start_worker
+from wakeboard.local.workers import FOLDER_MODULE, WorkerSettings, start_beside, start_worker
 from wakeboard.plainwords import counted
 from wakeboard.sanitize import one_line
 from wakeboard.settings import unknown_settings
@@ -91,6 +91,7 @@ class Upkeep:
         self._beside: ChildProcess | None = None
         self._watch = Watch(folder, self._handler_files())  # before the first load: nothing goes unnoticed
         self._to_load = True
+        self._had_handlers = False
         self._reap_at = math.inf
 
     async def work(self, asked: asyncio.Event) -> None:
@@ -135,6 +136,7 @@ class Upkeep:
         self._concerns.now("settings", unknown_settings(self._settings.from_file))
         for setting in shown(self._settings.from_file):
             self._say(f"{self._folder / FILE_NAME} says {setting}")
+        self._look_for_handlers()
         modules = ", ".join(self._settings.modules)
         self._say(
             f"handlers: {modules}."
@@ -195,7 +197,7 @@ class Upkeep:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             if changes := self._watch.changes():
-                self._say(f"{_named(changes)} changed.", "quiet")
+                self._say(told_changes(changes, self._folder), "quiet")
                 self._take_changes(changes)
                 self._watch.also(self._handler_files())
             if self._to_load:
@@ -212,6 +214,18 @@ class Upkeep:
             self._read_settings()
         if any(path.suffix in {".env", ".py"} for path in changes):
             self._waker.renew()
+        self._look_for_handlers()
+
+    def _look_for_handlers(self) -> None:
+        """The folder's own handlers may go while runs wait for them, or be no file that a worker could read."""
+        file = self._folder / f"{FOLDER_MODULE}.py"
+        trouble = ""
+        if file.exists() and not file.is_file():
+            trouble = f"{file} is no regular file, so no worker reads it; put a file there, or remove it."
+        elif self._had_handlers and not self._settings.modules:
+            trouble = f"{file} is gone: no worker knows its job types, and their runs wait until it is back."
+        self._had_handlers = self._had_handlers or bool(self._settings.modules)
+        self._concerns.now("handlers", [trouble] if trouble else [])
 
     async def _load(self) -> None:
         await self._loading.load()
@@ -281,7 +295,17 @@ class Upkeep:
             await self._beside.stop(BESIDE_MAY_TAKE_S)
 
 
-def _named(changes: list[Path]) -> str:
-    names = [path.name for path in changes[:MOST_NAMES]]
-    more = len(changes) - len(names)
+def told_changes(changes: list[Path], folder: Path) -> str:
+    """`a.yaml, more/b.yaml changed; handlers.py is gone.`, by their places in the folder."""
+    gone = [path for path in changes if not path.exists()]
+    changed = [path for path in changes if path not in gone]
+    parts = [f"{_named(changed, folder)} changed"] if changed else []
+    parts += [f"{_named(gone, folder)} {'is' if len(gone) == 1 else 'are'} gone"] if gone else []
+    return f"{'; '.join(parts)}."
+
+
+def _named(paths: list[Path], folder: Path) -> str:
+    place = folder.absolute()
+    names = [str(path.relative_to(place) if path.is_relative_to(place) else path) for path in paths[:MOST_NAMES]]
+    more = len(paths) - len(names)
     return ", ".join(names) + (f" and {counted(more, 'other file')}" if more else "")

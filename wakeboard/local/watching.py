@@ -25,7 +25,7 @@ class Watch:
         self._seen = self._look()
 
     def changes(self) -> list[Path]:
-        """The files that came, went or changed since the last call, in order."""
+        """The files that came, went or changed since the last call, in order, each by its absolute path once."""
         now = self._look()
         before, self._seen = self._seen, now
         return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
@@ -40,7 +40,7 @@ class Watch:
         for path in (*_watched_below(self._folder), *self._files):
             with suppress(OSError):
                 status = path.stat()
-                seen[path] = (status.st_mtime_ns, status.st_size, status.st_ino)
+                seen[path.absolute()] = (status.st_mtime_ns, status.st_size, status.st_ino)
         return seen
 
 

@@ -49,7 +49,7 @@ class WorkerSettings:
     def modules(self) -> list[str]:
         """The modules of handlers: those that the settings name, or else the folder's own, if it has one."""
         named = self.settings.handlers
-        return named or ([FOLDER_MODULE] if (self.folder / f"{FOLDER_MODULE}.py").exists() else [])
+        return named or ([FOLDER_MODULE] if (self.folder / f"{FOLDER_MODULE}.py").is_file() else [])
 
     @property
     def places(self) -> list[Path]:
