@@ -2,7 +2,7 @@
 
 They stand in the custom resource definition, so they hold without a webhook. Each refuses only what the model refuses,
 too: a rule may be looser than `wakeboard.schedules`, never stricter. What CEL cannot see (a day that never comes, a
-payload over 64 KiB) the operator reports, in the loader's words.
+payload over 64 KiB, a number in it beyond 2^53) the operator reports, in the loader's words.
 
 The patterns mean the same in RE2 and in Python. Those of a schedule are for a line in capitals.
 """
@@ -40,13 +40,17 @@ def _pattern(number: str, step: str, names: str = "", *, also: str = "", counted
 
 # Of each field in its order: the pattern, what it is, and examples.
 FIELDS: Final = (
-    (_pattern(_TO_59, "0?[1-9]|[1-5][0-9]|60"), "minute is 0-59", '"0", "*/15" or "H"'),
-    (_pattern("[01]?[0-9]|2[0-3]", "0?[1-9]|1[0-9]|2[0-4]"), "hour is 0-23", '"8", "9-17" or "*/2"'),
-    (_pattern(_TO_31, _TO_31, also="L"), "day of the month is 1-31", '"1", "1,15" or "L" for the last'),
-    (_pattern(_TO_12, _TO_12, MONTHS), "month is 1-12 or JAN-DEC", '"1", "JAN-MAR" or "*/3"'),
+    (_pattern(_TO_59, "0?[1-9]|[1-5][0-9]|60"), "minute is 0-59, in steps of 1-60", '"0", "*/15" or "H"'),
+    (_pattern("[01]?[0-9]|2[0-3]", "0?[1-9]|1[0-9]|2[0-4]"), "hour is 0-23, in steps of 1-24", '"8", "9-17" or "*/2"'),
+    (
+        _pattern(_TO_31, _TO_31, also="L"),
+        "day of the month is 1-31, in steps of 1-31",
+        '"1", "1,15" or "L" for the last',
+    ),
+    (_pattern(_TO_12, _TO_12, MONTHS), "month is 1-12 or JAN-DEC, in steps of 1-12", '"1", "JAN-MAR" or "*/3"'),
     (
         _pattern("0?[0-7]", "0?[1-7]", WEEKDAYS, counted=rf"([0-7]|{WEEKDAYS.replace(' ', '|')})#[1-5]|L[0-7]"),
-        "day of the week is 0-7 or SUN-SAT",
+        "day of the week is 0-7 or SUN-SAT, in steps of 1-7",
         '"MON-FRI", "FRI#2" for the second or "L5" for the last Friday',
     ),
 )
@@ -80,6 +84,21 @@ _NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7
     f"  {_NAMES_IN_ORDER}.indexOf(range.substring(0, 3)) <=\n"
     f"  {_NAMES_IN_ORDER}.indexOf(range.substring(4)))",
     "message": 'a range never runs backwards; instead of "FRI-MON" write "FRI-SAT,SUN-MON"',
+}
+
+# Of days that never come, those that people write: plain days and months, any day of the week.
+_SHORT_MONTHS: Final = "0?[2469]|11|FEB|APR|JUN|SEP|NOV"
+_TWO_FIELDS: Final = r"^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+"
+_ANY_WEEKDAY: Final = r"[ \t]+\*[ \t\n]*$"
+NEVER_IN_FEBRUARY: Final = rf"{_TWO_FIELDS}3[01](-3[01])?(,3[01](-3[01])?)*[ \t]+(0?2|FEB)(,(0?2|FEB))*{_ANY_WEEKDAY}"
+NEVER_THE_31ST: Final = rf"{_TWO_FIELDS}31(-31)?(,31(-31)?)*[ \t]+({_SHORT_MONTHS})(,({_SHORT_MONTHS}))*{_ANY_WEEKDAY}"
+_FEBRUARY_IS_SHORT: Rule = {
+    "rule": f"!self.upperAscii().matches(r'{NEVER_IN_FEBRUARY}')",
+    "message": 'February has no day 30 or 31, so it would never run; write for example "0 0 L 2 *" for its last day',
+}
+_MONTHS_OF_30_DAYS: Rule = {
+    "rule": f"!self.upperAscii().matches(r'{NEVER_THE_31ST}') ||\nself.upperAscii().matches(r'{NEVER_IN_FEBRUARY}')",
+    "message": 'none of these months has a day 31, so it would never run; write for example "0 0 L 4 *"',
 }
 
 # ------------------------------------------------------------------------------------------------ timeZone
@@ -117,7 +136,15 @@ _JITTER_LEAVES_TIME_TO_START: Rule = {
 
 RULES: Final[dict[str, list[Rule]]] = {
     "spec": [_JITTER_LEAVES_TIME_TO_START],
-    "spec.schedule": [_TIME_ZONE_APART, _FIVE_FIELDS, *_EACH_FIELD, _NUMBERS_ASCEND, _NAMES_ASCEND],
+    "spec.schedule": [
+        _TIME_ZONE_APART,
+        _FIVE_FIELDS,
+        *_EACH_FIELD,
+        _NUMBERS_ASCEND,
+        _NAMES_ASCEND,
+        _FEBRUARY_IS_SHORT,
+        _MONTHS_OF_30_DAYS,
+    ],
     "spec.timeZone": [_KNOWN_ZONE],
     "spec.catchUp": [_ONLY_ALL_HAS_A_LIMIT],
     "spec.backoff": [_THE_LONGEST_IS_NOT_BELOW_THE_FIRST],

@@ -259,7 +259,8 @@ def _that_comes(fields: CronFields) -> CronFields:
         for first_weekday in range(7)
     ):
         return fields
-    raise _LineError("names days that its months do not have, so it would never run", '"0 0 L 2 *"')
+    month = next(month for month in range(1, 13) if fields.months >> month & 1)
+    raise _LineError("names days that its months do not have, so it would never run", f'"0 0 L {month} *"')
 
 
 def _lengths(month: int) -> tuple[int, ...]:

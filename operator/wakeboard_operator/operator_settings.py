@@ -41,7 +41,10 @@ class OperatorSettings(Settings):
         50.0, gt=0, le=1000, description="Writes of moving values (times, counts) at most. Transitions go at once."
     )
     status_moving_seconds: float = Field(
-        60.0, ge=0, le=3600, description="Values that move (times, counts of runs) are written at most so often."
+        5.0,
+        ge=0,
+        le=3600,
+        description="Values that move (times, counts of runs) are written at most so often for one schedule.",
     )
     status_errors: Literal["full", "type-only"] = Field(
         "full",

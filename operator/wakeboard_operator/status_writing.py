@@ -1,9 +1,9 @@
 """Writing statuses: only those that say something new, and what people wait for first.
 
 Transitions go out at once. Values that only move (times, counts) ride along with them, or wait until the last write is
-a minute old; of those the most stale go first, no more of them than the budget allows. Nothing is written for a version
-of the resource that is not the newest, and nothing after this operator has stopped leading. Events follow when the
-statuses are written: they tell a person how it came about, and cost the API server as much as a status does.
+some seconds old; of those the most stale go first, no more of them than the budget allows. Nothing is written for a
+version of the resource that is not the newest, and nothing after this operator has stopped leading. Events follow when
+the statuses are written: they tell a person how it came about, and cost the API server as much as a status does.
 
 A status that somebody else has written over is repaired, without events. Whoever goes on writing is answered more and
 more slowly: two operators with two databases would otherwise write for ever. Times are the database's.

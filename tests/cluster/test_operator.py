@@ -98,11 +98,11 @@ def test_a_spec_that_cannot_be_honoured_is_stalled_and_the_last_good_one_stays(
 ) -> None:
     scene.create(job_schedule(schedule="0 8 * * *"))
     wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-    scene.edit("report", schedule="0 0 31 2 *")
+    scene.edit("report", schedule="0 0 H(30-31) 2 *")
     wait_for(lambda: scene.condition("report", "Stalled")[0] == "True", why=lambda: operator.log)
     ready, reason, message = scene.condition("report", "Ready")
     assert (ready, reason) == ("False", "InvalidSpec")
-    assert "0 0 31 2 *" in message
+    assert "0 0 H(30-31) 2 *" in message
     assert "Generation 1 stays in force." in message
     assert scene.row("report", "schedule, generation") == ("0 8 * * *", 1)
     status = scene.status("report")
@@ -140,6 +140,21 @@ def test_dead_runs_are_counted_and_an_annotation_retries_them(scene: Scene, oper
     scene.annotate("report", run_now="2")
     wait_for(lambda: scene.status("report")["lastAction"]["token"] == "2")
     assert scene.sql("select count(*) from job_runs") == [(2,)]
+
+
+def test_what_moves_is_shown_within_ten_seconds_with_the_settings_as_they_are(scene: Scene, tmp_path: Path) -> None:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    scene.create(job_schedule())
+    with Operator(scene.dsn, login, tmp_path, namespaces=scene.namespace, source=f"k8s:{scene.namespace}") as operator:
+        wait_for(lambda: scene.row("report", "id"), why=lambda: operator.log)
+        for token in ("first", "second"):  # the second one changes no condition
+            scene.annotate("report", run_now=token)
+            ((run,),) = wait_for(lambda: scene.sql("select id from job_runs"), why=lambda: operator.log)
+            scene.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
+            wait_for(lambda: scene.status("report").get("running") == 1, within_s=10)
+            scene.sql("select complete(7, array[%s::bigint], (select lease_epoch from job_runs))", run)
+            wait_for(lambda run=run: scene.status("report").get("lastRun", {}).get("id") == run, within_s=10)
+            assert scene.status("report")["running"] == 0
 
 
 def test_an_annotation_that_was_there_first_runs_nothing(scene: Scene, operator: Operator) -> None:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import re
 
-from tools.admission_rules import FIELD, FIELDS, LINE, MONTHS, NAMED_RANGE, NUMERIC_RANGE, WEEKDAYS
+from tools.admission_rules import (
+    FIELD,
+    FIELDS,
+    LINE,
+    MONTHS,
+    NAMED_RANGE,
+    NEVER_IN_FEBRUARY,
+    NEVER_THE_31ST,
+    NUMERIC_RANGE,
+    WEEKDAYS,
+)
 
 
 def admitted(line: str) -> bool:
@@ -18,6 +28,7 @@ def admitted(line: str) -> bool:
         and (len(fields) != len(FIELDS) or all(map(_matches, FIELDS, fields)))
         and all(_ascends(span, numeric=True) for span in re.findall(NUMERIC_RANGE, line))
         and all(_ascends(span, numeric=False) for span in re.findall(NAMED_RANGE, capitals))
+        and not any(re.fullmatch(never, capitals) for never in (NEVER_IN_FEBRUARY, NEVER_THE_31ST))
     )
 
 

@@ -105,7 +105,7 @@ def test_a_line_means_what_cron_means(line: str, after: str, expected: str):
         ("0 0 * * 5-0", 'the day of the week "5-0", which runs backwards', "5-7,0"),
         ("0 0 31 2 *", "names days that its months do not have", "0 0 L 2 *"),
         ("0 0 30-31 2 *", "names days that its months do not have", "0 0 L 2 *"),
-        ("0 0 31 4,6,9,11 *", "names days that its months do not have", "0 0 L 2 *"),
+        ("0 0 31 4,6,9,11 *", "names days that its months do not have", "0 0 L 4 *"),
         ("R * * * *", 'the minute "R", which is not understood', "H"),
         ("0 0 ? * *", 'the day of the month "?", which is not understood', "L"),
         ("0 0 15W * *", 'the day of the month "15W", which is not understood', "1,15"),
