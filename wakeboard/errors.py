@@ -11,6 +11,7 @@ WakeboardError
 ├── Refused             a move said no
 ├── LeadershipLost      another operator leads by now
 ├── LeaseLost           the run belongs to somebody else by now: stop, write nothing
+├── StepRepeated        a handler gave two steps one name
 └── KeyReused           an idempotency key came back with another payload
 Verdict                 what a handler may raise to decide about its run
 ├── Discard             dead now, without further attempts
@@ -65,6 +66,16 @@ class LeadershipLost(WakeboardError):
 
 class LeaseLost(WakeboardError):
     """The lease of this run is lost: another worker may have it. Stop, and roll back what is not committed."""
+
+
+class StepRepeated(WakeboardError):
+    """A handler gave two steps of one attempt the same name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"this attempt has a step {name!r} already: the result of a step is kept under its name, so each step of a"
+            " run needs a name of its own (in a loop, put the item into it)."
+        )
 
 
 class KeyReused(WakeboardError):

@@ -130,7 +130,8 @@ class Run(Protocol):
         """Calls `function(*args)` once in the life of the run, and returns its result as JSON gives it back.
 
         To be awaited in an async handler; in a plain one it returns the result itself. A step that completed in an
-        earlier attempt returns its stored result without calling the function. Raises LeaseLost.
+        earlier attempt returns its stored result without calling the function. Raises LeaseLost, and StepRepeated for a
+        second step of the same name in one attempt.
         """
         ...
 

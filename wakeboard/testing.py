@@ -17,19 +17,20 @@ import asyncio
 import inspect
 import json
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from uuid import UUID, uuid4, uuid5
 
-from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, WakeboardError
+from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, StepRepeated, WakeboardError
 from wakeboard.handlers import Handler, checked, load_handlers
 from wakeboard.names import check_key
 from wakeboard.payloads import MAX_BYTES, check_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from types import TracebackType
 
     from wakeboard.handlers import Run
@@ -155,6 +156,7 @@ class _Attempt:
         self.in_loop = in_loop
         self._trial = trial
         self._called: list[str] = []
+        self._steps: set[str] = set()  # that this attempt has begun
         self._happened: list[str] = []
         self._begun: set[str] = set()  # effects that this attempt has begun
         self._progress: list[float] = []
@@ -173,9 +175,21 @@ class _Attempt:
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         if self.in_loop:
             return self._step_async(name, function, args)
-        if self._is_new(name):
-            self._keep(name, function(*args))
-        return _as_json(self._trial.steps[name])
+        with self._step_named(name):
+            if self._is_new(name):
+                self._keep(name, function(*args))
+            return _as_json(self._trial.steps[name])
+
+    @contextmanager
+    def _step_named(self, name: str) -> Generator[None]:
+        if name in self._steps:
+            raise StepRepeated(name)
+        self._steps.add(name)
+        try:
+            yield
+        except BaseException:
+            self._steps.discard(name)
+            raise
 
     def once(self, conn: Any, key: str) -> Any:
         execute = getattr(conn, "execute", None)
@@ -234,10 +248,11 @@ class _Attempt:
         return self._once(key)
 
     async def _step_async(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        if self._is_new(name):
-            result = function(*args)
-            self._keep(name, await result if inspect.isawaitable(result) else result)
-        return _as_json(self._trial.steps[name])
+        with self._step_named(name):
+            if self._is_new(name):
+                result = function(*args)
+                self._keep(name, await result if inspect.isawaitable(result) else result)
+            return _as_json(self._trial.steps[name])
 
     def _is_new(self, step: str) -> bool:
         self._raise_if_lost()

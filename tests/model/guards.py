@@ -64,8 +64,14 @@ GUARDS: Final = (
         "lapsed leases are taken back", FENCE, STUCK, STORE + "reap.sql", "set locked_by = 0, locked_until = 'epoch'"
     ),
     Guard("reap takes lapsed leases only", TRUST, ROBBED, STORE + "reap.sql", "locked_until < statement_timestamp()"),
-    Guard("reap looks again under the row's lock", FENCE, ROBBED, STORE + "reap.sql", "for update skip locked"),
-    Guard("reap skips locked rows", FENCE, REAP_WAITS, STORE + "reap.sql", "for update skip locked"),
+    Guard(
+        "reap looks again under the row's lock",
+        FENCE,
+        ROBBED,
+        STORE + "reap.sql",
+        "run.locked_until = judged.locked_until",
+    ),
+    Guard("reap skips locked rows", FENCE, REAP_WAITS, STORE + "reap.sql", "for update of run skip locked"),
     Guard("reap's epoch", FENCE, UNTRUE, STORE + "reap.sql", "lease_epoch = run.lease_epoch + 1"),
     Guard("the last crash makes a run dead", FENCE, POISON, STORE + "reap.sql", "crash_count >= 2 then 'crashed dead'"),
     Guard("slots are counted", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "greatest(0, bound.max_running - ("),

@@ -202,10 +202,10 @@ class BoardMachine(RuleBasedStateMachine):
         refused = self.stage.workers[worker].fail(*leases, outcome=outcome, delay_s=delay_s)
         assert set(refused) == self.model.fail(worker, leases, outcome, at_once=delay_s == 0.0)
 
-    def release(self, pick: int, *, by_other: bool, all_of_it: bool, delayed: bool, counted: bool) -> None:
+    def release(self, pick: int, *, by_other: bool, all_of_it: bool, delayed: bool, reason: str) -> None:
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
-        refused = self.stage.workers[worker].release(*leases, delay_s=ALL_DAY * delayed, counted=counted)
-        assert set(refused) == self.model.release(worker, leases, delayed=delayed, counted=counted)
+        refused = self.stage.workers[worker].release(*leases, delay_s=ALL_DAY * delayed, reason=reason)
+        assert set(refused) == self.model.release(worker, leases, delayed=delayed, reason=reason)
 
     def register(self, worker: int) -> None:
         self.stage.register(worker)

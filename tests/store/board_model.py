@@ -43,6 +43,7 @@ class ModelRun:
     lapsed: str = ""  # crash: its worker fell silent; timeout: it ran for too long
     cancel: bool = False
     started: bool = False
+    began: bool = False  # under a lease that is over
     error_type: str | None = None
     definition: int | None = None
     trigger: str = "application"
@@ -57,9 +58,10 @@ class ModelRun:
         """Whether somebody may claim it, when it is due."""
         return self.live and self.status in {"queued", "failed"}
 
-    def free(self) -> None:
+    def free(self, *, began: bool = True) -> None:
         """Nobody has it any more."""
         self.by, self.lapsed = 0, ""
+        self.began = self.started = self.began or began
 
 
 @dataclass
@@ -219,20 +221,24 @@ class BoardModel:
                 run.due, run.rank = at_once, self.rank_of_now()
         return refused
 
-    def release(self, worker: int, leases: Sequence[Lease], *, delayed: bool, counted: bool) -> set[int]:
+    def release(self, worker: int, leases: Sequence[Lease], *, delayed: bool, reason: str) -> set[int]:
         refused: set[int] = set()
+        counted = reason in {"left", "away"}
         for lease in leases:
             run = self.lease(worker, lease)
             if run is None:
                 known = self.runs[lease.id]
-                if not (known.live and known.by == 0 and known.epoch == lease.epoch):
+                repeated = known.live and known.by == 0 and known.epoch == lease.epoch
+                if not (repeated or self._uncounted(worker, lease, reason)):
                     refused.add(lease.id)
                 continue
             costs = counted and run.releases >= 4
+            if reason != "unstarted":
+                self.attempts[lease.id, lease.epoch] = "snoozed" if reason == "snoozed" else "released", worker
             if run.cancel:
                 self.finish(run, "cancelled", "Cancelled")
                 continue
-            run.free()
+            run.free(began=reason != "unstarted")
             run.status = "dead" if costs and run.attempts >= run.max_attempts else "queued"
             run.error_type = "ReleasedTooOften" if run.status == "dead" else run.error_type
             run.attempts -= not costs
@@ -240,6 +246,20 @@ class BoardModel:
             if delayed:
                 run.due = False
         return refused
+
+    def _uncounted(self, worker: int, lease: Lease, reason: str) -> bool:
+        """Whether it was taken for crashed, and was not: its worker says so."""
+        run = self.runs[lease.id]
+        if not run.live or self.attempts.get((lease.id, lease.epoch)) != ("crashed", worker):
+            return False
+        if reason not in {"away", "unstarted"} or (reason == "away" and run.releases >= 4):
+            return False
+        self.attempts[lease.id, lease.epoch] = "released", worker
+        run.crashes = max(0, run.crashes - 1)
+        run.releases += reason == "away"
+        if run.status == "dead" and run.epoch == lease.epoch + 1:
+            run.status = "queued"
+        return True
 
     def renew(self, worker: int, leases: Sequence[Lease]) -> dict[int, str]:
         if worker in self.present:

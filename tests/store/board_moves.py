@@ -33,6 +33,7 @@ JOB: dict[str, st.SearchStrategy[Any]] = {
     "later": SELDOM,
 }
 OUTCOME = st.sampled_from(["failed", "failed", "timed_out", "discarded"])
+REASON = st.sampled_from(["left", "left", "away", "snoozed", "unstarted"])
 PAUSE = st.sampled_from(["all", "queue:a", "queue:b", "schedule"])
 
 
@@ -53,7 +54,7 @@ ANY_MOVE = st.one_of(
     *moves(2, "renew", worker=WORKERS, pick=PICK, all_of_it=YES_OR_NO),
     *moves(4, "complete", **SOME),
     *moves(5, "fail", **SOME, outcome=OUTCOME, delay_s=st.sampled_from([0.0, None, float(ALL_DAY)])),
-    *moves(4, "release", **SOME, delayed=SELDOM, counted=YES_OR_NO),
+    *moves(4, "release", **SOME, delayed=SELDOM, reason=REASON),
     *moves(1, "register", worker=WORKERS),
     *moves(1, "goodbye", worker=WORKERS),
     *moves(3, "once", **NAMED, key=KEY, commit=YES_OR_NO),

@@ -144,10 +144,11 @@ class Player:
         rest = [outcome] * many, [error_type] * many, [error] * many, ["stack"] * many, [delay_s] * many
         return self.column(query, self.nonce, *_columns(leases), *rest)
 
-    def release(self, *leases: Lease, delay_s: float = 0.0, counted: bool = True) -> list[int]:
+    def release(self, *leases: Lease, delay_s: float = 0.0, reason: str = "left") -> list[int]:
         """Gives runs back; those that were refused."""
-        query = "select release(%s, %s, %s, %s::real[], %s)"
-        return self.column(query, self.nonce, *_columns(leases), [delay_s] * len(leases), [counted] * len(leases))
+        many, counted = len(leases), reason in {"left", "away"}
+        query = "select release(%s, %s, %s, %s::real[], %s, %s)"
+        return self.column(query, self.nonce, *_columns(leases), [delay_s] * many, [counted] * many, [reason] * many)
 
     def step(self, lease: Lease, name: str, result: object = ...) -> tuple[bool, Any]:
         given = None if result is ... else json.dumps(result)

@@ -184,7 +184,7 @@ def test_a_released_run_gets_its_attempt_back_and_is_due_at_once(person: Player,
 
 def test_a_snoozed_run_comes_back_later_and_is_not_counted(person: Player, worker: Player) -> None:
     run = person.enqueue()
-    worker.release(*worker.claim(), delay_s=60.0, counted=False)
+    worker.release(*worker.claim(), delay_s=60.0, reason="snoozed")
     row = person.run(run)
     assert (row.status, row.attempts, row.release_count) == ("queued", 0, 0)
     assert 58 < waits_s(person, run) <= 60
@@ -206,7 +206,7 @@ def test_from_the_fifth_release_on_each_costs_an_attempt(person: Player, worker:
 def test_a_run_may_snooze_for_ever(person: Player, worker: Player) -> None:
     run = person.enqueue(max_attempts=1)
     for _ in range(9):
-        worker.release(worker.claims(run), counted=False)
+        worker.release(worker.claims(run), reason="snoozed")
     assert person.status(run) == "queued"
 
 

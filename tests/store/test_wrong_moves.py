@@ -25,7 +25,7 @@ WRONG: Final = (
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch"),
     ("reap", "attempts = run.attempts - (verdict like 'crashed%')::integer", "attempts = run.attempts"),
     ("release", "attempts = run.attempts - (not locked.costs_the_attempt)::integer", "attempts = run.attempts"),
-    ("renew", "and run.locked_until > statement_timestamp()\n     order", "order"),
+    ("renew", "run.locked_until > statement_timestamp() as holds", "true as holds"),
 )
 
 

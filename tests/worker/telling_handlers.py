@@ -145,6 +145,20 @@ async def steps(run: wakeboard.Run) -> list[object]:
     return [first, second]
 
 
+@wakeboard.handler("same-step-twice")
+async def the_same_step_twice(run: wakeboard.Run) -> None:
+    """Two steps of one name."""
+    await run.step("send", _noted, "first")
+    await run.step("send", _noted, "second")
+
+
+@wakeboard.handler("same-step-twice-plainly")
+def the_same_step_twice_plainly(run: wakeboard.Run) -> None:
+    """The same in a thread."""
+    run.step("send", _noted, "first")
+    run.step("send", _noted, "second")
+
+
 @wakeboard.handler("steps-plainly")
 def steps_plainly(run: wakeboard.Run) -> list[object]:
     """The same in a thread."""

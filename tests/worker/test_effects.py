@@ -14,6 +14,14 @@ pytestmark = pytest.mark.every_postgres
 SOON = {"drain_lookahead_seconds": 10}
 
 
+@pytest.mark.parametrize("job_type", ["same-step-twice", "same-step-twice-plainly"])
+def test_two_steps_of_one_name_in_one_attempt_are_refused(board: Board, job_type: str) -> None:
+    (run,) = board.enqueue(job_type, max_attempts=1)
+    board.wake()
+    assert board.run(run)["error_type"] == "StepRepeated"
+    assert board.watcher.ask("select count(*) from calls") == 1
+
+
 @pytest.mark.parametrize("job_type", ["steps", "steps-plainly"])
 def test_a_step_that_completed_is_not_run_again_and_its_result_comes_back(board: Board, job_type: str) -> None:
     (run,) = board.enqueue(job_type)

@@ -10,7 +10,7 @@ import pytest
 from tests.worker.test_settling import claimed, returns, until
 from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
-from wakeboard.store.leasing import Leasing, Worker
+from wakeboard.store.leasing import SNOOZED, Attention, Leasing, Release, Worker
 from wakeboard_worker import heartbeat
 from wakeboard_worker.attempts import Surroundings
 from wakeboard_worker.desk import Desk
@@ -45,8 +45,45 @@ async def test_leases_that_are_given_up_lapse_when_they_would_have(
             await beat(conn)
         finally:
             beats.stop()
-        assert desk.empty
+        assert (desk.waiting, desk.running) == (0, 0)
         assert await lease(conn) == lapses_at
+
+
+async def test_an_answer_about_an_older_lease_stops_no_newer_attempt(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a heartbeat that names a lease is on its way, the run is given back and claimed again."""
+    loop, named = asyncio.get_running_loop(), asyncio.Event()
+    desk = Desk({"returns": Handler("returns", returns)}, Surroundings(loop, ME.nonce, lambda: None), 10, threads=1)
+    async with await connect(database) as conn:
+        leasing = Leasing(conn, ME)
+        await leasing.register(["returns"])
+        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
+        desk.take(await claimed(leasing))
+        real = heartbeat.renew
+
+        async def again() -> None:
+            old = desk.loop_lane.waiting.popleft()
+            await leasing.release([Release(old[0], old[1], reason=SNOOZED)])
+            desk.take(await claimed(leasing))
+
+        def slow(*args: Any) -> list[Attention]:
+            first = not named.is_set()
+            if first:
+                asyncio.run_coroutine_threadsafe(again(), loop).result()
+            answers = real(*args)
+            loop.call_soon_threadsafe(lambda: loop.call_soon(named.set))  # behind what is done with the answers
+            return answers
+
+        monkeypatch.setattr(heartbeat, "renew", slow)
+        beats = Heartbeat(database, ME, desk)
+        beats.start()
+        try:
+            await named.wait()
+            await beat(conn)
+        finally:
+            beats.stop()
+        assert [row[1] for row in desk.loop_lane.waiting] == [2]
 
 
 async def beat(conn: psycopg.AsyncConnection[Any]) -> None:

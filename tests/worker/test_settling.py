@@ -9,7 +9,7 @@ import pytest
 
 from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
-from wakeboard.store.leasing import Leasing, Marks, Release, Worker, text_array
+from wakeboard.store.leasing import SNOOZED, Leasing, Marks, Release, Worker, text_array
 from wakeboard_worker.attempts import Attempt, Surroundings
 from wakeboard_worker.desk import Desk
 from wakeboard_worker.heartbeat import Heartbeat
@@ -43,7 +43,7 @@ async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outli
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns'), ('returns'), ('returns')")
         first, second, third = await claimed(leasing)
         desk.take([third])
-        await leasing.release([Release(second[0], second[1], counted=False)])
+        await leasing.release([Release(second[0], second[1], reason=SNOOZED)])
         (second,) = await claimed(leasing)  # under another epoch: it is told after the first
         for row in (first, second):
             desk.succeed(Attempt(row, around), {"of": row[0]})

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 import wakeboard
-from wakeboard.errors import BrokenHandlers, InvalidValue, WakeboardError
+from wakeboard.errors import BrokenHandlers, InvalidValue, StepRepeated, WakeboardError
 from wakeboard.testing import TrialRun, run_handler, run_handler_blocking
 from wakeboard_worker.attempts import Attempt, OutsideEffect
 
@@ -268,6 +268,29 @@ def _fails_first(attempt: int) -> str:
     if attempt == 1:
         raise ConnectionError
     return "sent"
+
+
+@pytest.mark.parametrize("plain", [True, False])
+async def test_two_steps_of_one_name_in_one_attempt_are_refused(plain: bool) -> None:
+    def report(run: wakeboard.Run) -> object:
+        return [run.step("Send", lambda: 1), run.step("Send", lambda: 2)]
+
+    async def report_too(run: wakeboard.Run) -> object:
+        return [await run.step("Send", lambda: 1), await run.step("Send", lambda: 2)]
+
+    outcome = await run_handler(report if plain else report_too)
+    assert isinstance(outcome.error, StepRepeated)
+    assert "a name of its own" in str(outcome.error)
+
+
+async def test_a_step_that_raised_may_be_tried_again_in_the_same_attempt() -> None:
+    async def report(run: wakeboard.Run) -> object:
+        try:
+            return await run.step("Send", _fails_first, 1)
+        except ConnectionError:
+            return await run.step("Send", _fails_first, 2)
+
+    assert (await run_handler(report)).result == "sent"
 
 
 async def test_a_step_that_an_earlier_attempt_did_can_be_given() -> None:

@@ -2,7 +2,7 @@
 
 Whoever makes rounds (a waking worker, one that stays, local mode, the operator) makes them as often as it likes; each
 duty has its own pace here, and the board itself knows when others have just done the same. One duty that fails stops no
-other.
+other. A duty whose connection was lost has not been done: it is due again at once.
 """
 
 from __future__ import annotations
@@ -79,6 +79,8 @@ class Rounds:
             return EVERY_ROUND if await duty.do(board, done) else duty.every
         except Exception as error:  # noqa: BLE001 - the next duty is due all the same; the caller says what went wrong
             done.failures[duty.name] = error
+            if board.conn.closed:
+                return EVERY_ROUND
             return min(duty.every, AFTER_A_FAILURE)
 
     async def _make_ticks(self, board: Board, done: Round) -> bool:

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from wakeboard.store.board import Board
-from wakeboard.store.connection import connect
+from wakeboard.store.connection import connect, died_idle
 from wakeboard.store.live import Live
 from wakeboard.store.reports import Reports
 
@@ -52,6 +52,9 @@ class BoardLine:
 
     async def _open(self) -> Any:
         async with self._opening:
-            if self._conn is None or self._conn.closed:
+            if self._conn is not None and died_idle(self._conn):
+                await self.close()
+                self._conn = None
+            if self._conn is None:
                 self._conn = await connect(self._dsn, name="wakeboard up")
             return self._conn

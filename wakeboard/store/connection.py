@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 9  # the newest migration that this release was written for
+SCHEMA_VERSION = 10  # the newest migration that this release was written for
 
 _UNREADABLE = (
     "the DSN cannot be read: it is like postgresql://user:password@host:5432/database or"
@@ -91,6 +92,21 @@ def cut(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
     """Breaks a connection, from whatever thread: who waits for a reply on it gets DatabaseUnavailable at once."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
+
+
+def died_idle(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+    """Whether an open connection is of no use any more, as far as can be known without sending anything.
+
+    On a connection that waits for no answer, something to read is the server's farewell (or a notice that nobody
+    needs). One that is in use, also by another task, is taken for well: its statement tells.
+    """
+    if conn.closed:
+        return True
+    if conn.pgconn.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+        return False
+    ready = select.poll()
+    ready.register(conn.fileno(), select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def place(dsn: str) -> str:

@@ -30,6 +30,12 @@ EPOCH_OF_MOMENTS: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Pos
 
 # id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority,
 # crash_count, uuid, definition_id, schedule
+# Why a run is given back.
+LEFT: Final = "left"  # the worker leaves
+AWAY: Final = "away"  # the board could not be reached
+SNOOZED: Final = "snoozed"  # the handler said: not yet
+UNSTARTED: Final = "unstarted"  # no handler has started
+
 ClaimedRow: TypeAlias = (
     "tuple[int, int, str, bytes, int, int, int, int, int, str, int, int, bytes, int | None, str | None]"
 )
@@ -65,12 +71,17 @@ class Failure(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A run given back. `counted`: because the worker leaves; otherwise it never started, or its handler snoozed."""
+    """A run given back, and why. LEFT and AWAY are counted: too many of them cost the run its attempts."""
 
     id: int
     epoch: int
     delay_s: float = 0.0
-    counted: bool = True
+    reason: str = "left"
+
+    @property
+    def counted(self) -> bool:
+        """Whether the handler had started and could not come to its end."""
+        return self.reason in (LEFT, AWAY)
 
 
 class Held(NamedTuple):
@@ -83,13 +94,14 @@ class Held(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """A run that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost).
+    """A lease that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost).
 
     With run 0, 'unknown': the board has forgotten this worker.
     """
 
     id: int
     answer: str
+    epoch: int
 
 
 @dataclass(slots=True)
@@ -163,7 +175,9 @@ _CLAIM_SUSPECT: Final = (
     "select * from wakeboard.claim_suspect(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
 )
 _COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb)"
-_RENEW: Final = "select id, answer from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
+_RENEW: Final = (
+    "select id, answer, epoch from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
+)
 
 
 class Leasing:
@@ -262,10 +276,12 @@ class Leasing:
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
         """These runs go back to the queue, with their attempt."""
-        columns = [list(column) for column in zip(*releases, strict=True)]
+        ids, epochs, delays, reasons = (list(column) for column in zip(*releases, strict=True))
+        counted = [release.counted for release in releases]
         return await self._settle(
-            "select wakeboard.release(%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[])",
-            *(self.worker.nonce, *columns),
+            "select wakeboard.release("
+            "%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[])",
+            *(self.worker.nonce, ids, epochs, delays, counted, reasons),
         )
 
     async def still_held(self, leases: Sequence[tuple[int, int]]) -> set[int]:

@@ -8,16 +8,17 @@ import json
 import logging
 import time
 import uuid as uuids
+from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from wakeboard.errors import DatabaseUnavailable, LeaseLost
+from wakeboard.errors import DatabaseUnavailable, LeaseLost, StepRepeated
 from wakeboard.store.leasing import moment
-from wakeboard_worker.outcomes import LOST
+from wakeboard_worker.outcomes import CUT_OFF, LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
     from datetime import datetime
     from types import TracebackType
 
@@ -51,6 +52,7 @@ class Attempt:
         "_payload_bytes",
         "_run_at",
         "_scheduled_for",
+        "_steps",
         "_uuid_bytes",
         "abandoned",
         "around",
@@ -102,6 +104,7 @@ class Attempt:
         self.task: asyncio.Task[Any] | None = None
         self.fraction: float | None = None
         self.effect_conn: Any = None  # the one whose transaction `once` was called in
+        self._steps: set[str] | None = None  # that this attempt has begun
 
     # -- what the handler sees -----------------------------------------------------------------------------------------
 
@@ -147,6 +150,20 @@ class Attempt:
         step = self._step_in_thread if self.in_thread else self._step_async
         return step(name, function, args)
 
+    @contextmanager
+    def _step_named(self, name: str) -> Generator[None]:
+        """Refuses a second step of one name, which would get the first one's result. One that failed may come again."""
+        if self._steps is None:
+            self._steps = set()
+        if name in self._steps:
+            raise StepRepeated(name)
+        self._steps.add(name)
+        try:
+            yield
+        except BaseException:
+            self._steps.discard(name)
+            raise
+
     def once(self, conn: Any, key: str) -> Any:
         """The guard of an effect in the transaction of `conn`."""
         from wakeboard.store.ledger import Lease, once
@@ -173,6 +190,11 @@ class Attempt:
             if self.task is not None:
                 self.task.cancel()
 
+    @property
+    def lost(self) -> bool:
+        """Whether its lease is gone, whatever its handler still does."""
+        return self.stopped_because in (LOST, CUT_OFF)
+
     def age_s(self) -> float | None:
         """Seconds since the handler started; None before."""
         return time.monotonic() - self.started if self.started else None
@@ -182,23 +204,25 @@ class Attempt:
         return await self._make(lambda leasing: leasing.effect(self.id, self.epoch, key, done=done))
 
     async def _step_async(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        done, stored = await self._step_move(name)
-        if done:
-            return stored
-        result = function(*args)
-        if inspect.isawaitable(result):
-            result = await result
-        text = json.dumps(result, ensure_ascii=False)
-        await self._step_move(name, text)
-        return json.loads(text)
+        with self._step_named(name):
+            done, stored = await self._step_move(name)
+            if done:
+                return stored
+            result = function(*args)
+            if inspect.isawaitable(result):
+                result = await result
+            text = json.dumps(result, ensure_ascii=False)
+            await self._step_move(name, text)
+            return json.loads(text)
 
     def _step_in_thread(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        done, stored = self.in_loop(self._step_move(name))
-        if done:
-            return stored
-        text = json.dumps(function(*args), ensure_ascii=False)
-        self.in_loop(self._step_move(name, text))
-        return json.loads(text)
+        with self._step_named(name):
+            done, stored = self.in_loop(self._step_move(name))
+            if done:
+                return stored
+            text = json.dumps(function(*args), ensure_ascii=False)
+            self.in_loop(self._step_move(name, text))
+            return json.loads(text)
 
     async def _step_move(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         return await self._make(lambda leasing: leasing.step(self.id, self.epoch, name, result))
@@ -219,7 +243,7 @@ class Attempt:
         return asyncio.run_coroutine_threadsafe(coroutine, self.around.loop).result()
 
     def _raise_if_lost(self) -> None:
-        if self.stopped_because == LOST:
+        if self.lost:
             raise LeaseLost(f"the lease of run {self.id} is lost")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.plainwords import counted
-from wakeboard.store.leasing import Release, text_array
+from wakeboard.store.leasing import UNSTARTED, Release, text_array
 from wakeboard_worker.heartbeat import TRUSTED_PART, clock
 from wakeboard_worker.logs import log
 from wakeboard_worker.walking import Walk
@@ -119,6 +119,9 @@ class Claiming:
         # Also while every slot is busy: ticks and lapsed leases do not wait for room.
         at_once, self._round_at_once = self._round_at_once, False
         await self._duties(leasing.conn, at_once)
+        if leasing.conn.closed:
+            await self._line.pause()
+            return True
         claimed = 0
         wanted = [self._wanted(walk.lane) for walk in self._walks]
         if self._heartbeat.trusted() and not await self._suspect_goes_first(leasing):
@@ -223,7 +226,7 @@ class Claiming:
             return
         log.warning("a claim was answered too late and is given back: %s", counted(len(rows), "lease"))
         self._desk.counts.claimed += len(rows)
-        self._desk.releases.extend(Release(row[0], row[1], counted=False) for row in rows)
+        self._desk.releases.extend(Release(row[0], row[1], reason=UNSTARTED) for row in rows)
         self._desk.flush.set()
 
     # -- pauses --------------------------------------------------------------------------------------------------------

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wakeboard.plainwords import counted
-from wakeboard.store.leasing import Held, Release
+from wakeboard.store.leasing import AWAY, UNSTARTED, Held, Release
 from wakeboard_worker.logs import log, runs_log
-from wakeboard_worker.outcomes import CANCELLED, LEAVING, LOST, TIMED_OUT, failure, result_json, timed_out
+from wakeboard_worker.outcomes import CANCELLED, CUT_OFF, LEAVING, LOST, TIMED_OUT, failure, result_json, timed_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,6 +151,7 @@ class Desk:
         self.telling: list[Any] = []  # on its way to the board
         self.blocked: dict[int, Blocked] = {}  # by run; told again until the board takes them
         self.stuck = False  # one has been for a whole lease: this worker ends
+        self.given_up: list[Release] = []  # to be told when the board can be reached again
         self.counts = Counts()
         self.sweeps = 0  # so far: the event loop turns as long as this grows
         self.broken: BaseException | None = None  # what ended a part of this worker that must not end
@@ -185,7 +186,7 @@ class Desk:
     @property
     def empty(self) -> bool:
         """Nothing in hand at all."""
-        return not (self.waiting or self.running or self.untold or self.blocked)
+        return not (self.waiting or self.running or self.untold or self.blocked or self.given_up)
 
     def held(self) -> list[Held]:
         """Every lease in hand, for the heartbeat. Attempts that were told that theirs is lost let go of it."""
@@ -193,7 +194,7 @@ class Desk:
         attempts += [at for lane in self.lanes if (at := lane.stepping) is not None and not at.settled]
         rows = [row for lane in self.lanes for row in list(lane.waiting)]
         outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases)]
-        known = {at.id: Held(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if at.stopped_because != LOST}
+        known = {at.id: Held(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
         known |= {row[0]: Held(row[0], row[1]) for row in rows}
         known |= {told.id: Held(told.id, told.epoch) for told in outcomes if told.id not in known}
         known |= {told.id: told for told in self.on_its_way() if told.id not in known}
@@ -219,7 +220,7 @@ class Desk:
         if attempt.settled:
             return
         attempt.settled = True
-        if attempt.stopped_because == LOST:
+        if attempt.lost:
             self._lose(attempt)
             return
         if result is not None:
@@ -233,7 +234,7 @@ class Desk:
         """The handler raised, or was stopped."""
         if attempt.settled:
             return
-        if attempt.stopped_because == LOST:
+        if attempt.lost:
             attempt.settled = True
             self._lose(attempt)
             return
@@ -259,27 +260,33 @@ class Desk:
     def _lose(self, attempt: Attempt) -> None:
         self.counts.lost += 1
         runs_log.warning("the lease was lost; its outcome is dropped", extra={**attempt.facts(), "outcome": "lost"})
+        if attempt.stopped_because == CUT_OFF:
+            self.give_up([Release(attempt.id, attempt.epoch, 0.0, AWAY if attempt.started else UNSTARTED)])
 
     # -- what the board says about leases ------------------------------------------------------------------------------
 
     def attend(self, answers: Iterable[Attention]) -> None:
-        """Runs that are to be cancelled, or whose lease is lost."""
+        """Leases whose run is to be cancelled, or that are lost. A newer lease of the same run is none of them."""
         for answer in answers:
-            because = CANCELLED if answer.answer == "cancel" else LOST
+            because, lease = CANCELLED if answer.answer == "cancel" else LOST, (answer.id, answer.epoch)
             for lane in self.lanes:
-                if attempt := lane.running.get(answer.id):
+                attempt = lane.running.get(answer.id)
+                if attempt is not None and attempt.epoch == answer.epoch:
                     attempt.stop(because)
                 elif because == LOST:
-                    lane.waiting = deque(row for row in lane.waiting if row[0] != answer.id)
-            if because == LOST and (blocked := self.blocked.get(answer.id)):
+                    lane.waiting = deque(row for row in lane.waiting if row[:2] != lease)
+            if because == LOST and (blocked := self.blocked.get(answer.id)) and blocked.outcome.epoch == answer.epoch:
                 blocked.lost = True
 
     def lose_sight(self) -> None:
         """Leases may have been given to this worker, or be left, that it does not know: a reply was lost."""
         self.lost_sight_at = time.monotonic()
 
-    def lose_everything(self) -> None:
-        """This worker cannot be sure of its leases any more: it stops what runs, and drops what it has to tell."""
+    def lose_everything(self, away: bool = False) -> None:  # noqa: FBT001, FBT002 - called by call_soon_threadsafe
+        """This worker cannot be sure of its leases any more: it stops what runs, and drops what it has to tell.
+
+        `away`: because the board could not be reached. Otherwise what runs may be to blame, and is not excused.
+        """
         in_hand = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
         if not in_hand:
             return
@@ -287,18 +294,33 @@ class Desk:
         log.warning("no heartbeat was answered for most of a lease: %s given up", counted(in_hand, "lease"))
         for lane in self.lanes:
             self.counts.lost += len(lane.waiting)
+            self.give_up(Release(row[0], row[1], 0.0, UNSTARTED) for row in lane.waiting)
             lane.waiting.clear()
             for attempt in list(lane.running.values()):
-                attempt.stop(LOST)
-        self.counts.lost += len(self.succeeded) + len(self.failures) + len(self.releases)
+                attempt.stop(CUT_OFF if away else LOST)
+        untold = [*self.succeeded, *self.failures, *self.releases]
+        self.counts.lost += len(untold)
         self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
+        self.give_up(untold)
+
+    def give_up(self, leases: Iterable[Attempt | Failure | Release]) -> None:
+        """Nothing more is done under these leases; once the board can be reached, it is told that nobody crashed."""
+        self.given_up += [
+            lease if isinstance(lease, Release) else Release(lease.id, lease.epoch, 0.0, AWAY) for lease in leases
+        ]
+
+    def tell_given_up(self) -> None:
+        """The board can be reached again."""
+        self.releases += self.given_up
+        self.given_up = []
+        self.flush.set()
 
     def release_waiting(self) -> None:
         """Rows that have not started go back, uncounted: the worker leaves."""
         for lane in self.lanes:
             while lane.waiting:
                 row = lane.waiting.popleft()
-                self.releases.append(Release(row[0], row[1], counted=False))
+                self.releases.append(Release(row[0], row[1], reason=UNSTARTED))
         self.flush.set()
 
     def give_back(self, lane: Lane, run: Attempt) -> None:
@@ -307,7 +329,7 @@ class Desk:
         lane.started -= 1
         if not run.settled:
             run.settled = True
-            self.releases.append(Release(run.id, run.epoch, counted=False))
+            self.releases.append(Release(run.id, run.epoch, reason=UNSTARTED))
             self.flush.set()
 
     def sweep(self) -> None:
@@ -322,7 +344,7 @@ class Desk:
                 elif over_s > 0:
                     attempt.stop(TIMED_OUT)  # shorter timeouts have a timer as well
             if overstock := lane.overstock():
-                self.releases += [Release(row[0], row[1], counted=False) for row in overstock]
+                self.releases += [Release(row[0], row[1], reason=UNSTARTED) for row in overstock]
                 self.flush.set()
 
     def _abandon(self, lane: Lane, attempt: Attempt) -> None:
@@ -330,7 +352,7 @@ class Desk:
         lane.abandoned.add(attempt)
         attempt.abandoned = True
         log.error("a handler of %s does not stop: it is abandoned", attempt.job_type, extra=attempt.facts())
-        if attempt.stopped_because == LOST:
+        if attempt.lost:
             attempt.settled = True
         elif attempt.stopped_because == LEAVING:
             self.settle(attempt, Release(attempt.id, attempt.epoch))

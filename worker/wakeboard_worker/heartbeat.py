@@ -4,6 +4,10 @@ Every quarter of a lease it renews all leases in hand in one call. Trust is coun
 answered request was *sent*: when three quarters of a lease have passed since then, this worker must not believe in its
 leases any more. The clock is one that goes on while the machine sleeps.
 
+A worker that gives its leases up because it tried and could not reach the board says so as soon as it can again: the
+board takes it for crashed until then (see docs/decisions/0022-what-is-a-crash.md). One that did not even try was
+stopped, perhaps by a handler: it says nothing, and that counts as a crash.
+
 It also watches the event loop. One that has not turned for the whole timeout of the handler that runs in it, and the
 grace after that, will not turn again: the process ends, so that what it holds goes to workers that work.
 """
@@ -16,7 +20,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from wakeboard.store.connection import connect_blocking
+from wakeboard.errors import DatabaseUnavailable
+from wakeboard.store.connection import connect_blocking, died_idle
 from wakeboard.store.leasing import Held, renew
 from wakeboard_worker.logs import log
 from wakeboard_worker.watchdog import Watchdog
@@ -51,10 +56,10 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._watchdog = Watchdog()
         self._conn: Any = None
-        self._lost = False
+        self._lost = self._tried = False  # leases were given up; a heartbeat failed since the last answered one
         self.forgotten = 0  # beats whose answer was that the board does not know this worker
         self._every = worker.lease_s / BEATS_PER_LEASE
-        self._busy: set[int] = set()  # rows that somebody else had locked
+        self._busy: set[tuple[int, int]] = set()  # leases whose row somebody else had locked
         self._all_due_at = 0.0
         self._sweeps, self._looked_at, self._still_s = 0, clock(), 0.0  # of the event loop
 
@@ -81,6 +86,7 @@ class Heartbeat:
             except Exception as error:  # noqa: BLE001 - whatever it is (no memory, no descriptor left), the heart goes on
                 pause = min(AFTER_FAILURE_S, self._every)
                 with suppress(Exception):
+                    self._tried = self._tried or isinstance(error, DatabaseUnavailable)
                     log.warning("a heartbeat failed: %s", error)
                     self._close()
                     self._distrust()
@@ -93,12 +99,15 @@ class Heartbeat:
         ask_all = sent >= self._all_due_at or not self._busy
         # What was given up must lapse when it would have: the event loop may not have dropped it yet.
         held = self._desk.on_its_way() if self._lost else self._desk.held()
-        answers = self._renew([lease for lease in held if ask_all or lease.id in self._busy])
+        answers = self._renew([lease for lease in held if ask_all or lease[:2] in self._busy])
         self.forgotten += any(answer.answer == "unknown" for answer in answers)
-        self._busy = {answer.id for answer in answers if answer.answer == "busy"}
+        self._busy = {(answer.id, answer.epoch) for answer in answers if answer.answer == "busy"}
         if ask_all:  # a repeat for busy rows alone says nothing about the others
             self._all_due_at = sent + self._every
-            self._trusted_until, self._lost = sent + self._worker.lease_s * TRUSTED_PART, False
+            self._trusted_until = sent + self._worker.lease_s * TRUSTED_PART
+            if self._desk.given_up:
+                self._desk.around.loop.call_soon_threadsafe(self._desk.tell_given_up)
+            self._lost = self._tried = False
         self._tell(answers)
         return min(BUSY_AGAIN_S, self._every) if self._busy else self._every
 
@@ -115,6 +124,8 @@ class Heartbeat:
             os._exit(1)
 
     def _renew(self, held: list[Held]) -> list[Attention]:
+        if self._conn is not None and died_idle(self._conn):
+            self._close()
         if self._conn is None:
             self._conn = connect_blocking(self._dsn, name=f"wakeboard heartbeat {self._worker.name}")
         # A server that has gone silent must not hold the heartbeat for longer than the trust lasts.
@@ -129,7 +140,7 @@ class Heartbeat:
     def _distrust(self) -> None:
         if not self.trusted() and not self._lost:
             self._lost = True
-            self._desk.around.loop.call_soon_threadsafe(self._desk.lose_everything)
+            self._desk.around.loop.call_soon_threadsafe(self._desk.lose_everything, self._tried)
 
     def _close(self) -> None:
         if self._conn is not None:

@@ -1,4 +1,4 @@
-"""A connection to the board that is opened when it is needed, and again after it broke."""
+"""A connection to the board that is opened when it is needed, and again after it broke, also while it was idle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING
 
-from wakeboard.store.connection import connect
+from wakeboard.store.connection import connect, died_idle
 from wakeboard.store.leasing import Leasing
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ class Line:
     async def leasing(self) -> Leasing:
         """The moves, over an open connection. Raises DatabaseUnavailable."""
         async with self._opening:
-            if self._leasing is None or self._leasing.conn.closed:
+            if self._leasing is not None and died_idle(self._leasing.conn):
+                await self.close()
+            if self._leasing is None:
                 conn = await connect(self._dsn, prepared_statements=self._prepared, name=self._name)
                 self._leasing = Leasing(conn, self._worker)
                 self._pause_s = FIRST_PAUSE_S

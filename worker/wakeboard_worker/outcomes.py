@@ -12,9 +12,9 @@ import traceback
 from datetime import date, time
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.errors import Discard, RetryAfter, Snooze, Verdict
+from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, Verdict
 from wakeboard.redact import redact
-from wakeboard.store.leasing import Failure, Release
+from wakeboard.store.leasing import AWAY, LEFT, SNOOZED, UNSTARTED, Failure, Release
 
 if TYPE_CHECKING:
     from wakeboard_worker.attempts import Attempt
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CANCELLED: Final = "cancelled"  # a person or a newer tick asked for it
 TIMED_OUT: Final = "timed out"
 LOST: Final = "lost"  # the lease is gone: whatever comes is dropped
+CUT_OFF: Final = "cut off"  # so is its lease, because the board could not be reached: it will be told so
 LEAVING: Final = "leaving"  # the worker goes
 
 LONGEST_RESULT: Final = 16_384  # characters of JSON
@@ -31,6 +32,7 @@ LONGEST_ERROR: Final = 2_000  # characters
 LONGEST_STACK: Final = 16_000  # characters
 LONGEST_READ: Final = 200_000  # characters of an error that are searched for credentials
 LONGEST_DELAY_S: Final = 31 * 86_400.0
+AFTER_CUT_OFF_S: Final = 5.0  # a handler whose connection to the board was lost is tried again then
 
 
 def storable(text: str, longest: int) -> str:
@@ -75,11 +77,13 @@ def _in_json(value: Any, depth: int) -> Any:
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     """What the board is told about an attempt that raised."""
     if attempt.stopped_because == LEAVING and not isinstance(error, Verdict):  # whatever it raised, it was told to stop
-        return Release(attempt.id, attempt.epoch, counted=bool(attempt.started))
+        return Release(attempt.id, attempt.epoch, reason=LEFT if attempt.started else UNSTARTED)
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
-        return Release(attempt.id, attempt.epoch, _bounded(error.seconds), counted=False)
+        return Release(attempt.id, attempt.epoch, _bounded(error.seconds), SNOOZED)
+    if isinstance(error, DatabaseUnavailable):  # of run.once, a step or an effect: not the handler's fault
+        return Release(attempt.id, attempt.epoch, AFTER_CUT_OFF_S, AWAY)
     return Failure(
         id=attempt.id,
         epoch=attempt.epoch,

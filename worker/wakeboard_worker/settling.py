@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.plainwords import counted
 from wakeboard.store.connection import cut
-from wakeboard.store.leasing import Failure, Release
+from wakeboard.store.leasing import SNOOZED, Failure, Release
 from wakeboard_worker.desk import Blocked
 from wakeboard_worker.logs import log
 
@@ -87,9 +87,9 @@ class Settling:
             counts.failed += len(await self._tell(line, some, lambda leasing, some: leasing.fail(some)))
         for some in _slices(releases):
             told = await self._tell(line, some, lambda leasing, some: leasing.release(some))
-            left = sum(release.counted for release in told)
-            counts.released += left
-            counts.snoozed += len(told) - left
+            snoozed = sum(release.reason == SNOOZED for release in told)
+            counts.snoozed += snoozed
+            counts.released += len(told) - snoozed
 
     async def _complete(
         self, line: Line, attempts: Sequence[Attempt], epoch: int, results: Mapping[int, str]
@@ -130,6 +130,7 @@ class Settling:
             return items
         else:
             log.warning("lost: %s could not be told while the leases held", counted(len(items), "outcome"))
+            self._desk.give_up(items)
         self._desk.counts.lost += len(items)
         self._desk.lose_sight()
         self._unblock(items)

@@ -281,6 +281,10 @@ class _Wake:
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)
+        if conn.closed:  # nothing was done: the next connection makes this round
+            self._next_round = 0.0
+            log.info("the connection was lost before the duties were done: %s", next(iter(done.failures.values()), ""))
+            return
         for duty, error in done.failures.items():
             log.warning("the duty %s failed: %s", duty, error)
 

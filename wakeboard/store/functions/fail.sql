@@ -37,6 +37,7 @@ begin
   ), settled as (
     update job_runs as run
        set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
+           started_epoch = run.lease_epoch,
            error_type = locked.error_type, last_error = locked.error, last_stack = locked.stack,
            failed_at = statement_timestamp(), dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
            run_at = case locked.verdict

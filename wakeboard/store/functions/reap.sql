@@ -4,7 +4,9 @@
 -- many call this. One that was broken off, or had to pass by a lapsed lease (an effect's open transaction holds its row, or the
 -- next heartbeat tells what became of it), is made again after four seconds. It waits for no row that others have locked. While
 -- the marks of the walks themselves are locked, one call in ten walks without them.
--- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that lapsed
+-- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that its worker
+-- never had in hand (the answer to a claim was lost) is no crash: the worker sent heartbeats for half a lease, without a gap,
+-- and never named it. A crash is taken for a start, unless the last heartbeat said that the run still waited. A lease that lapsed
 -- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
 -- cancel is cancelled.
 
@@ -53,24 +55,34 @@ begin
     return;
   end if;
 
-  with locked as (
-    select id, attempts, max_attempts, crash_count, lease_epoch, locked_by, started_at, definition_id,
+  with lapsed as (
+    select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen, known.beats_since,
+           known.lease_s, run.started_epoch is distinct from run.lease_epoch as unstarted,        -- as far as is known
+           run.started_epoch is distinct from run.lease_epoch                                     -- never named in a heartbeat
+             and run.locked_until <= run.started_at + make_interval(secs => least(known.lease_s, run.timeout_s + 10)) as unnamed,
+           run.locked_until >= run.started_at + make_interval(secs => run.timeout_s) as bounded   -- by its timeout
+      from job_runs as run left join workers as known on known.nonce = run.locked_by
+     where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0 and run.locked_until < statement_timestamp()
+  ), judged as (
+    select id, locked_by, locked_until, started_epoch, unstarted and not unnamed as waited,
+           unnamed and beats_since <= started_at and last_seen > started_at + make_interval(secs => lease_s / 2.0) as never_had,
+           bounded and last_seen > started_at + make_interval(secs => timeout_s) as too_long,
+           last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)               -- the next heartbeat tells
+             and bounded and last_seen <= started_at + make_interval(
+               secs => greatest(timeout_s, case when unnamed and beats_since <= started_at then lease_s / 2.0 end)) as undecided
+      from lapsed
+  ), locked as (
+    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, waited,
            case when cancel_requested_at is not null then 'cancelled'
-                when locked_until >= started_at + make_interval(secs => timeout_s)
-                     and exists (select from workers
-                                  where nonce = locked_by
-                                    and last_seen > job_runs.started_at + make_interval(secs => timeout_s))
-                  then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
+                when never_had then 'never had'
+                when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
                 when crash_count >= 2 then 'crashed dead'
                 else 'crashed' end as verdict
-      from job_runs
-     where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()
-       and not (locked_until >= started_at + make_interval(secs => timeout_s)      -- a timeout or a crash? the next heartbeat tells
-                and exists (select from workers
-                             where nonce = locked_by and last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)
-                               and last_seen <= job_runs.started_at + make_interval(secs => timeout_s)))
-     order by id
-       for update skip locked
+      from judged join job_runs as run on run.id = judged.id
+     where undecided is not true and run.locked_by = judged.locked_by and run.locked_until = judged.locked_until
+       and run.started_epoch is not distinct from judged.started_epoch                            -- no heartbeat came between
+     order by run.id
+       for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at)
     select id, lease_epoch, attempts, case when verdict like 'timed out%' then 'timed_out' else 'crashed' end,
@@ -78,15 +90,25 @@ begin
            case when verdict like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
            locked_by, (select name from workers where nonce = locked_by), started_at
       from locked
+     where verdict <> 'never had'
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
+  ), given_back as (
+    update job_runs as run
+       set status = 'queued', locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
+           attempts = run.attempts - 1,
+           started_at = case when run.started_epoch is null then 'epoch' else run.started_at end
+      from locked
+     where run.id = locked.id and verdict = 'never had'
   ), settled as (
     update job_runs as run
        set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
            status = (case when verdict like '%dead' then 'dead' when verdict = 'timed out' then 'failed' else 'queued' end)::run_status,
            attempts = run.attempts - (verdict like 'crashed%')::integer,
            crash_count = run.crash_count + (verdict like 'crashed%')::integer,
+           started_epoch = case when waited and verdict like 'crashed%' then run.started_epoch else run.lease_epoch end,
+           started_at = case when waited and verdict like 'crashed%' and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case verdict when 'timed out'
                     then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
                     else run_at end,
@@ -96,10 +118,11 @@ begin
            last_error = case when verdict like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
                              else format('its worker died or lost its lease (crash %s of 3)', run.crash_count + 1) end
       from locked
-     where run.id = locked.id and verdict <> 'cancelled'
+     where run.id = locked.id and verdict not in ('cancelled', 'never had')
   )
   select count(*) filter (where verdict like 'crashed%') as crashed, count(*) filter (where verdict like 'timed out%') as timed_out,
-         count(*) filter (where verdict like '%dead') as dead, array_agg(id) filter (where verdict = 'cancelled') as cancelled
+         count(*) filter (where verdict like '%dead') as dead, array_agg(id) filter (where verdict = 'cancelled') as cancelled,
+         count(*) filter (where verdict = 'never had') as never_had
     into reaped from locked;
 
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
@@ -108,7 +131,7 @@ begin
     update installation set passed_by_at = statement_timestamp()
      where only_row in (select only_row from installation for no key update skip locked);
   end if;
-  if reaped.crashed > 0 then
+  if reaped.crashed + reaped.never_had > 0 then
     perform pg_notify('wakeboard', '');
   end if;
   return query select last_id, reaped.crashed::integer, reaped.timed_out::integer, reaped.dead::integer,

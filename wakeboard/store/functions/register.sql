@@ -25,7 +25,7 @@ begin
   insert into workers (nonce, name, pool, host, version, queues, capacity, lease_s)
   values (register.nonce, register.name, register.pool, register.host, register.version, register.queues, register.capacity,
           register.lease_s)
-  on conflict on constraint workers_pkey do update set last_seen = statement_timestamp();
+  on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), beats_since = statement_timestamp();
   begin
     update worker_types set last_known_at = statement_timestamp()
      where ctid = any (array(

@@ -1,10 +1,14 @@
 -- for: worker
--- Gives runs of `worker` back, with their attempt. counted[i]: the worker is leaving (SIGTERM, eviction): the release is
--- counted, and from the fifth on it costs the attempt, so that no run travels for ever between dying machines; not counted:
--- the handler asked to snooze. delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled.
--- Answers with the ids that were not accepted, as `complete` does, and waits for nobody.
+-- Gives runs of `worker` back, with their attempt. counted[i]: the handler had started and could not come to its end: the release
+-- is counted, and from the fifth on it costs the attempt, so that no run travels for ever between dying machines.
+-- reasons[i] says why: 'left' (the worker leaves), 'away' (the board could not be reached), both counted; 'snoozed' (the handler
+-- said: not yet), 'unstarted' (no handler has started: it is as if the run had not been claimed); null: not told.
+-- delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled. Where `reap` has taken such a lease
+-- for crashed meanwhile, 'away' and 'unstarted' take the crash off: see uncount_crashes. Answers with the ids that were not
+-- accepted, as `complete` does, and waits for nobody.
 
-create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[])
+create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[],
+  reasons text[] default null)
 returns setof bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
@@ -14,9 +18,10 @@ declare
   cancelled bigint[];
 begin
   with report as (
-    select * from unnest(ids, epochs, delays_s, counted) as report (id, epoch, delay_s, counted)
+    select * from unnest(ids, epochs, delays_s, counted, reasons) as report (id, epoch, delay_s, counted, reason)
   ), locked as (
-    select run.id, run.definition_id, report.delay_s, report.counted,
+    select run.id, run.definition_id, run.attempts, run.started_at, report.epoch, report.delay_s, report.counted,
+           coalesce(report.reason, case when report.counted then 'left' else 'snoozed' end) as reason,
            report.counted and run.release_count >= 4 as costs_the_attempt,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.counted and run.release_count >= 4 and run.attempts >= run.max_attempts then 'dead'
@@ -25,6 +30,14 @@ begin
      where run.locked_by = worker and run.lease_epoch = report.epoch
      order by run.id
        for update of run skip locked
+  ), recorded as (
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at)
+    select id, epoch, attempts, case reason when 'snoozed' then 'snoozed' else 'released' end,
+           case reason when 'left' then 'its worker was told to leave' when 'away' then 'the database could not be reached' end,
+           release.worker, (select name from workers where nonce = release.worker), started_at
+      from locked
+     where reason <> 'unstarted'
+    on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
   ), settled as (
@@ -32,6 +45,8 @@ begin
        set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
            attempts = run.attempts - (not locked.costs_the_attempt)::integer,
            release_count = run.release_count + locked.counted::integer,
+           started_epoch = case when locked.reason = 'unstarted' then run.started_epoch else locked.epoch end,
+           started_at = case when locked.reason = 'unstarted' and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => least(locked.delay_s, 2678400))
                     else run_at end,
            dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
@@ -46,7 +61,10 @@ begin
   if accepted is not null then
     perform pg_notify('wakeboard', '');
   end if;
+  delete from job_attempts as past using unnest(ids, epochs) as given (id, epoch)      -- of a run that snoozes for days
+   where past.run_id = given.id and past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released');
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
+    accepted := accepted || uncount_crashes(worker, ids, epochs, reasons);
     return query
     select missing.id
       from unnest(ids, epochs) as missing (id, epoch)

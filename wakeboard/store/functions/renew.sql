@@ -1,7 +1,8 @@
 -- for: worker
 -- The heartbeat: the worker is seen, and its leases (ids[i], epochs[i]) hold for another `lease_s` seconds, but never beyond
 -- start + timeout + 10 s. `ages_s[i]`: seconds since the handler really started, null before; `progress[i]`: 0 to 1, or null.
--- Answers only for runs that need attention:
+-- A lease that has lapsed stays lapsed, but it is noted that its handler has started: see `reap`.
+-- Answers only for leases (id, epoch) that need attention:
 --   'cancel'   somebody asked to cancel it (the lease holds);
 --   'busy'     its row is locked by another transaction: nothing is lost, ask again within a second;
 --   'refused'  the lease is lost: stop, and drop the result;
@@ -9,7 +10,7 @@
 
 create or replace function wakeboard.renew(
   worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])
-returns table (id bigint, answer text) language plpgsql security definer
+returns table (id bigint, answer text, epoch bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
 as $$
@@ -18,40 +19,48 @@ declare
   renewed bigint[];
   to_cancel bigint[];
 begin
-  update workers set last_seen = statement_timestamp()
+  update workers
+     set last_seen = statement_timestamp(),
+         beats_since = case when last_seen < statement_timestamp() - make_interval(secs => lease_s * 0.75) then statement_timestamp()
+                       else beats_since end
    where nonce = (select nonce from workers where nonce = worker for no key update skip locked);
   if not found and not exists (select from workers where nonce = worker) then
-    return query select 0::bigint, 'unknown';
+    return query select 0::bigint, 'unknown', 0::bigint;
   end if;
   with held as (
     select * from unnest(ids, epochs, ages_s, progresses) as held (id, epoch, age_s, progress)
   ), locked as (
-    select run.id, held.age_s, held.progress
+    select run.id, held.age_s, held.progress, run.locked_until > statement_timestamp() as holds
       from held join job_runs as run on run.id = held.id
-     where run.locked_by = worker and run.lease_epoch = held.epoch and run.locked_until > statement_timestamp()
+     where run.locked_by = worker and run.lease_epoch = held.epoch
      order by run.id
        for no key update of run skip locked      -- not busy by its own effect, which holds it `for key share`
   ), told as (
     update job_runs as run
        set started_at = coalesce(statement_timestamp() - make_interval(secs => locked.age_s), started_at),
            progress = coalesce(locked.progress, run.progress),
-           locked_until = least(
+           started_epoch = case when locked.age_s is null then run.started_epoch else run.lease_epoch end,
+           locked_until = case when holds then least(
              statement_timestamp() + make_interval(secs => lease_s),
              coalesce(statement_timestamp() - make_interval(secs => locked.age_s), statement_timestamp())
-               + make_interval(secs => timeout_s + 10))
+               + make_interval(secs => timeout_s + 10)) else locked_until end
       from locked
-     where run.id = locked.id
-    returning run.id, run.cancel_requested_at
+     where run.id = locked.id and (holds or locked.age_s is not null)
+    returning run.id, run.cancel_requested_at, holds
   )
-  select array_agg(told.id), array_agg(told.id) filter (where cancel_requested_at is not null) into renewed, to_cancel from told;
+  select array_agg(told.id) filter (where holds), array_agg(told.id) filter (where holds and cancel_requested_at is not null)
+    into renewed, to_cancel
+    from told;
 
-  return query select cancelled, 'cancel' from unnest(to_cancel) as cancelled;
+  if to_cancel is not null then
+    return query select held.id, 'cancel', held.epoch from unnest(ids, epochs) as held (id, epoch) where held.id = any (to_cancel);
+  end if;
   if coalesce(cardinality(renewed), 0) < cardinality(ids) then
     return query
     select missing.id, case when exists (
              select from job_runs as run
               where run.id = missing.id and run.locked_by = worker and run.lease_epoch = missing.epoch
-                and run.locked_until > statement_timestamp()) then 'busy' else 'refused' end
+                and run.locked_until > statement_timestamp()) then 'busy' else 'refused' end, missing.epoch
       from (select * from unnest(ids, epochs) as held (id, epoch)) as missing
      where missing.id <> all (coalesce(renewed, '{}'));
   end if;

@@ -1,0 +1,248 @@
+"""What is a crash and what is not: answers that were lost, runs that never started, a board that was away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.store.test_reaping import silent
+
+if TYPE_CHECKING:
+    from tests.store.players import Lease, Player
+
+pytestmark = pytest.mark.every_postgres
+
+LEASE_S = 60
+
+
+def time_passes(person: Player, seconds: float) -> None:
+    """For the leases and the workers, which are not seen meanwhile."""
+    person.sql(
+        "update job_runs set started_at = started_at - %s * interval '1 s',"
+        " locked_until = locked_until - %s * interval '1 s' where locked_by <> 0",
+        *(seconds, seconds),
+    )
+    person.sql(
+        "update workers set last_seen = last_seen - %s * interval '1 s',"
+        " beats_since = beats_since - %s * interval '1 s'",
+        *(seconds, seconds),
+    )
+
+
+def beats(person: Player, worker: Player, *leases: Lease, seconds: float, age_s: float | None = None) -> None:
+    """The worker sends a heartbeat each quarter of a lease, and names these."""
+    for _ in range(int(seconds / (LEASE_S / 4))):
+        time_passes(person, LEASE_S / 4)
+        worker.renew(*leases, age_s=age_s)
+
+
+def lost_answer(person: Player, worker: Player) -> None:
+    """A claim was made and its answer lost; the worker lives on until the lease has lapsed."""
+    assert worker.claim()
+    beats(person, worker, seconds=LEASE_S)
+    time_passes(person, 1)
+
+
+# -- lost answers ------------------------------------------------------------------------------------------------------
+
+
+def test_lost_answers_of_claims_never_make_a_run_crash(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    worker.register(lease_s=LEASE_S)
+    for _ in range(5):
+        lost_answer(person, worker)
+        assert person.reap() == (0, 0, 0, 0)
+    row = person.run(run)
+    assert (row.status, row.attempts, row.crash_count, row.last_error) == ("queued", 0, 0, None)
+    assert person.attempts(run) == []
+    assert worker.complete(worker.claims(run)) == []
+
+
+def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(person: Player, worker: Player) -> None:
+    run = person.enqueue(timeout_s=5)
+    worker.register(lease_s=LEASE_S)
+    assert worker.claim()
+    beats(person, worker, seconds=LEASE_S / 4)
+    time_passes(person, 1)
+    assert person.reap() == (0, 0, 0, 0)
+    assert person.status(run) == "running"  # one more heartbeat tells
+    beats(person, worker, seconds=LEASE_S / 2)
+    assert person.reap() == (0, 0, 0, 0)
+    assert (person.run(run).status, person.run(run).attempts) == ("queued", 0)
+
+
+def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    for crash in (1, 2, 3):
+        worker.register(lease_s=LEASE_S)
+        assert worker.claim() if crash < 3 else worker.claim_suspect()
+        time_passes(person, LEASE_S + 1)
+        assert person.reap()[0] == 1
+        person.sql("delete from workers")
+    assert (person.status(run), person.run(run).error_type) == ("dead", "WorkerCrashed")
+
+
+def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(person: Player, worker: Player) -> None:
+    """It lives on, but between its heartbeats there is a gap: nobody knows what it had in hand."""
+    run = person.enqueue()
+    worker.register(lease_s=LEASE_S)
+    worker.claim()
+    time_passes(person, LEASE_S + 1)
+    worker.renew()
+    assert person.reap() == (1, 0, 0, 0)
+    assert person.run(run).crash_count == 1
+
+
+def test_a_run_that_was_named_and_then_not_has_crashed(person: Player, worker: Player) -> None:
+    """Its handler started, and no outcome of it could be told: should that happen for ever, the run must end."""
+    run = person.enqueue()
+    worker.register(lease_s=LEASE_S)
+    lease = worker.claims(run)
+    worker.renew(lease, age_s=0.1)
+    beats(person, worker, seconds=LEASE_S)
+    time_passes(person, 1)
+    assert person.reap() == (1, 0, 0, 0)
+
+
+def test_a_short_run_that_outlived_its_lease_in_a_worker_that_names_it_took_too_long(
+    person: Player, worker: Player
+) -> None:
+    """The heartbeat that names it comes after the lease lapsed, and is refused."""
+    run = person.enqueue(timeout_s=1)
+    worker.register(lease_s=LEASE_S)
+    lease = worker.claims(run)
+    time_passes(person, LEASE_S / 4)
+    assert worker.renew(lease, age_s=15.0) == {run: "refused"}
+    assert person.reap() == (0, 1, 0, 0)
+
+
+# -- the epoch of an answer --------------------------------------------------------------------------------------------
+
+
+def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(person: Player, worker: Player) -> None:
+    cancelled, lost = person.enqueue(), person.enqueue()
+    first, second = worker.claim()
+    person.cancel(cancelled)
+    worker.release(second)
+    answers = worker.sql(
+        "select id, answer, epoch from renew(%s, 60, %s, %s, '{1,1}', '{0,0}')",
+        *(worker.nonce, [first.id, second.id], [first.epoch, second.epoch]),
+    )
+    assert {tuple(row) for row in answers if row.id} == {(cancelled, "cancel", 1), (lost, "refused", 1)}
+
+
+# -- what never started ------------------------------------------------------------------------------------------------
+
+
+def starts_before(person: Player, run: int, seconds: float) -> None:
+    person.sql("update job_runs set start_before = now() + %s * interval '1 s' where id = %s", seconds, run)
+
+
+def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    starts_before(person, run, 60)
+    assert worker.release(worker.claims(run), reason="unstarted") == []
+    assert person.run(run).started_at.year == 1970
+    starts_before(person, run, -1)
+    assert worker.claim() == []
+    assert person.value("select skip_late()") == 1
+
+
+@pytest.mark.parametrize("reason", ["snoozed", "left", "away"])
+def test_a_run_that_started_in_time_may_go_on_later(person: Player, worker: Player, reason: str) -> None:
+    run = person.enqueue()
+    starts_before(person, run, 60)
+    worker.release(worker.claims(run), reason=reason)
+    worker.release(worker.claims(run), reason="unstarted")
+    starts_before(person, run, -1)
+    assert person.value("select skip_late()") == 0
+    assert worker.claims(run)
+
+
+def test_a_run_whose_claim_was_never_answered_keeps_its_deadline(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    starts_before(person, run, 60)
+    worker.register(lease_s=LEASE_S)
+    lost_answer(person, worker)
+    person.reap()
+    starts_before(person, run, -1)
+    assert person.value("select skip_late()") == 1
+
+
+def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    starts_before(person, run, 60)
+    worker.register(lease_s=LEASE_S)
+    lease = worker.claims(run)
+    beats(person, worker, lease, seconds=LEASE_S)
+    time_passes(person, LEASE_S + 1)
+    assert person.reap() == (1, 0, 0, 0)
+    starts_before(person, run, -1)
+    assert person.value("select skip_late()") == 1
+
+
+# -- a board that was away ---------------------------------------------------------------------------------------------
+
+
+def test_outages_that_a_worker_lived_through_are_no_crashes(person: Player, worker: Player, other: Player) -> None:
+    """Whoever comes first after the outage takes the leases back; the worker tells what it was."""
+    run = person.enqueue()
+    worker.register(lease_s=LEASE_S)
+    for outage in range(4):
+        lease = worker.claims(run)
+        worker.renew(lease, age_s=1.0)
+        time_passes(person, LEASE_S + 1)
+        assert person.reap() == (1, 0, 0, 0)
+        assert worker.release(lease, reason="away") == []
+        row = person.run(run)
+        assert (row.status, row.crash_count, row.attempts, row.release_count) == ("queued", 0, 0, outage + 1)
+    assert set(person.attempts(run)) == {"released"}
+    assert other.complete(other.claims(run)) == []
+
+
+def test_a_run_that_died_in_an_outage_is_queued_again(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    person.sql("update job_runs set crash_count = 2")
+    worker.register(lease_s=LEASE_S)
+    (lease,) = worker.claim_suspect()
+    time_passes(person, LEASE_S + 1)
+    assert person.reap() == (1, 0, 1, 0)
+    assert worker.release(lease, reason="away") == []
+    assert (person.run(run).status, person.run(run).crash_count, person.run(run).dead_at) == ("queued", 2, None)
+
+
+def test_a_worker_that_tells_late_takes_nothing_from_who_has_the_run_by_then(
+    person: Player, worker: Player, other: Player
+) -> None:
+    run = person.enqueue()
+    worker.register(lease_s=LEASE_S)
+    lease = worker.claims(run)
+    time_passes(person, LEASE_S + 1)
+    person.reap()
+    theirs = other.claims(run)
+    assert worker.release(lease, reason="away") == []
+    assert (person.run(run).locked_by, person.run(run).crash_count) == (other.nonce, 0)
+    assert other.complete(theirs) == []
+
+
+def test_a_run_that_cuts_its_workers_off_each_time_ends(person: Player, worker: Player) -> None:
+    run = person.enqueue(max_attempts=1)
+    worker.register(lease_s=LEASE_S)
+    while person.status(run) != "dead":
+        (lease,) = worker.claim() or worker.claim_suspect()
+        time_passes(person, LEASE_S + 1)
+        person.reap()
+        worker.release(lease, reason="away")
+    assert person.run(run).lease_epoch < 20
+
+
+def test_a_worker_that_was_only_silent_takes_no_crash_off(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    worker.register(lease_s=LEASE_S)
+    lease = worker.claims(run)
+    silent(person, worker, LEASE_S + 1)
+    time_passes(person, LEASE_S + 1)
+    person.reap()
+    assert worker.release(lease, reason="left") == [run]
+    assert person.run(run).crash_count == 1

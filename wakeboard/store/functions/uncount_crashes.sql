@@ -1,0 +1,45 @@
+-- for: nobody (`release` calls it)
+-- Leases of `worker` that `reap` has taken back as crashed, while the worker lives and gives them back because the board could
+-- not be reached ('away') or because nothing had started under them ('unstarted'): the crash is taken off, and a run that died of
+-- it is queued again. Of a run that was given back four times a crash stays, so that one that cuts its workers off does not
+-- travel for ever. Answers with the runs of which a crash was taken off.
+
+create or replace function wakeboard.uncount_crashes(worker bigint, ids bigint[], epochs bigint[], reasons text[])
+returns bigint[] language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  uncounted bigint[];
+begin
+  with survived as (
+    select run.id, run.definition_id, given.epoch, given.reason = 'away' as counted
+      from unnest(ids, epochs, reasons) as given (id, epoch, reason)
+      join job_attempts as past on past.run_id = given.id and past.lease_epoch = given.epoch
+      join job_runs as run on run.id = given.id
+     where past.locked_by = uncount_crashes.worker and past.outcome = 'crashed'
+       and (given.reason = 'unstarted' or given.reason = 'away' and run.release_count < 4)
+     order by run.id
+       for no key update of run skip locked
+  ), recorded as (
+    update job_attempts as past
+       set outcome = 'released', error_type = null, error = 'the database could not be reached'
+      from survived
+     where past.run_id = survived.id and past.lease_epoch = survived.epoch
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from survived where definition_id is not null
+  ), settled as (
+    update job_runs as run
+       set crash_count = greatest(0, crash_count - 1), release_count = release_count + survived.counted::integer,
+           status = case when run.status = 'dead' and run.lease_epoch = survived.epoch + 1 then 'queued' else run.status end,
+           dead_at = case when run.lease_epoch = survived.epoch + 1 then null else run.dead_at end
+      from survived
+     where run.id = survived.id
+  )
+  select array_agg(id) into uncounted from survived;
+  if uncounted is not null then
+    perform pg_notify('wakeboard', '');
+  end if;
+  return uncounted;
+end
+$$;
