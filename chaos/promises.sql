@@ -52,7 +52,7 @@ select run.id, run.status, run.crash_count, count(tries)
 -- other: attempts are counted right
 select run.id, run.status, run.attempts, run.release_count, count(tries)
   from wakeboard.all_runs as run
-  left join wakeboard.job_attempts as tries on tries.run_id = run.id and tries.outcome <> 'crashed'
+  left join wakeboard.job_attempts as tries on tries.run_id = run.id and tries.outcome in ('failed', 'timed_out')
  where run.status in ('succeeded', 'dead') and run.id <> all (%(decided)s)
  group by run.id, run.status, run.attempts, run.release_count
 having run.attempts <> count(tries) + (run.status = 'succeeded')::integer + greatest(0, run.release_count - 4);

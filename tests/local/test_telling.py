@@ -28,6 +28,7 @@ def happening(what: str, **facts: object) -> Happening:
         "error": None,
         "reason": None,
         "ticks": None,
+        "crashes": 0,
     }
     return Happening(what=what, **{**usual, **facts})  # pyright: ignore[reportArgumentType]
 
@@ -52,6 +53,10 @@ GOLDEN = [
     (
         happening("dead", attempt=3, schedule="a/b", **WRONG),
         "12:00:07  run 7     a/b is dead after 3 attempts: ValueError: no such thing (once mended, type: up retry 7)",
+    ),
+    (
+        happening("dead", schedule="a/b", crashes=3, error_type="WorkerCrashed", error="died"),
+        "12:00:07  run 7     a/b is dead after 3 crashes: WorkerCrashed: died (once mended, type: up retry 7)",
     ),
     (
         happening("skipped", reason="TooLate", ticks=1),

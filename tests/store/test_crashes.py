@@ -246,3 +246,26 @@ def test_a_worker_that_was_only_silent_takes_no_crash_off(person: Player, worker
     person.reap()
     assert worker.release(lease, reason="left") == [run]
     assert person.run(run).crash_count == 1
+
+
+# -- what is told ------------------------------------------------------------------------------------------------------
+
+
+def test_every_end_of_an_attempt_is_kept_with_its_worker(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    worker.register(name="ann")
+    worker.release(worker.claims(run), reason="snoozed")
+    worker.release(worker.claims(run), reason="left")
+    worker.release(worker.claims(run), reason="unstarted")
+    kept = person.sql("select outcome, worker, error from job_attempts order by lease_epoch")
+    assert [tuple(row) for row in kept] == [
+        ("snoozed", "ann", None),
+        ("released", "ann", "its worker was told to leave"),
+    ]
+
+
+def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(person: Player, worker: Player) -> None:
+    run = person.enqueue()
+    for _ in range(60):
+        worker.release(worker.claims(run), reason="snoozed")
+    assert person.value("select count(*) from job_attempts") <= 51

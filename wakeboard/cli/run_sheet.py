@@ -118,8 +118,7 @@ def _value(name: str, value: Any) -> Iterator[Text]:
 
 
 def _attempts(run: RunReport, now: datetime, width: int) -> Iterator[Text]:
-    if not run.attempts_made:
-        return
+    failed = [made for made in run.attempts_made if made.outcome not in {"snoozed", "released"}]  # the timeline has all
     columns = (Column("TRY", right=True), *(Column(name) for name in ("ENDED", "WHEN", "AFTER", "WORKER")))
     yield from _section(
         "attempts that failed",
@@ -133,11 +132,11 @@ def _attempts(run: RunReport, now: datetime, width: int) -> Iterator[Text]:
                 one_line(made.worker or "-"),
                 error_line(made.error_type, made.error),
             ]
-            for made in run.attempts_made
+            for made in failed
         ],
         width,
     )
-    yield from _stack(run.attempts_made)
+    yield from _stack(failed)
 
 
 def _stack(attempts: Sequence[AttemptRow]) -> Iterator[Text]:
@@ -203,7 +202,9 @@ def _events(run: RunReport) -> Iterator[Event]:
         yield Event(
             made.started_at, f"attempt {made.attempt} began{f' on {one_line(made.worker)}' if made.worker else ''}"
         )
-        yield Event(made.ended_at, f"attempt {made.attempt} {made.outcome.replace('_', ' ')}: {made.error_type or '?'}")
+        why = made.error_type or one_line(made.error or "")
+        ended_as = f"attempt {made.attempt} {made.outcome.replace('_', ' ')}"
+        yield Event(made.ended_at, f"{ended_as}: {why}" if why else ended_as)
     if run.started_at and run.started_at not in ended:
         yield Event(run.started_at, f"attempt {run.attempts or 1} began")
     for step in run.steps:

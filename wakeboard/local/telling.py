@@ -18,6 +18,7 @@ UP: Final = "up"
 WORKER: Final = "worker"
 
 COULD_NOT_WORK: Final = "wakeboard worker: "  # begins the one sentence of a worker that could not work at all
+CRASHED: Final = "WorkerCrashed"  # the error type of a run that died of its crashes
 LONGEST_ERROR: Final = 300  # characters of a run's error in one line; `wakeboard run ID` has all of it
 
 
@@ -56,7 +57,8 @@ def _became(it: Happening, program: str) -> tuple[str, str]:  # noqa: PLR0911 - 
         case "crashed":
             return "lost its worker and is queued again", "warn"
         case "dead":
-            return f"is dead after {counted(it.attempt, 'attempt')}: {_error(it)} ({again(it.run_id, program)})", "bad"
+            tries = counted(it.crashes, "crash") if it.error_type == CRASHED else counted(it.attempt, "attempt")
+            return f"is dead after {tries}: {_error(it)} ({again(it.run_id, program)})", "bad"
         case "skipped":
             ticks = f" {times(it.ticks)}" if it.ticks and it.ticks > 1 else ""
             return f"was skipped{ticks}: {reason_in_words(it.reason, it.what) or 'no reason'}", "quiet"

@@ -44,6 +44,7 @@ class Happening:
     error: str | None
     reason: str | None
     ticks: int | None
+    crashes: int
 
     @property
     def key(self) -> tuple[str, int, int]:
@@ -72,23 +73,27 @@ _HAPPENINGS: LiteralString = """
 (select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as what, att.ended_at as at, att.run_id,
         att.lease_epoch, run.schedule, run.job_type, att.attempt, run.max_attempts, att.started_at,
         case when run.dead_at is null and run.run_at > att.ended_at then run.run_at end as next_try_at,
-        att.error_type, att.error, null as reason, null as ticks
+        coalesce(att.error_type, run.error_type) as error_type, coalesce(att.error, run.last_error) as error,
+        null as reason, null as ticks, run.crash_count as crashes
    from wakeboard.job_attempts as att
   cross join lateral (
-    select schedule, job_type::text, max_attempts::integer, run_at, dead_at
+    select schedule, job_type::text, max_attempts::integer, run_at, dead_at, finished_at, crash_count, error_type,
+           last_error
       from wakeboard.all_runs where id = att.run_id limit 1) as run
   where att.ended_at > %(since)s
+    and (att.outcome not in ('snoozed', 'released') or att.ended_at = run.dead_at)
+    and att.ended_at is distinct from run.finished_at                 -- it was cancelled then: its history says so
   order by att.ended_at desc limit %(count)s)
 union all
 (select case status when 'dead' then 'discarded' else status::text end, finished_at, id, lease_epoch, schedule,
         job_type, attempts, max_attempts, nullif(started_at, 'epoch'), null, error_type, last_error, reason,
-        skipped_count
+        skipped_count, crash_count
    from wakeboard.job_run_history
   where finished_at > %(since)s
   order by finished_at desc limit %(count)s)
 union all
 (select 'began', started_at, id, lease_epoch, schedule, job_type, attempts, max_attempts, started_at, null, null,
-        null, null, null
+        null, null, null, crash_count
    from wakeboard.job_runs
   where locked_by <> 0 and started_at > %(since)s
   order by started_at desc limit %(count)s)

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptRow:
-    """An attempt that went wrong: failed, crashed or timed_out. One that succeeds leaves only the run itself."""
+    """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released.
+
+    One that succeeds leaves only the run itself.
+    """
 
     attempt: int
     outcome: str
