@@ -36,6 +36,12 @@ async def waits(run: wakeboard.Run) -> None:
         _say(conn, run, "ended")
 
 
+@wakeboard.handler("sleeps")
+async def sleeps(run: wakeboard.Run) -> None:
+    """Needs no database, and never comes to its end."""
+    await asyncio.sleep(3600)
+
+
 @wakeboard.handler("charges")
 async def charges(run: wakeboard.Run) -> None:
     """Waits for the gate, then has its effect, once, in its own transaction."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,28 @@ def test_a_worker_that_stays_waits_for_a_database_that_is_away_at_its_start(
             with Watcher(dsn) as watcher:
                 watcher.enqueue("ping")
                 watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
+    finally:
+        server.stop()
+
+
+def test_outages_longer_than_a_lease_are_no_crashes_of_what_was_running(postgres_folder: Path, tmp_path: Path) -> None:
+    server = EmbeddedPostgres(postgres_folder / "server")
+    dsn = server.start()
+    asyncio.run(migrate(dsn))
+    run_again = "select lease_epoch > %s and locked_by <> 0 and crash_count = 0 from wakeboard.job_runs where id = %s"
+    try:
+        with Watcher(dsn) as watcher:
+            (run,) = watcher.enqueue("sleeps")
+            with Worker(dsn, tmp_path, "--forever") as worker:
+                watcher.wait("select true from wakeboard.job_runs where started_epoch = lease_epoch")
+                for outage in range(1, 4):
+                    epoch = watcher.ask("select lease_epoch from wakeboard.job_runs where id = %s", run)
+                    lapses_at = time.monotonic() + 2.0  # a lease
+                    _end(server, postgres_folder / "server", "killed")
+                    wait_until(lambda n=outage: worker.log.count("most of a lease") >= n, "it gives its lease up")
+                    wait_until(lambda at=lapses_at: time.monotonic() > at, "the lease has lapsed")
+                    assert server.start() == dsn
+                    watcher.wait(run_again, epoch, run)
     finally:
         server.stop()
 

@@ -145,6 +145,17 @@ async def steps(run: wakeboard.Run) -> list[object]:
     return [first, second]
 
 
+@wakeboard.handler("loses-its-connection")
+def loses_its_connection(run: wakeboard.Run) -> bool:
+    """In the transaction of its effect, the first time."""
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        first = run.once(conn, "charge")
+        given_back = conn.execute("select release_count from wakeboard.job_runs where id = %s", (run.id,)).fetchone()
+        if given_back == (0,):
+            conn.execute("select pg_terminate_backend(pg_backend_pid())")
+    return first
+
+
 @wakeboard.handler("same-step-twice")
 async def the_same_step_twice(run: wakeboard.Run) -> None:
     """Two steps of one name."""

@@ -14,6 +14,14 @@ pytestmark = pytest.mark.every_postgres
 SOON = {"drain_lookahead_seconds": 10}
 
 
+def test_a_connection_lost_in_the_transaction_of_an_effect_costs_no_attempt(board: Board) -> None:
+    (run,) = board.enqueue("loses-its-connection", max_attempts=1)
+    with board.worker("--forever"):
+        board.watcher.wait("select release_count = 1 and attempts = 0 from wakeboard.job_runs where id = %s", run)
+        board.watcher.do("update wakeboard.job_runs set run_at = now()")
+        board.watcher.wait("select result = 'true' from wakeboard.job_run_history where id = %s", run)
+
+
 @pytest.mark.parametrize("job_type", ["same-step-twice", "same-step-twice-plainly"])
 def test_two_steps_of_one_name_in_one_attempt_are_refused(board: Board, job_type: str) -> None:
     (run,) = board.enqueue(job_type, max_attempts=1)

@@ -94,6 +94,11 @@ def cut(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         line.shutdown(socket.SHUT_RDWR)
 
 
+def broke(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None, error: BaseException) -> bool:
+    """Whether `error` is how the loss of this connection was met."""
+    return conn is not None and isinstance(error, psycopg.OperationalError) and conn.closed
+
+
 def died_idle(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Whether an open connection is of no use any more, as far as can be known without sending anything.
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, Verdict
 from wakeboard.redact import redact
+from wakeboard.store.connection import broke
 from wakeboard.store.leasing import AWAY, LEFT, SNOOZED, UNSTARTED, Failure, Release
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
         return timed_out(attempt)
     if isinstance(error, Snooze):
         return Release(attempt.id, attempt.epoch, _bounded(error.seconds), SNOOZED)
-    if isinstance(error, DatabaseUnavailable):  # of run.once, a step or an effect: not the handler's fault
+    # Of a step, an effect, or the transaction of run.once: not the handler's fault.
+    if isinstance(error, DatabaseUnavailable) or broke(attempt.effect_conn, error):
         return Release(attempt.id, attempt.epoch, AFTER_CUT_OFF_S, AWAY)
     return Failure(
         id=attempt.id,
