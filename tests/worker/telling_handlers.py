@@ -88,7 +88,7 @@ async def naps(run: wakeboard.Run) -> None:
     await asyncio.sleep(run.payload["s"])
 
 
-@wakeboard.handler("says NUL")
+@wakeboard.handler("says-NUL")
 async def says_nul(run: wakeboard.Run) -> None:
     """Names a step or an effect as no text in Postgres can be."""
     if run.payload["what"] == "step":

@@ -74,7 +74,7 @@ def test_a_limit_key_bounds_what_runs_at_once(board: Board) -> None:
 
 @pytest.mark.parametrize("what", ["step", "effect"])
 def test_a_name_that_postgres_cannot_store_fails_at_once_with_a_sentence(board: Board, what: str) -> None:
-    (run,) = board.enqueue("says NUL", f'{{"what": "{what}"}}', max_attempts=1, timeout_s=60)
+    (run,) = board.enqueue("says-NUL", f'{{"what": "{what}"}}', max_attempts=1, timeout_s=60)
     log = board.wake().log
     assert board.run(run)["status"] == "dead", log
     assert "the character NUL" in board.run(run)["last_error"]
