@@ -23,7 +23,7 @@ def test_ticks_are_made_and_leases_taken_back_although_idle_connections_are_cut(
             " values ('file:test', 'default', 'due', '', 'answers', '* * * * *', %s, now())",
             parse_cron("* * * * *", name="default/due").to_text(),
         )
-        (run,) = board.enqueue("nobody knows this")
+        (run,) = board.enqueue("unknown")
         board.watcher.do(
             "update wakeboard.job_runs set status = 'running', locked_by = 7, locked_until = now() where id = %s", run
         )
