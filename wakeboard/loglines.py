@@ -68,6 +68,11 @@ class ConsoleLines(SafeLines):
         return "\n    ".join([line, *printable(self.stack(record)).splitlines()])
 
 
+def for_console(settings: Settings) -> bool:
+    """Whether logs are read by a person."""
+    return settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
+
+
 def send_logs(
     settings: Settings, *, quiet: Iterable[str], add: Callable[[logging.LogRecord], bool] | None = None
 ) -> None:
@@ -75,9 +80,8 @@ def send_logs(
 
     `quiet`: libraries that talk below a warning only about themselves. `add` may add facts to a line.
     """
-    console = settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler()
-    handler.setFormatter(ConsoleLines() if console else JsonLines())
+    handler.setFormatter(ConsoleLines() if for_console(settings) else JsonLines())
     if add is not None:
         handler.addFilter(add)
     root = logging.getLogger()

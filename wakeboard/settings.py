@@ -28,7 +28,7 @@ ELSEWHERE: Final = frozenset(
     for name in (
         *("ADOPT", "LEADERSHIP_SECONDS", "NAMESPACES", "OPERATOR_PORT", "RECONCILE_SECONDS", "RELEASE", "SOURCE"),
         *("STATUS_ERRORS", "STATUS_MOVING_SECONDS", "STATUS_WRITES_PER_SECOND", "TENANCY"),
-        *("DEBUG", "UP_BESIDE", "WORKER_NAME", "ZONE"),
+        *("DEBUG", "EFFECTS_DSN", "UP_BESIDE", "WORKER_NAME", "ZONE"),
     )
 )
 # Secrets of handlers, our tests, and what Kubernetes adds for each Service whose name begins with wakeboard.

@@ -123,6 +123,14 @@ def test_a_schema_that_is_newer_works_down_to_the_release_that_it_names(type_com
     assert f"needs wakeboard 9.0.0 or newer, and this is {__version__}" in said.err
 
 
+def test_the_address_of_the_effects_ledger_may_stand_in_the_environment(
+    type_anywhere: Type, empty_database: str, monkeypatch: pytest.MonkeyPatch
+):
+    """The command line is visible to every user of the machine."""
+    monkeypatch.setenv("WAKEBOARD_EFFECTS_DSN", empty_database)
+    assert type_anywhere("effects", "install").out.startswith("the effects ledger is in database test_")
+
+
 def test_the_effects_ledger_is_installed_in_another_database(type_anywhere: Type, empty_database: str):
     said = type_anywhere("effects", "install", empty_database)
 

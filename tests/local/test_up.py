@@ -147,6 +147,19 @@ def test_broken_handlers_are_one_sentence_until_they_are_mended(postgres_folder:
         up.wait_for("workers: all is well again")
 
 
+def test_a_board_that_is_looked_at_by_many_parts_is_never_in_trouble(postgres_folder: Path) -> None:
+    up = Up(postgres_folder)
+    up.declare("greeting", "greet", run_on_up=True)
+    with up:
+        up.wait_for("default/greeting succeeded")
+        for number in range(20):
+            run_id = up.enqueue("greet")
+            up.declare("greeting", "greet", max_attempts=number + 1)
+            up.wait_for(f"run {run_id}     greet succeeded" if run_id < 10 else f"run {run_id}    greet succeeded")
+        assert "nesting" not in up.said
+        assert "all is well again" not in up.said
+
+
 def test_handlers_that_are_deleted_are_missed_until_they_are_back(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)

@@ -137,7 +137,17 @@ def _tell(done: Migrated) -> None:
     ),
 )
 def install(
-    target: Annotated[str, typer.Argument(metavar="DSN", help="The application's database.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DSN",
+            envvar="WAKEBOARD_EFFECTS_DSN",
+            help="The application's database. With a password, name it in the environment: others on this machine can"
+            " read the command line.",
+            show_envvar=True,
+            show_default=False,
+        ),
+    ],
     role: Annotated[
         str | None, typer.Option(metavar="ROLE", help="The application's role there, if it is not the owner.")
     ] = None,

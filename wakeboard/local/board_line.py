@@ -1,4 +1,7 @@
-"""A connection to the board that is opened when it is needed, and anew after it broke; several tasks may share it."""
+"""A connection to the board that is opened when it is needed, and anew after it broke.
+
+It is for one task: reads are transactions, and a statement of another task would become a part of them.
+"""
 
 from __future__ import annotations
 

@@ -73,12 +73,12 @@ class Upkeep:
         self._keep_database, self._insisted, self._live = keep_database, insisted, live
         self._screen: Screen = PlainLines()
         self._concerns = Concerns(self._tell)
-        self._line = BoardLine(dsn)
+        self._line, self._waker_line, self._rounds_line, self._view_line = (BoardLine(dsn) for _ in range(4))
         self._settings = WorkerSettings(folder, dsn)
         self._loading = Loading(folder, source_of(folder), self._line, self._tell, self._concerns)
         self._waker = Waker(
             self._start_worker,
-            self._line,
+            self._waker_line,
             troubled=self._worker_troubled,
             killed=self._worker_killed,
             tell=self._tell,
@@ -86,7 +86,7 @@ class Upkeep:
             lifetime_s=self._settings.settings.max_lifetime_seconds,
         )
         self._following = Following(
-            self._line, self._screen, self._concerns, lambda: self._waker.waking, program=program
+            self._view_line, self._screen, self._concerns, lambda: self._waker.waking, program=program
         )
         self._beside: ChildProcess | None = None
         self._watch = Watch(folder, self._handler_files())  # before the first load: nothing goes unnoticed
@@ -97,7 +97,8 @@ class Upkeep:
     async def work(self, asked: asyncio.Event) -> None:
         """Works until it is asked to stop, and cleans up behind itself. Raises WakeboardError when it cannot begin."""
         async with AsyncExitStack() as stack:
-            stack.push_async_callback(self._line.close)
+            for line in (self._line, self._waker_line, self._rounds_line, self._view_line):
+                stack.push_async_callback(line.close)
             stack.push_async_callback(self._stop_beside)
             await side_by_side(asked, self._begin(stack))
             if asked.is_set():
@@ -175,7 +176,7 @@ class Upkeep:
         rounds = Rounds(missed_after=timedelta(seconds=settings.missed_after_seconds), retention=retention)
         while True:
             with suppress(WakeboardError):  # a board that is away is told about elsewhere
-                board = await self._line.board()
+                board = await self._rounds_line.board()
                 done = await rounds.make(board, time.monotonic())
                 self._concerns.now("duties", [f"{name}: {one_line(str(why))}" for name, why in done.failures.items()])
                 taken_back = await self._reap_after_a_kill(board) or done.taken_back
@@ -230,7 +231,7 @@ class Upkeep:
     async def _load(self) -> None:
         await self._loading.load()
         self._to_load = False
-        self._line.queues = self._settings.served(self._loading.queues())
+        self._waker_line.queues = self._settings.served(self._loading.queues())
 
     def _read_settings(self) -> None:
         try:
@@ -260,7 +261,7 @@ class Upkeep:
     # -- workers, and the program beside them ----------------------------------------------------------------------
 
     async def _start_worker(self) -> ChildProcess:
-        return await start_worker(self._settings, self._line.queues, self._hear_worker)
+        return await start_worker(self._settings, self._waker_line.queues, self._hear_worker)
 
     def _hear_worker(self, said: str) -> None:
         if said.startswith(COULD_NOT_WORK):

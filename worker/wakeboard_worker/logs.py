@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from wakeboard.loglines import send_logs
+from wakeboard.loglines import for_console, send_logs
 from wakeboard_worker.attempts import current_attempt
 
 if TYPE_CHECKING:
     from wakeboard.settings import Settings
 
 log = logging.getLogger("wakeboard.worker")
-# One line for each run that begins or ends: debug, a warning when it failed.
+# One line for each run that ends: a warning when it failed, otherwise debug. Whoever reads a console sees each.
 runs_log = logging.getLogger("wakeboard.run")
 
 # Libraries that talk at these levels only about themselves.
@@ -22,6 +22,8 @@ QUIET = ("aiohttp", "asyncio", "psycopg")
 def start_logging(settings: Settings) -> None:
     """Sends every line of this process to stderr in the chosen format."""
     send_logs(settings, quiet=QUIET, add=_add_facts)
+    if for_console(settings) and settings.log_level == "info":
+        runs_log.setLevel(logging.DEBUG)
 
 
 def _add_facts(record: logging.LogRecord) -> bool:

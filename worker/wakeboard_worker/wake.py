@@ -22,7 +22,7 @@ from wakeboard.duties.tidying import Retention
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.handlers import load_handlers
 from wakeboard.plainwords import counted
-from wakeboard.store.connection import require_schema
+from wakeboard.store.connection import place, require_schema
 from wakeboard.store.leasing import Release, Worker
 from wakeboard_worker.attempts import Surroundings
 from wakeboard_worker.builtin import builtin_handlers, close_builtin
@@ -66,6 +66,8 @@ async def wake(settings: Settings, mode: Mode, stopping: Stopping) -> int:
     try:
         if not await _unless_stopped(_registered(claims, list(handlers), mode), stopping):
             return 0
+        if mode.forever:
+            _tell_start(settings, dsn, list(handlers))
         around = Surroundings(asyncio.get_running_loop(), worker.nonce, effects.leasing)
         desk = Desk(handlers, around, settings.concurrency, settings.threads)
         code = await _Wake(settings, mode, stopping, worker, desk, claims, outcomes, blocked).run()
@@ -93,6 +95,18 @@ def _introduce(settings: Settings) -> Worker:
         lease_s=settings.lease_seconds,
         max_timeout_s=settings.max_timeout_seconds,
         max_workers=settings.max_workers,
+    )
+
+
+def _tell_start(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
+    """What a person who started it wants to know: nothing else may come for hours."""
+    log.info(
+        "ready: %s; pool %s, %s, up to %s at once; knows %s",
+        place(dsn),
+        settings.pool,
+        f"queues {', '.join(settings.queues)}" if len(settings.queues) > 1 else f"queue {settings.queues[0]}",
+        counted(settings.concurrency, "run"),
+        ", ".join(sorted(job_types)),
     )
 
 

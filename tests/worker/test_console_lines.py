@@ -1,0 +1,26 @@
+"""What a person sees who starts a worker that stays."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Board
+
+
+def test_a_worker_that_stays_says_whom_it_serves_and_each_run(board: Board) -> None:
+    with board.worker("--forever", log_format="console", queues="default,mail") as worker:
+        (run,) = board.enqueue("answers")
+        board.watcher.wait("select true from wakeboard.job_run_history")
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0
+        log = worker.log
+    assert f"run {run} answers attempt 1: succeeded" in log
+    assert "ready: database test_" in log
+    assert "; pool default, queues default, mail, up to 100 runs at once; knows " in log
+
+
+def test_logs_for_programs_have_no_line_for_a_run_that_succeeded(board: Board) -> None:
+    board.enqueue("answers")
+    assert '"outcome"' not in board.wake(log_format="json").log
