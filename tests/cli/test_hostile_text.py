@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import re
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 from rich.text import Text
 
@@ -29,6 +31,13 @@ HOSTILE = "x\x1b]0;owned\x07\x1b[31m\u009b2J\u202eevil\u2028\r\nFORGED 99 succee
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]")
 
 
+CHOSEN = [
+    ("job_runs", "idempotency_key"), ("job_runs", "limit_key"), ("job_runs", "job_type"), ("job_runs", "queue"),
+    ("job_steps", "name"), ("job_effects", "key"), ("pauses", "reason"), ("job_definitions", "tick_error"),
+    ("job_definitions", "job_type"), ("job_definitions", "queue"), ("job_attempts", "worker"), ("workers", "name"),
+]  # fmt: skip
+
+
 def assert_harmless(text: str) -> None:
     assert not UNSAFE.search(text), UNSAFE.findall(text)
     assert not re.search("^FORGED", text, re.MULTILINE), text
@@ -36,17 +45,19 @@ def assert_harmless(text: str) -> None:
 
 @pytest.fixture
 def hostile_run(story: BoardStory) -> int:
-    """A dead run; each text on it and about it that a user can choose is hostile."""
+    """A dead run; each text on it and about it is hostile, unless the database refuses such a text."""
     story.works("odd")
-    story.declare("calm", job_type="odd", tick_error=None)
-    run = story.enqueue("odd", {HOSTILE: HOSTILE}, idempotency_key=HOSTILE, limit_key=HOSTILE)
+    story.declare("calm", job_type="odd")
+    run = story.enqueue("odd", {HOSTILE: HOSTILE}, idempotency_key="key", limit_key="limit")
     epoch = story.claim(run)
-    story.step(run, epoch, HOSTILE, HOSTILE)
-    story.effect(run, epoch, HOSTILE)
+    story.step(run, epoch, "step", HOSTILE)
+    story.effect(run, epoch, "effect")
     fail = "select wakeboard.fail(77, %s::bigint[], %s::bigint[], '{discarded}', %s, %s, %s, %s::real[])"
     story.sql(fail, [run], [epoch], [HOSTILE], [HOSTILE], [HOSTILE], [None])
-    story.sql("select wakeboard.pause('queue:default', %s)", HOSTILE)
-    story.sql("update wakeboard.job_definitions set tick_error = %s", HOSTILE)
+    story.sql("select wakeboard.pause('queue:default', 'why')")
+    for table, column in CHOSEN:
+        with suppress(psycopg.Error):
+            story.sql(f"update wakeboard.{table} set {column} = %s", HOSTILE)
     return run
 
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def test_a_worker_that_stays_says_whom_it_serves_and_each_run(board: Board) -> None:
-    with board.worker("--forever", log_format="console", queues="default,mail") as worker:
+    with board.worker("--forever", log_format="console", log_level="info", queues="default,mail") as worker:
         (run,) = board.enqueue("answers")
         board.watcher.wait("select true from wakeboard.job_run_history")
         worker.send(signal.SIGTERM)
@@ -23,4 +23,4 @@ def test_a_worker_that_stays_says_whom_it_serves_and_each_run(board: Board) -> N
 
 def test_logs_for_programs_have_no_line_for_a_run_that_succeeded(board: Board) -> None:
     board.enqueue("answers")
-    assert '"outcome"' not in board.wake(log_format="json").log
+    assert '"outcome"' not in board.wake(log_format="json", log_level="info").log
