@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeboard.store.board import Board
-from wakeboard.store.statements import sent, translating
+from wakeboard.store.statements import sent, translating, turn
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -90,6 +90,6 @@ class LedBoard(OperatorBoard):
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with translating():
-            async with self.conn.transaction():
+            async with turn(self.conn), self.conn.transaction():
                 await sent(self.conn, "select wakeboard.act_as_leader(%s, %s)", (self._source, self._term))
                 return await sent(self.conn, query, values)

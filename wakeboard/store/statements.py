@@ -7,11 +7,13 @@ defaults. Behind PgBouncer in transaction mode nothing can be set for a session.
   schema, so no search_path decides what it means. `checked` refuses any other text.
 - `read`: any query, in a transaction that begins with `set local search_path`.
 
-Where the defaults of a session differ from what we depend on, calls are made in such a transaction, too.
+Where the defaults of a session differ from what we depend on, calls are made in such a transaction, too. Tasks may
+share a connection: they take turns, so that no statement falls into the transaction of another task.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
@@ -46,6 +48,39 @@ _DEFAULTS: Final = (
     "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name, _ in (ISOLATION, *SETTINGS))
 ).encode()
 _ordinary: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # connections whose defaults have been looked at
+
+
+class Turn:
+    """The right to use a connection until the end of a transaction; a task that has it may take it again."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._holder: asyncio.Task[Any] | None = None
+        self._depth = 0
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        if self._holder is not task:
+            await self._lock.acquire()
+            self._holder = task
+        self._depth += 1
+
+    async def __aexit__(self, *_: object) -> None:
+        self._depth -= 1
+        if not self._depth:
+            self._holder = None
+            self._lock.release()
+
+
+_turns: WeakKeyDictionary[Any, Turn] = WeakKeyDictionary()
+
+
+def turn(conn: psycopg.AsyncConnection[Any]) -> Turn:
+    """The turn of this connection."""
+    found = _turns.get(conn)
+    if found is None:
+        found = _turns[conn] = Turn()
+    return found
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
@@ -95,10 +130,11 @@ async def sent(
 ) -> list[Any]:
     """The rows of a call, over a cursor of the caller's if it has one. Raises psycopg's errors."""
     text, over = checked(query), cursor or conn.cursor()
-    if _ordinary.get(conn) or await _looked_at(conn):
-        return await (await over.execute(text, values or None)).fetchall()
-    async with pinned(conn):
-        return await (await over.execute(text, values or None)).fetchall()
+    async with turn(conn):
+        if _ordinary.get(conn) or await _looked_at(conn):
+            return await (await over.execute(text, values or None)).fetchall()
+        async with pinned(conn):
+            return await (await over.execute(text, values or None)).fetchall()
 
 
 async def call(
@@ -143,7 +179,7 @@ def _as_depended_on(defaults: Sequence[str] | None) -> bool:
 @asynccontextmanager
 async def pinned(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
     """A transaction in which names are those of Postgres, unless they name their schema."""
-    async with conn.transaction():
+    async with turn(conn), conn.transaction():
         await conn.execute(_PIN)
         yield
 
