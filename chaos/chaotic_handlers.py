@@ -176,6 +176,15 @@ def never_stops_in_a_thread(run: wakeboard.Run) -> None:
     time.sleep(8)
 
 
+@wakeboard.handler("hangs behind once")
+def hangs_behind_once(run: wakeboard.Run) -> None:
+    """Outlives its timeout, and for longer than a lease keeps a transaction open that has locked its run."""
+    with psycopg.connect(DSN, application_name="chaos effects", connect_timeout=5) as conn:
+        run.once(conn, "hang")
+        time.sleep(12)
+        conn.rollback()
+
+
 @wakeboard.handler("forks")
 async def forks(run: wakeboard.Run) -> None:
     """Forks, and leaves a child behind that holds every socket of this worker for a while."""

@@ -56,6 +56,15 @@ class HandlerNeverStops(_Misbehaviour):
     max_attempts = 2
 
 
+class HandlerHangsBehindOnce(_Misbehaviour):
+    """A handler outlives its timeout in a thread, and its open transaction keeps its run locked meanwhile."""
+
+    name = "handler hangs behind once"
+    job_types = ("hangs behind once",)
+    timeout_s = 1
+    max_attempts = 2
+
+
 class HandlerForks(_Misbehaviour):
     """A handler forks a child that holds every socket of the worker, or leaves a program running."""
 

@@ -149,6 +149,31 @@ class RowsLocked(Fault):
         return struck
 
 
+class DecisionsLeftOpen(Fault):
+    """A stranger's transaction walks over the leases, cancels, or holds schedules or workers, and stays open."""
+
+    name = "a decision left open"
+    weight = 4
+
+    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
+        """Makes it, waits for longer than a lease, rolls back."""
+        query = draw.choose(
+            [
+                "select wakeboard.reap(0, 5000, true)",
+                "select wakeboard.cancel(array(select id from wakeboard.job_runs order by random() limit 20))",
+                "select from wakeboard.installation for update",
+                "select from wakeboard.job_definitions where random() < 0.3 for update skip locked",
+                "select from wakeboard.workers for update skip locked",
+            ]
+        )
+        struck = Struck(query.split("wakeboard.")[1].split("(")[0].split()[0])
+        with suppress(psycopg.Error), stage.watch() as conn, conn.transaction(force_rollback=True):
+            conn.execute("set local lock_timeout = '1s'")
+            conn.execute(query.encode())
+            time.sleep(draw.between(0.3, 5.0))
+        return struck
+
+
 class DiskFull(Fault):
     """The server's disk is full for a while: tables and indexes cannot grow."""
 

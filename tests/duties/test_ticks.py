@@ -186,7 +186,7 @@ async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(boar
     await make_due(board)
     await rows(board, "select run_now(id) from job_definitions where name = 'a'")
     async with connected(database) as doomed, connected(database) as keeper, keeper.conn.transaction():
-        await rows(keeper, "select from job_runs for update")  # the doomed one will have to wait in mid-statement
+        await rows(keeper, "lock table job_runs in share mode")  # the doomed one will have to wait in mid-statement
         (pid,) = (await rows(doomed, "select pg_backend_pid()"))[0]
         plans = [plan_ticks(each, FIVE_MINUTES) for each in await doomed.due_definitions()]
         writing = asyncio.create_task(doomed.materialise(plans))

@@ -62,18 +62,17 @@ class BoardMachine(RuleBasedStateMachine):
         return (worker % 3 + 1 if by_other else worker), lease
 
     def _batch(self, pick: int, *, by_other: bool, all_of_it: bool) -> tuple[int, list[Lease]]:
-        """Leases of one worker and one epoch, and none that a handler's open transaction holds."""
+        """Leases of one worker and one epoch."""
         chosen = self._lease(pick, by_other=by_other)
         if chosen is None:
             return 1, []
         worker, lease = chosen
         same = [one for by, one in self.given if by == worker and one.epoch == lease.epoch] if all_of_it else []
-        batch = dict.fromkeys([lease, *same])
-        return worker, [one for one in batch if not self.model.runs[one.id].held]
+        return worker, list(dict.fromkeys([lease, *same]))
 
     def _run(self, pick: int, *statuses: str) -> int:
         """A run, live or finished, more often than not with such a status; once in a while one that is none."""
-        runs = [run for run in reversed(self.model.runs.values()) if not run.held]
+        runs = list(reversed(self.model.runs.values()))
         choices = [*[run.id for run in runs if run.status in statuses] * 2, *(run.id for run in runs), 0]
         return choices[pick % len(choices)]
 
@@ -244,7 +243,7 @@ class BoardMachine(RuleBasedStateMachine):
         run = self.model.runs[lease.id]
         self.open = worker, lease, key
         run.held = True
-        if commit or run.definition is not None:
+        if commit:
             self.end_of_transaction(commit=True)
 
     def end_of_transaction(self, *, commit: bool) -> None:

@@ -185,13 +185,15 @@ class BoardModel:
                 self.limits.setdefault(run.limit_key, 1)
         return {Lease(number, self.runs[number].epoch) for number in ids}
 
-    # -- outcomes: each answers with the ids that are refused ----------------------------------------------------------
+    # -- outcomes: each answers with the ids that are not accepted -----------------------------------------------------
 
     def complete(self, worker: int, leases: Sequence[Lease]) -> set[int]:
         refused: set[int] = set()
         for lease in leases:
             run = self.lease(worker, lease)
-            if run:
+            if run and run.held:
+                refused.add(lease.id)
+            elif run:
                 self.finish(run, "succeeded", None)
             elif not self._completed(worker, lease):
                 refused.add(lease.id)
@@ -206,6 +208,9 @@ class BoardModel:
         kind = "timed_out" if outcome == "timed_out" else "failed"
         for lease in leases:
             run = self.lease(worker, lease)
+            if run and run.held:
+                refused.add(lease.id)
+                continue
             if run is None:
                 if self.attempts.get((lease.id, lease.epoch)) != (kind, worker):
                     refused.add(lease.id)
@@ -226,6 +231,9 @@ class BoardModel:
         counted = reason in {"left", "away"}
         for lease in leases:
             run = self.lease(worker, lease)
+            if run and run.held:
+                refused.add(lease.id)
+                continue
             if run is None:
                 known = self.runs[lease.id]
                 repeated = known.live and known.by == 0 and known.epoch == lease.epoch

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from wakeboard.duties.syncing import SyncReport
 
 TIMEOUT_S: Final = 2 * ALL_DAY
+NOBODY_WAITS_S: Final = 20
 
 _CLEAR: Final = """
 delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
@@ -74,6 +75,8 @@ class Stage:
         self.person, self.handler = Player(dsn), Player(dsn)
         self.workers = {nonce: Player(dsn, nonce) for nonce in QUEUES}
         self.board = Board(self.do(connect(dsn)))
+        for player in (self.person, *self.workers.values()):
+            player.sql(f"set statement_timeout = '{NOBODY_WAITS_S} s'")  # whatever the handler's open transaction holds
         self.person.sql("create table bank (run bigint, key text)")
         self.steps, self.first, self.hours = 0, self.person.value("select now()"), 0
 

@@ -81,8 +81,9 @@ MOVES: Final[dict[str, Callable[[Player, Lease], Any]]] = {
 }
 NEVER_WAIT: Final = {
     *("claim", "claim_limited", "claim_suspect", "renew", "reap", "skip_late"),
-    *("fail", "give up", "release", "effect", "step"),
+    *("fail", "give up", "release"),
 }
+PASS_BY: Final = {*NEVER_WAIT, "effect", "step"}  # these wait for the same name in another transaction, not for the run
 SHARE: Final = {"once", "effect", "step"}  # they lock the run against others, not against each other or those below
 BESIDE_SHARE: Final = {"renew", "cancel"}
 
