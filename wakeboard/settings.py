@@ -115,7 +115,13 @@ class Settings(BaseSettings):
     missed_after_seconds: int = Field(
         300, ge=1, le=86_400, description="A tick made later than this after its time was missed: catchUp decides."
     )
-    history_retention_days: int = Field(30, ge=1, le=3650, description="Days that finished runs are kept.")
+    history_retention_days: int = Field(
+        30,
+        ge=1,
+        le=3650,
+        description="Days that finished runs are kept. The operator, `up` and `migrate` decide this and the next two; a"
+        " worker may only lengthen them.",
+    )
     key_retention_days: int = Field(
         7, ge=0, le=3650, description="Days that an idempotency key guards after its run ended."
     )
@@ -173,6 +179,11 @@ class Settings(BaseSettings):
     def _consistent(self) -> Settings:
         if len(set(self.queues)) != len(self.queues):
             raise ValueError("WAKEBOARD_QUEUES names a queue twice")
+        if self.key_retention_days > self.history_retention_days:
+            raise ValueError(
+                f"WAKEBOARD_KEY_RETENTION_DAYS is {self.key_retention_days}, more than WAKEBOARD_HISTORY_RETENTION_DAYS"
+                f" {self.history_retention_days}: a key is forgotten with its run's history; keep both as long"
+            )
         return self
 
 

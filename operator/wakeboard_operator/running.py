@@ -312,7 +312,8 @@ class _Operator:
             timedelta(days=settings.key_retention_days),
             None if dead is None else timedelta(days=dead),
         )
-        rounds = Rounds(missed_after=timedelta(seconds=settings.missed_after_seconds), retention=retention)
+        missed_after = timedelta(seconds=settings.missed_after_seconds)
+        rounds = Rounds(missed_after=missed_after, retention=retention, decides_retention=True)
         while True:
             done = await rounds.make(board, time.monotonic())
             self._metrics.round_made(done)

@@ -45,6 +45,19 @@ def test_a_pause_names_one_thing(type_command: Type):
     assert type_command("pause", "schedule", "x").code == 1
 
 
+def test_a_limit_goes_back_to_its_default(type_command: Type):
+    type_command("limit", "billing-api", "3")
+    assert type_command("limit", "billing-api", "--default").out == "at most 1 run of billing-api at once.\n"
+    assert type_command("limit", "billing-api").lines[1].split() == ["billing-api", "1", "(default)", "0", "0"]
+    assert type_command("limit", "--default").code == 2
+
+
+def test_the_key_of_a_schedule_is_no_limit_of_its_users(type_command: Type, story: BoardStory):
+    story.sql("insert into wakeboard.job_limits (key) values ('schedule:4')")
+    assert "schedule:4" not in type_command("limit").out
+    assert 'limit_key is "schedule:4"' in type_command("limit", "schedule:4", "5").err
+
+
 def test_limits_are_said_and_listed(type_command: Type, story: BoardStory):
     story.works("mail")
     runs = [story.enqueue("mail", limit_key="smtp") for _ in range(3)]

@@ -98,8 +98,8 @@ async def test_a_partition_that_stays_in_use_is_given_up_for_now(board: Board, d
 
 
 async def test_what_fails_for_another_reason_than_a_missing_partition_fails(board: Board):
-    with pytest.raises(WakeboardError, match="at least one day"):
-        await with_partition(board, lambda: board.drop_partitions(timedelta(hours=1)))
+    with pytest.raises(WakeboardError, match="keys are not kept longer than history"):
+        await with_partition(board, lambda: board.set_retention(timedelta(days=1), timedelta(days=2), None))
 
 
 async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(board: Board):
@@ -157,5 +157,7 @@ async def test_keys_guard_for_their_time_and_dead_runs_stay_unless_a_setting_say
     assert await tidy_up(board, KEEP) == Tidied(rows=1)
     assert await rows(board, "select key from job_keys") == [("live",)]
     await rows(board, "update installation set tidied_at = 'epoch'")
-    assert await tidy_up(board, Retention(dead=timedelta(days=80))) == Tidied(rows=1)
+    assert await tidy_up(board, Retention(dead=timedelta(days=80))) == Tidied()
+    await rows(board, "update installation set tidied_at = 'epoch'")
+    assert await tidy_up(board, Retention(dead=timedelta(days=80)), decides=True) == Tidied(rows=1)
     assert await left(board, "job_runs") == 0

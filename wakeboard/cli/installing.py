@@ -62,7 +62,8 @@ def migrate(
 
     Forward only, each migration once, safe when two start at once, and while workers of the release before run. It
     takes only CREATE on the database. The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE and _VIEWER_ROLE
-    get exactly their moves. A part whose variable is missing keeps the role that it has; where no part has one, one
+    get exactly their moves. The retention of WAKEBOARD_HISTORY_RETENTION_DAYS and the like is written down, where one
+    of them is set. A part whose variable is missing keeps the role that it has; where no part has one, one
     role does everything.
     """
     roles = _roles()
@@ -70,6 +71,7 @@ def migrate(
         _print_roles(roles)
         return
     done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait))
+    asyncio.run(_say_retention(database_dsn()))
     if as_json:
         print_json(done)
     else:
@@ -82,6 +84,26 @@ def _roles() -> Roles:
 
     settings = read_settings()
     return Roles(settings.operator_role, settings.worker_role, settings.client_role, settings.viewer_role)
+
+
+async def _say_retention(dsn: str) -> None:
+    """The installation keeps things as long as the environment says; where it says nothing, as before."""
+    from datetime import timedelta
+
+    from wakeboard.settings import read_settings
+    from wakeboard.store.board import Board
+    from wakeboard.store.connection import connect
+
+    settings = read_settings()
+    if not settings.model_fields_set & {"history_retention_days", "key_retention_days", "dead_retention_days"}:
+        return
+    dead = settings.dead_retention_days
+    async with await connect(dsn) as conn:
+        await Board(conn).set_retention(
+            timedelta(days=settings.history_retention_days),
+            timedelta(days=settings.key_retention_days),
+            None if dead is None else timedelta(days=dead),
+        )
 
 
 def _print_roles(roles: Roles) -> None:

@@ -143,6 +143,7 @@ def _list_pauses(as_json: bool) -> None:
     epilog=examples(
         "wakeboard limit                      all limit keys, and who waits behind them",
         "wakeboard limit billing-api 3        at most three at once",
+        "wakeboard limit billing-api --default",
     ),
 )
 def limit(
@@ -150,13 +151,19 @@ def limit(
     at_once: Annotated[
         int | None, typer.Argument(metavar="N", min=0, max=1_000_000, help="Runs at once.", show_default=False)
     ] = None,
+    default: Annotated[
+        bool, typer.Option("--default", help="One at once, as before anybody set it.", show_default=False)
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Say how many runs of a limit key may run at once.
 
-    Alone it lists them. A key that nobody said anything about has 1. What runs already goes on.
+    Alone it lists them. A key that nobody said anything about has 1. What runs already goes on. The keys by which
+    schedules keep their concurrencyPolicy are not among them.
     """
-    if key is None or at_once is None:
+    if default and (key is None or at_once is not None):
+        raise typer.BadParameter("say a KEY and no N", param_hint="--default")
+    if key is None or (at_once is None and not default):
         _list_limits(key, as_json)
         return
 
@@ -164,6 +171,7 @@ def limit(
         await visit.board.set_limit(key, at_once)
 
     visit_board(ask)
+    at_once = 1 if at_once is None else at_once
     if as_json:
         print_json({"key": key, "max_running": at_once})
     else:

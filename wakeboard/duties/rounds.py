@@ -52,9 +52,10 @@ class _Duty:
 class Rounds:
     """The duties of one process, and when each is due. Moments are monotonic seconds, counted from anywhere."""
 
-    def __init__(self, *, missed_after: timedelta, retention: Retention) -> None:
+    def __init__(self, *, missed_after: timedelta, retention: Retention, decides_retention: bool = False) -> None:
         self._missed_after = missed_after
         self._retention = retention
+        self._decides_retention = decides_retention
         self._duties = (
             _Duty("ticks", EVERY_ROUND, self._make_ticks),
             _Duty("reaping", REAP_EVERY, self._reap),
@@ -96,5 +97,5 @@ class Rounds:
         return False
 
     async def _tidy(self, board: Board, done: Round) -> bool:
-        done.tidied = await tidy_up(board, self._retention)
+        done.tidied = await tidy_up(board, self._retention, decides=self._decides_retention)
         return done.tidied.more

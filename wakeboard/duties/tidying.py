@@ -31,13 +31,16 @@ class Tidied(NamedTuple):
     more: bool = False
 
 
-async def tidy_up(board: Board, retention: Retention) -> Tidied:
+async def tidy_up(board: Board, retention: Retention, *, decides: bool = False) -> Tidied:
     """Deletes what nothing needs any more; once nothing is left, drops old partitions, and the board rests for an hour.
 
-    Whoever comes within that hour finds nothing to do, so every worker may call this. Raises WakeboardError when the
-    board cannot be written.
+    Whoever comes within that hour finds nothing to do, so every worker may call this. `decides`: the installation keeps
+    things for this long from now on; otherwise for at least as long as it was told to (a worker may lengthen, not
+    shorten). Raises WakeboardError when the board cannot be written.
     """
     rows = 0
+    if decides:
+        await board.set_retention(retention.history, retention.keys, retention.dead)
     for _ in range(BATCHES_AT_ONCE):
         gone = await with_partition(board, lambda: board.tidy(retention.keys, retention.dead, retention.history))
         if gone is None:

@@ -173,7 +173,8 @@ class Upkeep:
             timedelta(days=settings.key_retention_days),
             timedelta(days=dead) if dead else None,
         )
-        rounds = Rounds(missed_after=timedelta(seconds=settings.missed_after_seconds), retention=retention)
+        missed_after = timedelta(seconds=settings.missed_after_seconds)
+        rounds = Rounds(missed_after=missed_after, retention=retention, decides_retention=True)
         while True:
             with suppress(WakeboardError):  # a board that is away is told about elsewhere
                 board = await self._rounds_line.board()

@@ -239,6 +239,10 @@ class Board:
         """Drops the history's partitions older than `retention`; how many."""
         return await self._value("select wakeboard.drop_partitions(%s)", retention)
 
+    async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
+        """How long things are kept at least, whatever a worker's settings say."""
+        await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)
+
     async def tidy(
         self, key_retention: timedelta, dead_retention: timedelta | None, history_retention: timedelta
     ) -> int | None:
@@ -281,8 +285,8 @@ class Board:
         """Ends a pause. False: it was not paused."""
         return await self._value("select wakeboard.resume(%s)", what)
 
-    async def set_limit(self, key: str, max_running: int) -> None:
-        """At most `max_running` runs of this limit key at once."""
+    async def set_limit(self, key: str, max_running: int | None) -> None:
+        """At most `max_running` runs of this limit key at once; None: the default again."""
         await self._rows("select wakeboard.set_limit(%s, %s)", key, max_running)
 
     async def confirm_removal(self, source: str) -> int | None:

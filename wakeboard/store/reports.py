@@ -321,6 +321,7 @@ select bound.key, bound.max_running, bound.said,
       from wakeboard.job_runs
      where limit_key is not null and not holds_slot and dead_at is null
      group by 1) as waiting using (key)
+ where not starts_with(bound.key, 'schedule:')  -- of one schedule, for its concurrencyPolicy
  order by bound.key
 """
 

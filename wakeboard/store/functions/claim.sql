@@ -19,7 +19,7 @@ begin
     update job_runs as run
        set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
            started_at = statement_timestamp(),
-           locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10))
+           locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
      where run.id = any (case when look is null then array(
        select free.id
          from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)

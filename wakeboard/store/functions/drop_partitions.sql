@@ -1,6 +1,6 @@
 -- for: operator, worker
--- Drops the partitions of job_run_history whose every row finished more than `retention` ago: DETACH and DROP. Answers with how
--- many. Gives up after a second of waiting for a lock: try again.
+-- Drops the partitions of job_run_history whose every row finished more than `retention` ago, and at least as long as the installation
+-- keeps history (set_retention): DETACH and DROP. Answers with how many. Gives up after a second of waiting for a lock: try again.
 
 create or replace function wakeboard.drop_partitions(retention interval default '30 days')
 returns integer language plpgsql security definer
@@ -10,10 +10,9 @@ as $$
 declare
   part record;
   dropped integer := 0;
+  kept_for interval;
 begin
-  if retention < interval '1 day' then
-    raise exception using errcode = '22023', message = 'retention must be at least one day';
-  end if;
+  kept_for := (select kept(greatest(history_kept, keys_kept), retention) from installation);
   lock table only wakeboard.job_run_history in share update exclusive mode;   -- one at a time
   for part in
     select child.relname as name, to_date(substring(child.relname from '\d{4}w\d{2}'), 'IYYY"w"IW') + 7 as ends
@@ -21,7 +20,7 @@ begin
      where inhparent = 'wakeboard.job_run_history'::regclass and child.relname ~ '^job_run_history_\d{4}w\d{2}$'
      order by 1
   loop
-    continue when part.ends > statement_timestamp() - retention;
+    continue when part.ends > statement_timestamp() - kept_for;
     execute format('alter table wakeboard.job_run_history detach partition wakeboard.%I', part.name);
     execute format('drop table wakeboard.%I', part.name);
     dropped := dropped + 1;

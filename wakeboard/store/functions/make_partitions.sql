@@ -12,6 +12,9 @@ declare
   part text;
   made integer := 0;
 begin
+  if weeks_ahead is null or weeks_ahead not between 0 and 53 then
+    raise exception using errcode = '22023', message = 'weeks_ahead is 0 to 53';
+  end if;
   for week in select generate_series(date_trunc('week', statement_timestamp()), statement_timestamp() + weeks_ahead * interval '1 week', '1 week') loop
     part := to_char(week, '"job_run_history_"IYYY"w"IW');
     continue when to_regclass('wakeboard.' || part) is not null;

@@ -30,6 +30,11 @@ declare
   given_up bigint := 0;
 begin
   perform require_read_committed('materialise');
+  if (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
+    raise exception using errcode = '22023', message = 'no tick of the future is made';
+  elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
+    raise exception using errcode = '22023', message = 'a next tick lies within 100 years';
+  end if;
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
     into mine, replacing
     from (select def.id, def.concurrency_policy

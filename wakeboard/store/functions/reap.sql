@@ -26,6 +26,7 @@ begin
     if found then
       update installation set walked_at = statement_timestamp()
        where always
+          or walked_at > statement_timestamp()                     -- by a clock that was ahead
           or walked_at < statement_timestamp() - interval '4 seconds'
              and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at)
           or walked_at < statement_timestamp() - interval '1 second'
@@ -41,6 +42,8 @@ begin
     end if;
   end if;
 
+  update workers set last_seen = statement_timestamp(), beats_since = least(beats_since, statement_timestamp()) where nonce = any (array(
+    select nonce from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));
   select max(id) into last_id
     from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
   if last_id is null then
@@ -54,6 +57,15 @@ begin
     return query select null::bigint, 0, 0, 0, 0;
     return;
   end if;
+
+  -- A lease given while the clock was ahead would hold until then: it holds for as long as a lease from now on.
+  update job_runs set locked_until = statement_timestamp() + make_interval(secs => held.lease_s)
+    from (select run.id, least(coalesce(known.lease_s, 3600), 3600) as lease_s
+            from job_runs as run left join workers as known on known.nonce = run.locked_by
+           where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0
+             and run.locked_until > statement_timestamp() + make_interval(secs => least(coalesce(known.lease_s, 3600), 3600) + 10)
+             for no key update of run skip locked) as held
+   where job_runs.id = held.id;
 
   with lapsed as (
     select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen, known.beats_since,

@@ -10,6 +10,11 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
 begin
+  if cardinality(job_types) > 1000 or cardinality(job_types) * cardinality(queues) > 10000 then
+    raise exception using errcode = '22023', message = 'a worker knows up to 1000 job types, and 10000 pairs of a job type and a queue';
+  end if;
+  perform job_type::job_type_name from unnest(job_types) as job_type;
+  perform queue::queue_name from unnest(queues) as queue;
   if max_workers is not null then
     begin
       lock table worker_types in share row exclusive mode;   -- two at once count one after the other

@@ -41,7 +41,7 @@ begin
            progress = coalesce(locked.progress, run.progress),
            started_epoch = case when locked.age_s is null then run.started_epoch else run.lease_epoch end,
            locked_until = case when holds then least(
-             statement_timestamp() + make_interval(secs => lease_s),
+             statement_timestamp() + make_interval(secs => least(lease_s, 3600)),
              coalesce(statement_timestamp() - make_interval(secs => locked.age_s), statement_timestamp())
                + make_interval(secs => timeout_s + 10)) else locked_until end
       from locked

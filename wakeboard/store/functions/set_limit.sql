@@ -1,5 +1,6 @@
 -- for: operator
--- At most `max_running` runs that carry limit key `key` run at once, from now on; what runs already goes on.
+-- At most `max_running` runs that carry limit key `key` run at once, from now on; what runs already goes on. Null: the default again,
+-- which is 1. The keys of schedules belong to their concurrencyPolicy and cannot be set.
 
 create or replace function wakeboard.set_limit(key text, max_running integer)
 returns void language plpgsql security definer
@@ -7,8 +8,14 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 begin
-  insert into job_limits as bound (key, max_running, said) values (set_limit.key, set_limit.max_running, true)
-  on conflict on constraint job_limits_pkey do update set max_running = excluded.max_running, said = true;
+  if key::limit_key_name like '%:%' then
+    perform refuse_value('limit_key', key);
+  elsif max_running not between 0 and 1000000 then
+    raise exception using errcode = '22023', message = format('a limit is %s; write a whole number from 0 to 1000000', max_running);
+  end if;
+  insert into job_limits as bound (key, max_running, said)
+  values (set_limit.key, coalesce(set_limit.max_running, 1), set_limit.max_running is not null)
+  on conflict on constraint job_limits_pkey do update set max_running = excluded.max_running, said = excluded.said;
   perform pg_notify('wakeboard', '');
 end
 $$;

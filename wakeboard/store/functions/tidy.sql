@@ -1,8 +1,9 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
 -- live nor in history; idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses; action
--- tokens older than 90 days; job types that no worker has known for a day; change rows that nobody has taken for an hour. With
--- `dead_retention`, dead runs older than that are discarded. Answers with how many rows went: ask again while it is not 0. Once
+-- tokens older than 90 days; job types that no worker has known for a day; change rows that nobody has taken for an hour; dead runs
+-- older than the installation keeps them (they are discarded). No retention is shorter than what the installation says (set_retention).
+-- Answers with how many rows went: ask again while it is not 0. Once
 -- it was 0, it looks at nothing for an hour and answers null (`always`: it looks all the same).
 
 create or replace function wakeboard.tidy(
@@ -17,9 +18,13 @@ declare
   total integer := 0;
   old_dead bigint[];
 begin
-  if not always and exists (select from installation where tidied_at > statement_timestamp() - interval '1 hour') then
+  if not always and exists (
+       select from installation where tidied_at between statement_timestamp() - interval '1 hour' and statement_timestamp()) then
     return null;
   end if;
+  select kept(keys_kept, key_retention), kept(history_kept, history_retention), case when dead_kept is not null then kept(dead_kept, dead_retention) end
+    into key_retention, history_retention, dead_retention from installation;
+  tidy.count := least(greatest(coalesce(tidy.count, 1000), 1), 100000);
   delete from job_attempts where ctid = any (array(
     select side.ctid from job_attempts as side
      where side.ended_at < statement_timestamp() - history_retention
@@ -53,7 +58,9 @@ begin
     select bound.key from job_limits as bound
      where not bound.said and bound.created_at < statement_timestamp() - interval '1 day'
        and not exists (select from job_runs where limit_key = bound.key)
-       and bound.key !~ '^schedule:'
+       and (bound.key !~ '^schedule:'
+            or not exists (select from job_definitions
+                            where removed_at is null and id = case when bound.key ~ '^schedule:[0-9]{1,18}$' then substring(bound.key from 10)::bigint end))
      limit tidy.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from action_tokens where ctid = any (array(

@@ -1,0 +1,190 @@
+"""No worker destroys history, schedules, keys or dead runs, whatever it says to the functions that it may call."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.store.players import Player
+
+pytestmark = pytest.mark.every_postgres
+
+SHORT = [
+    "null",
+    "'0'",
+    "'-1 day'",
+    "'1 second'",
+    "'-12000 months 360001 days'",
+    "'-12000 months 361000 days'",
+    "'-400 days'",
+]
+
+
+def old_week(person: Player, weeks: int) -> str:
+    name, begin = person.sql(
+        'select to_char(week, \'"job_run_history_"IYYY"w"IW\'), week::text from (select'
+        " date_trunc('week', now() at time zone 'UTC') - make_interval(weeks => %s)) as past (week)",
+        weeks,
+    )[0]
+    person.sql(
+        f"create table {name} partition of job_run_history"
+        f" for values from ('{begin}+00') to (timestamptz '{begin}+00' + interval '7 days')"
+    )
+    return name
+
+
+@pytest.mark.parametrize("retention", SHORT)
+def test_history_is_kept_as_long_as_the_installation_says(person: Player, worker: Player, retention: str) -> None:
+    young, old = old_week(person, 3), old_week(person, 9)
+    assert worker.value(f"select drop_partitions({retention})") == 1
+    assert person.column(
+        "select to_regclass('wakeboard.' || name)::text from unnest(%s::text[]) as name", [young, old]
+    ) == [
+        young,
+        None,
+    ]
+    assert person.value("select count(*) from pg_inherits where inhparent = 'job_run_history'::regclass") == 7
+
+
+@pytest.mark.parametrize("retention", SHORT)
+def test_keys_dead_runs_and_steps_are_kept_as_long_as_the_installation_says(
+    person: Player, worker: Player, retention: str
+) -> None:
+    dead = person.enqueue()
+    person.sql("update job_runs set status = 'dead', dead_at = now() - interval '300 days'")
+    person.sql("select enqueue('ping', idempotency_key => 'k')")
+    person.sql("delete from job_runs where idempotency_key = 'k'")
+    person.sql("update job_keys set created_at = now() - interval '6 days'")
+    person.sql(
+        "insert into job_steps (run_id, name, lease_epoch, started_at) values (-1, 'a', 1, now() - interval '29 days')"
+    )
+    assert worker.value(f"select tidy({retention}, {retention}, {retention}, 100000, true)") == 0
+    assert person.status(dead) == "dead"
+    assert person.column("select key from job_keys") == ["k"]
+    assert person.column("select name from job_steps") == ["a"]
+
+
+def test_a_worker_may_keep_more_and_the_operator_less(person: Player, worker: Player) -> None:
+    old = old_week(person, 3)
+    assert worker.value("select drop_partitions('90 days')") == 0
+    person.sql("select set_retention('10 days', '3 days', '20 days')")
+    assert worker.value("select drop_partitions()") == 0  # 30 days by default
+    assert worker.value("select drop_partitions('1 day')") == 1
+    assert person.value("select to_regclass(%s)", old) is None
+    person.enqueue()
+    person.sql("update job_runs set status = 'dead', dead_at = now() - interval '21 days'")
+    assert worker.value("select tidy(always => true)") == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    ["'6 days', '7 days'", "'0', '0'", "null, null", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"],
+)
+def test_a_retention_that_cannot_be_is_refused(person: Player, values: str) -> None:
+    with pytest.raises(psycopg.errors.IntegrityError):
+        person.sql(f"select set_retention({values})")
+
+
+@pytest.mark.parametrize("weeks", ["null", "-1", "54", "1400", "2147483647"])
+def test_no_thousand_partitions_are_made(worker: Player, weeks: str) -> None:
+    with pytest.raises(psycopg.Error, match="weeks_ahead is 0 to 53"):
+        worker.sql(f"select make_partitions({weeks})")
+
+
+@pytest.mark.parametrize(
+    ("about", "sentence"),
+    [
+        ({"name": "'x'"}, None),
+        ({"name": "repeat('x', 257)"}, "a_worker_is_named"),
+        ({"pool": "repeat('x', 1000000)"}, "a_worker_is_named"),
+        ({"lease": "2147483647"}, "a_lease_is_1_second_to_1_hour"),
+        ({"lease": "0"}, "a_lease_is_1_second_to_1_hour"),
+        ({"capacity": "-1"}, "capacity_is"),
+        ({"types": "array(select 't' || n from generate_series(1, 1001) as n)"}, "up to 1000 job types"),
+        ({"types": "'{a b}'"}, "job_type is"),
+        ({"queues": "array['a b']"}, "queue is"),
+    ],
+)
+def test_what_a_worker_says_of_itself_is_bounded(person: Player, about: dict[str, str], sentence: str | None) -> None:
+    given = {
+        "name": "'w'",
+        "pool": "'p'",
+        "queues": "'{default}'",
+        "capacity": "1",
+        "lease": "60",
+        "types": "'{ping}'",
+        **about,
+    }
+    call = (
+        f"select register(9, {given['name']}, {given['pool']}, 'h', '1', {given['queues']}, {given['capacity']},"
+        f" {given['lease']}, {given['types']})"
+    )
+    if sentence is None:
+        assert person.value(call) is True
+        return
+    with pytest.raises(psycopg.Error, match=sentence):
+        person.sql(call)
+
+
+def test_no_lease_holds_for_more_than_an_hour(person: Player, worker: Player) -> None:
+    run = person.enqueue(timeout_s=86_400)
+    queues = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}', 10"
+    ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.nonce}, 2147483647, {queues})")
+    within = "select locked_until <= now() + interval '1 hour' from job_runs where id = %s"
+    assert person.value(within, run)
+    worker.sql("select renew(%s, 2147483647, %s, %s, '{1}', '{null}')", worker.nonce, [run], [epoch])
+    assert person.value(within, run)
+
+
+def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
+    person: Player, player: Callable[[int], Player]
+) -> None:
+    """The clock of the database was an hour ahead; then somebody put it right."""
+    dead = player(81)
+    dead.register()
+    run = person.enqueue(timeout_s=86_400)
+    dead.claim()
+    person.sql(
+        "update job_runs set locked_until = now() + interval '1 hour 1 minute', started_at = now() + interval '1 hour'"
+    )
+    person.sql("update workers set last_seen = now() + interval '1 hour'")
+    person.sql("update installation set walked_at = now() + interval '1 hour', reaped_at = now() + interval '1 hour'")
+    assert person.reap(always=False) == (0, 0, 0, 0)
+    assert person.value("select locked_until between now() and now() + interval '1 minute' from job_runs")
+    assert person.value("select last_seen <= now() from workers")
+    person.sql("update job_runs set locked_until = now() - interval '1 s'")
+    person.sql("update workers set last_seen = now() - interval '5 minutes'")
+    assert person.reap() == (1, 0, 0, 0)
+    assert person.status(run) == "queued"
+
+
+def test_a_tick_of_the_future_is_not_made(person: Player, worker: Player) -> None:
+    far = [
+        ("'{infinity}'", "'{infinity}'", "'{}'", "'{}'"),
+        ("'{2031-01-01 00:00Z}'", "'{2030-01-01 00:00Z}'", "'{}'", "'{}'"),
+        ("'{2031-01-01 00:00Z}'", "'{epoch}'", "'{1}'", "'{2030-01-01 00:00Z}'"),
+        ("'{infinity}'", "'{epoch}'", "'{}'", "'{}'"),
+    ]
+    for cursor, up_to, ids, ticks in far:
+        with pytest.raises(psycopg.Error, match=r"no tick of the future is made|a next tick lies within 100 years"):
+            worker.sql(
+                f"select materialise('{{1}}', '{{1}}', '{{epoch}}', {cursor}, {up_to}, '{{null}}', {ids}, {ticks},"
+                " '{}', '{}', '{}', '{}', '{}')"
+            )
+
+
+def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default(person: Player) -> None:
+    for key in ("schedule:4", "", "a b", "a:b"):
+        with pytest.raises(psycopg.Error, match="limit_key is"):
+            person.sql("select set_limit(%s, 5)", key)
+    for at_once in (-1, 1_000_001):
+        with pytest.raises(psycopg.Error, match="write a whole number from 0 to 1000000"):
+            person.sql("select set_limit('printer', %s)", at_once)
+    person.sql("select set_limit('printer', 5)")
+    person.sql("select set_limit('printer', null)")
+    assert person.sql("select max_running, said from job_limits") == [(1, False)]
