@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 class Attempt:
     id = epoch = 1
-    stopped_because = None
+    stopped_because = effect_conn = None
 
 
 def failed_with(text: str) -> Failure:
