@@ -42,6 +42,7 @@ class ModelRun:
     releases: int = 0
     lapsed: str = ""  # crash: its worker fell silent; timeout: it ran for too long
     cancel: bool = False
+    cancel_reason: str = ""
     started: bool = False
     began: bool = False  # under a lease that is over
     error_type: str | None = None
@@ -217,7 +218,7 @@ class BoardModel:
                 continue
             self.attempts[lease.id, lease.epoch] = kind, worker
             if run.cancel:
-                self.finish(run, "cancelled", "Cancelled")
+                self.finish(run, "cancelled", run.cancel_reason)
                 continue
             run.free()
             run.error_type = "ValueError"
@@ -244,7 +245,7 @@ class BoardModel:
             if reason != "unstarted":
                 self.attempts[lease.id, lease.epoch] = "snoozed" if reason == "snoozed" else "released", worker
             if run.cancel:
-                self.finish(run, "cancelled", "Cancelled")
+                self.finish(run, "cancelled", run.cancel_reason)
                 continue
             run.free(began=reason != "unstarted")
             run.status = "dead" if costs and run.attempts >= run.max_attempts else "queued"
@@ -335,7 +336,7 @@ class BoardModel:
         verdict = "timed out" if timed_out else "crashed"
         self.attempts[run.id, run.epoch] = "timed_out" if timed_out and not run.cancel else "crashed", run.by
         if run.cancel:
-            self.finish(run, "cancelled", "Cancelled")
+            self.finish(run, "cancelled", run.cancel_reason)
             return "cancelled"
         run.free()
         run.epoch += 1
@@ -359,7 +360,7 @@ class BoardModel:
         if run is None or not run.live or run.status == "dead":
             return "refused"
         if run.status == "running":
-            run.cancel = True
+            run.cancel, run.cancel_reason = True, run.cancel_reason or "Cancelled"
             return "requested"
         self.finish(run, "cancelled", "Cancelled")
         return "cancelled"
@@ -368,6 +369,7 @@ class BoardModel:
         if run is None or not run.live or run.status not in {"dead", "failed"}:
             return "refused"
         run.status, run.attempts, run.crashes, run.releases, run.cancel = "queued", 0, 0, 0, False
+        run.cancel_reason = ""
         run.due, run.rank = True, self.rank_of_now()
         return "queued"
 

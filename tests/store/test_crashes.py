@@ -269,3 +269,17 @@ def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(person: Player, 
     for _ in range(60):
         worker.release(worker.claims(run), reason="snoozed")
     assert person.value("select count(*) from job_attempts") <= 51
+
+
+@pytest.mark.parametrize("end", ["fail", "release", "reap"])
+def test_a_run_that_was_cancelled_while_it_ran_keeps_the_reason(person: Player, worker: Player, end: str) -> None:
+    run = person.enqueue()
+    lease = worker.claims(run)
+    person.sql("select cancel(%s, 'Replaced')", [run])
+    person.cancel(run)
+    if end == "reap":
+        person.let_lapse(run)
+        person.reap()
+    else:
+        getattr(worker, end)(lease)
+    assert (person.past(run).status, person.past(run).reason) == ("cancelled", "Replaced")

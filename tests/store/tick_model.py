@@ -144,7 +144,7 @@ class TickModel:
     def _replace(self, definition: ModelDefinition) -> None:
         for run in self.unfinished(definition):
             if run.status == "running":
-                run.cancel = True
+                run.cancel, run.cancel_reason = True, run.cancel_reason or "Replaced"
             else:
                 self.board.finish(run, "cancelled", "Replaced")
 

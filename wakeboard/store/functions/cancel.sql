@@ -15,7 +15,8 @@ begin
   perform require_read_committed('cancel');
   return query                               -- in a snapshot from after the locks
   with asked as (
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
+                               cancel_reason = coalesce(run.cancel_reason, cancel.reason)
      where run.id = any (mine) and run.status = 'running'
     returning run.definition_id
   ), noted as (

@@ -1,5 +1,6 @@
 -- for: nobody (other moves call it)
--- Moves runs that the caller has locked out of job_runs into history, without an accepted completion.
+-- Moves runs that the caller has locked out of job_runs into history, without an accepted completion. A run that was asked to
+-- cancel while it ran keeps the reason of who asked.
 
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
 returns void language plpgsql security definer
@@ -21,7 +22,8 @@ begin
     id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, final_status, trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
-    failed_at, error_type, last_error, why
+    failed_at, error_type, last_error,
+    case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end
   from gone;
 end
 $$;

@@ -65,7 +65,8 @@ begin
       all_mine := false;
       old := array(select id from job_runs where id = any (old) and definition_id <> all (locked));
     end if;
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
+                               cancel_reason = coalesce(run.cancel_reason, 'Replaced')
      where run.id = any (old) and run.status = 'running';
     select array_agg(id) into over from job_runs where id = any (old) and status <> 'running';
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;

@@ -16,7 +16,7 @@ begin
   with again as (
     update job_runs as run
        set status = 'queued', attempts = 0, crash_count = 0, release_count = 0, run_at = statement_timestamp(), dead_at = null,
-           cancel_requested_at = null
+           cancel_requested_at = null, cancel_reason = null
      where run.id = any (mine) and run.status in ('dead', 'failed')
     returning run.definition_id
   ), noted as (

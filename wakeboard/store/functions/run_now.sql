@@ -35,7 +35,8 @@ begin
       return query select null::bigint, format('refused: another transaction has locked run %s; try again', locked);
       return;
     end if;
-    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp())
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
+                               cancel_reason = coalesce(run.cancel_reason, 'Replaced')
      where run.id = any (old) and run.status = 'running';
     select array_agg(run.id) into over from job_runs as run where run.id = any (old) and run.status <> 'running';
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
