@@ -172,7 +172,12 @@ def test_what_is_not_well_is_said_with_what_to_do(part: str, changed: dict[str, 
     [
         (due(served=False, known=False), "warn", "queues", "mail"),
         (due(known=False), "fail", "job types", "knows send: 4 runs queued, the oldest due 60 min ago"),
-        (due(known=False, oldest=AGO["6 min"]), "ok", "job types", "known"),
+        (
+            due(known=False, oldest=AGO["6 min"]),
+            "warn",
+            "job types",
+            "knows send: 4 runs queued, the oldest due 6 min",
+        ),
         (due(known=False, paused=True), "ok", "job types", "known"),
         (due(), "warn", "due runs", "4 runs waiting in mail, the oldest due 60 min ago"),
         (due(longest_timeout_s=7200), "warn", "due runs", "above WAKEBOARD_MAX_TIMEOUT_SECONDS (3600)"),

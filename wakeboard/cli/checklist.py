@@ -226,14 +226,17 @@ def _queues(vitals: Vitals) -> Finding:
 
 def _types(vitals: Vitals) -> Finding:
     now = vitals.server.now
-    unknown = [due for due in vitals.due if due.served and not due.known and _waits(due, now, UNKNOWN_AFTER)]
+    unknown = [due for due in vitals.due if due.served and not due.known and not due.paused]
     if unknown:
+        names = sorted({due.job_type for due in unknown})
         oldest = unknown[0]
         says = (
-            f"no worker of its queue knows {_listed(sorted({due.job_type for due in unknown}))}:"
+            f"no worker of its queue knows {_listed(names)}:"
             f" {counted(sum(due.runs for due in unknown), 'run')} queued, the oldest due {relative(oldest.oldest, now)}"
         )
-        return _fail("job types", says, "deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --type TYPE`")
+        do = f"deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --all-queued --type {names[0]}`"
+        long = any(_waits(due, now, UNKNOWN_AFTER) for due in unknown)
+        return _fail("job types", says, do) if long else _warn("job types", says, do)
     return _ok("job types", "all that wait are known")
 
 
