@@ -111,7 +111,6 @@ async def test_any_output_stays_an_object_when_it_is_stored() -> None:
         ({"command": "env", "args": {"more": "b"}}, "takes no args, and 'more' does not fit"),
         ({"command": "say", "args": {"word": ["a"]}}, "must be a text or a number"),
         ({"command": "say", "args": {"word": True}}, "must be a text or a number"),
-        ({"command": "say", "args": {"word": "a\0b"}}, "must be a text or a number"),
         ({"command": "say", "args": {"word": {"$secret": "key"}}}, "a secret can only stand in env"),
         ({"command": "say", "args": {"word": "-rf"}}, "must not begin with '-'"),
         ({"command": "say", "args": ["a"]}, "args must be an object"),
