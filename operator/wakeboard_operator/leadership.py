@@ -25,11 +25,13 @@ from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.store.connection import connect
 from wakeboard.store.leading import Led, OperatorBoard
+from wakeboard.store.outages import Outages
 
 if TYPE_CHECKING:
     import psycopg
 
 log = logging.getLogger("wakeboard.operator")
+outages = Outages(log)  # of all parts of the operator
 
 STANDBY_LOOKS_EVERY_S: Final = 0.5
 AFTER_AN_ERROR_S: Final = 1.0
@@ -128,14 +130,16 @@ class Leadership:
             who = "this operator" if led.leads else f"{led.leader} (release {led.leader_release})"
             log.info("term %d of %s: %s leads", led.term, self._source, who)
         self.led, self.database_away = led, None
+        outages.back("leadership")
 
     async def _went_wrong(self, error: Exception) -> None:
         sentence = str(error) or "the database did not answer in time"
-        if self.database_away is None:
+        if isinstance(error, DatabaseUnavailable | TimeoutError):
+            outages.away("leadership", error)
+            await self._close()
+        elif self.database_away != sentence:
             log.warning("leadership cannot be asked for: %s", sentence)
         self.database_away = sentence
-        if isinstance(error, DatabaseUnavailable | TimeoutError):
-            await self._close()
 
     async def resign(self) -> None:
         """Hands over at once."""

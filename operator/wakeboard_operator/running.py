@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.duties.rounds import Rounds
 from wakeboard.duties.tidying import Retention
-from wakeboard.errors import LeadershipLost, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.store.connection import connect, require_schema
 from wakeboard.store.leading import LedBoard, OperatorBoard
 from wakeboard.store.operator_vitals import finished_since
 from wakeboard.store.vitals import read_vitals
 from wakeboard_operator.cluster_access import Cluster, ListFailed, WriteFailed, logged_in
 from wakeboard_operator.health import Health
-from wakeboard_operator.leadership import Leadership
+from wakeboard_operator.leadership import Leadership, outages
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.mirror import Mirror
 from wakeboard_operator.reconciling import Reconciler
@@ -157,9 +157,12 @@ class _Operator:
             try:
                 tasks = await self._begin(term)
                 log.info("term %d begins", term)
+                outages.back("term")
                 await self._until(partial(self._is_over, term))
             except (WakeboardError, TimeoutError) as error:
-                if str(error) != told:
+                if isinstance(error, DatabaseUnavailable | TimeoutError):
+                    outages.away("term", error)
+                elif str(error) != told:
                     log.warning("term %d cannot begin: %s", term, error)
                 told = self._health.trouble = str(error)
                 await asyncio.sleep(PAUSE_S)
@@ -227,7 +230,14 @@ class _Operator:
         while True:
             try:
                 async with self._line(name) as conn:
+                    await OperatorBoard(conn).now()
+                    outages.back(name)
                     await work(conn)
+            except asyncio.CancelledError:
+                outages.forget(name)
+                raise
+            except DatabaseUnavailable as error:
+                outages.away(name, error)
             except LeadershipLost as error:
                 log.info("%s: %s", name, error)
                 self._leadership.doubt()
@@ -318,7 +328,8 @@ class _Operator:
             done = await rounds.make(board, time.monotonic())
             self._metrics.round_made(done)
             for name, error in done.failures.items():
-                log.warning("%s: %s", name, error)
+                if not isinstance(error, DatabaseUnavailable):
+                    log.warning("%s: %s", name, error)
                 if isinstance(error, WakeboardError):
                     raise error
             await asyncio.sleep(ROUND_EVERY_S)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUNS = 3000
+OUTAGE_S = 3.0  # in which a worker's parts try again a dozen times
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
@@ -80,6 +81,28 @@ def test_outages_longer_than_a_lease_are_no_crashes_of_what_was_running(postgres
                     wait_until(lambda at=lapses_at: time.monotonic() > at, "the lease has lapsed")
                     assert server.start() == dsn
                     watcher.wait(run_again, epoch, run)
+    finally:
+        server.stop()
+
+
+def test_a_worker_says_once_that_the_database_went_and_once_that_it_is_back(
+    postgres_folder: Path, tmp_path: Path
+) -> None:
+    server = EmbeddedPostgres(postgres_folder / "server")
+    dsn = server.start()
+    asyncio.run(migrate(dsn))
+    try:
+        with Worker(dsn, tmp_path, "--forever", lease_seconds=10, poll_seconds=0.2) as worker:
+            with Watcher(dsn) as watcher:
+                watcher.enqueue("ping")
+                watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
+            server.stop()
+            wait_until(lambda: "waiting for the database" in worker.log, "it says that the database is away")
+            time.sleep(OUTAGE_S)
+            assert server.start() == dsn
+            wait_until(lambda: "the database answers again" in worker.log, "it says that the database is back")
+            told = [line for line in worker.log.splitlines() if '"level": "warning"' in line or "answers again" in line]
+            assert len(told) == 2, worker.log
     finally:
         server.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeboard.store.board import Board
-from wakeboard.store.statements import sent, translating, turn
+from wakeboard.store.statements import listen, sent, translating, turn
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -55,7 +55,7 @@ class OperatorBoard(Board):
         """Whether this connection hears of them: not through a pooler."""
         if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
             return False
-        await self.conn.execute("listen wakeboard_leader")
+        await listen(self.conn, "wakeboard_leader")
         return True
 
     async def resigned(self, within_s: float) -> bool:

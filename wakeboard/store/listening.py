@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
-
-from wakeboard.store.connection import connect, translated
+from wakeboard.store.connection import connect
+from wakeboard.store.statements import listen, translating
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,10 +18,8 @@ async def notices(dsn: str) -> AsyncIterator[None]:
     """
     conn = await connect(dsn, name="wakeboard listen")
     async with conn:
-        try:
-            await conn.execute("listen wakeboard")
+        with translating():
+            await listen(conn, "wakeboard")
             yield None
             async for _ in conn.notifies():
                 yield None
-        except psycopg.Error as exc:
-            raise translated(exc) from exc

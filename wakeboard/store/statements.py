@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 from weakref import WeakKeyDictionary
 
 import psycopg
+from psycopg import sql
 
 from wakeboard.store.database_errors import not_encodable, translated
 
@@ -159,6 +160,12 @@ def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> li
         with conn.transaction():
             conn.execute(_PIN)
             return conn.execute(text, values).fetchall()
+
+
+async def listen(conn: psycopg.AsyncConnection[Any], channel: LiteralString) -> None:
+    """Has the connection hear the notices of a channel. Raises WakeboardError."""
+    with translating():
+        await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
 
 async def _looked_at(conn: psycopg.AsyncConnection[Any]) -> bool:

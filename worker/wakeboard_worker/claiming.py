@@ -14,7 +14,7 @@ from wakeboard.errors import DatabaseUnavailable
 from wakeboard.plainwords import counted
 from wakeboard.store.leasing import UNSTARTED, Release, text_array
 from wakeboard_worker.heartbeat import TRUSTED_PART, clock
-from wakeboard_worker.logs import log
+from wakeboard_worker.logs import log, outages
 from wakeboard_worker.walking import Walk
 
 if TYPE_CHECKING:
@@ -94,10 +94,12 @@ class Claiming:
         """Claims until the wake is over. A database that is away is waited for, while anything can still be saved."""
         while not self._over():
             try:
-                if not await self._pass(await self._line.leasing()):
+                goes_on = await self._pass(await self._line.leasing())
+                outages.back("claims")
+                if not goes_on:
                     return
             except DatabaseUnavailable as error:
-                log.warning("cannot claim: %s", error)
+                outages.away("claims", error)
                 self._desk.lose_sight()
                 if self._mode.drains and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
                     raise

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.store.connection import connect_blocking, died_idle
 from wakeboard.store.leasing import Held, renew
-from wakeboard_worker.logs import log
+from wakeboard_worker.logs import log, outages
 from wakeboard_worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -83,11 +83,15 @@ class Heartbeat:
             try:
                 self._watch_loop()
                 pause = self._renew_what_is_due()
+                outages.back("heartbeat")
             except Exception as error:  # noqa: BLE001 - whatever it is (no memory, no descriptor left), the heart goes on
                 pause = min(AFTER_FAILURE_S, self._every)
                 with suppress(Exception):
                     self._tried = self._tried or isinstance(error, DatabaseUnavailable)
-                    log.warning("a heartbeat failed: %s", error)
+                    if isinstance(error, DatabaseUnavailable):
+                        outages.away("heartbeat", error)
+                    else:
+                        log.warning("a heartbeat failed: %s", error)
                     self._close()
                     self._distrust()
         self._close()

@@ -6,12 +6,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from wakeboard.loglines import for_console, send_logs
+from wakeboard.store.outages import Outages
 from wakeboard_worker.attempts import current_attempt
 
 if TYPE_CHECKING:
     from wakeboard.settings import Settings
 
 log = logging.getLogger("wakeboard.worker")
+outages = Outages(log)
 # One line for each run that ends: a warning when it failed, otherwise debug. Whoever reads a console sees each.
 runs_log = logging.getLogger("wakeboard.run")
 

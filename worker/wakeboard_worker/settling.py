@@ -20,7 +20,7 @@ from wakeboard.plainwords import counted
 from wakeboard.store.connection import cut
 from wakeboard.store.leasing import SNOOZED, Failure, Release
 from wakeboard_worker.desk import Blocked
-from wakeboard_worker.logs import log
+from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -113,8 +113,9 @@ class Settling:
                 leasing = await line.leasing()
                 refused = set(await move(leasing, items))
                 held = await self._still_held(leasing, items, refused)
+                outages.back("outcomes")
             except DatabaseUnavailable as error:
-                log.warning("%s not recorded yet: %s", counted(len(items), "outcome"), error)
+                outages.away("outcomes", error)
                 await line.pause()
                 continue
             except WakeboardError:
@@ -131,6 +132,7 @@ class Settling:
         else:
             log.warning("lost: %s could not be told while the leases held", counted(len(items), "outcome"))
             self._desk.give_up(items)
+            outages.forget("outcomes")
         self._desk.counts.lost += len(items)
         self._desk.lose_sight()
         self._unblock(items)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard import __version__
 from wakeboard.duties.rounds import Rounds
 from wakeboard.duties.tidying import Retention
-from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
 from wakeboard.handlers import load_handlers
 from wakeboard.plainwords import counted
 from wakeboard.store.connection import place, require_schema
@@ -30,7 +30,7 @@ from wakeboard_worker.claiming import Claiming
 from wakeboard_worker.desk import Desk
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.lines import Line
-from wakeboard_worker.logs import log
+from wakeboard_worker.logs import log, outages
 from wakeboard_worker.outcomes import LEAVING
 from wakeboard_worker.settling import Settling
 from wakeboard_worker.slots import Slots
@@ -125,21 +125,25 @@ async def _unless_stopped(work: Coroutine[Any, Any, bool], stopping: Stopping) -
 async def _registered(line: Line, job_types: Sequence[str], mode: Mode) -> bool:
     """Connects, and says who works here; a draining worker tries for ten seconds, others for ever.
 
-    False: the pool has workers enough.
+    False: the pool has workers enough. Raises LoginRefused at once: a worker that is started anew reads a new password.
     """
     give_up_at = time.monotonic() + CONNECT_FOR_S
     while True:
         try:
             leasing = await line.leasing()
             await require_schema(leasing.conn)
-            if await leasing.register(job_types):
-                return True
+            registered = await leasing.register(job_types)
+        except LoginRefused:
+            raise
         except DatabaseUnavailable as error:
             if mode.drains and time.monotonic() > give_up_at:
                 raise
-            log.warning("%s Trying again.", error)
+            outages.away("start", error)
             await line.pause()
         else:
+            outages.back("start")
+            if registered:
+                return True
             me = leasing.worker
             log.info("pool %s has %s already; this one goes", me.pool, counted(me.max_workers or 0, "worker"))
             return False
@@ -300,7 +304,11 @@ class _Wake:
             log.info("the connection was lost before the duties were done: %s", next(iter(done.failures.values()), ""))
             return
         for duty, error in done.failures.items():
-            log.warning("the duty %s failed: %s", duty, error)
+            if isinstance(error, DatabaseUnavailable):
+                outages.away(f"duty {duty}", error)
+                outages.forget(f"duty {duty}")  # the claims say when it is back
+            else:
+                log.warning("the duty %s failed: %s", duty, error)
 
     async def _take_back_my_own(self, board: Board, now: float) -> None:
         """Leases that this living worker lost sight of lapse unseen: nobody is silent. So it asks for a walk itself."""

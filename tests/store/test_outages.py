@@ -1,0 +1,90 @@
+"""A database that is away makes few lines, whoever waits for it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import pytest
+
+from wakeboard.errors import DatabaseUnavailable
+from wakeboard.store.outages import Outages
+
+GONE = DatabaseUnavailable("Connection refused.")
+
+
+@dataclass
+class Clock:
+    now: float = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def outages(clock: Clock, caplog: pytest.LogCaptureFixture) -> Outages:
+    caplog.set_level(logging.INFO)
+    return Outages(logging.getLogger("test"), clock)
+
+
+def test_one_line_when_it_goes_one_a_minute_and_one_when_it_is_back(
+    outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(150):
+        outages.away("claims", GONE)
+        outages.away("heartbeat", GONE)
+        clock.now += 1
+    outages.back("claims")
+    outages.back("heartbeat")
+    assert caplog.messages == [
+        "waiting for the database (claims): Connection refused.",
+        "waiting for 60 s for the database (claims): Connection refused.",
+        "waiting for 120 s for the database (claims): Connection refused.",
+        "the database answers again, after 150.0 s",
+    ]
+
+
+def test_it_is_back_when_every_part_has_its_answer(
+    outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    outages.away("claims", GONE)
+    outages.away("outcomes", GONE)
+    outages.back("heartbeat")
+    outages.back("claims")
+    assert len(caplog.messages) == 1
+    clock.now += 2
+    outages.back("outcomes")
+    assert caplog.messages[1:] == ["the database answers again, after 2.0 s"]
+
+
+def test_a_part_that_gave_up_keeps_nobody_waiting(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
+    outages.away("claims", GONE)
+    outages.away("outcomes", GONE)
+    outages.forget("outcomes")
+    outages.back("claims")
+    assert caplog.messages[-1].startswith("the database answers again")
+
+
+def test_a_connection_that_breaks_again_and_again_makes_one_line_a_minute(
+    outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(60):
+        outages.away("claims", GONE)
+        clock.now += 1
+        outages.back("claims")
+        clock.now += 1
+    assert len([line for line in caplog.messages if line.startswith("waiting")]) == 2
+
+
+def test_a_second_outage_is_told_at_once(outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        outages.away("claims", GONE)
+        clock.now += 1
+        outages.back("claims")
+        clock.now += 10
+    assert len(caplog.messages) == 4
