@@ -166,6 +166,7 @@ def decisions(board: Board) -> dict[str, Callable[[], Awaitable[Any]]]:
         "sync_definitions": lambda: board.sync_definitions("s", []),
         "stop_definitions": lambda: board.stop_definitions("s", [1]),
         "remove_definitions": lambda: board.remove_definitions("s", [1], NOW),
+        "set_retention": lambda: board.set_retention(90 * DAY, 7 * DAY, None),
         "hold_removal": lambda: board.hold_removal("s", "hash", 1),
         "take_changes": board.take_changes,
         "cancel": lambda: board.cancel([99]),
