@@ -224,3 +224,13 @@ def test_a_steps_result_is_bounded(worker: Player, lease: Lease) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="a_step_result_is_at_most_64_KiB"):
         worker.step(lease, "Render", noise)
     assert worker.step(lease, "Render") == (False, None)
+
+
+def test_an_effect_without_a_transaction_is_refused(worker: Player, lease: Lease) -> None:
+    """In autocommit mode the guard would commit alone, and the effect may never happen."""
+    named = ledger.Lease(worker.nonce, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    with psycopg.connect(worker.dsn, autocommit=True) as conn:
+        with pytest.raises(Refused, match="needs a transaction"):
+            ledger.once(conn, named, "charge")
+        with conn.transaction():
+            assert ledger.once(conn, named, "charge") is True

@@ -330,3 +330,20 @@ def test_each_move_says_for_whom_it_is() -> None:
         assert first.startswith("-- for: ")
         assert move.roles or "nobody" in first
         assert rest.startswith("-- ")
+
+
+def test_everything_in_the_schema_says_what_it_is_for(database: str) -> None:
+    assert (
+        ask(
+            database,
+            "select array_agg(name) from ("
+            " select relname from pg_class where relnamespace = 'wakeboard'::regnamespace"
+            "    and relkind in ('r', 'p', 'v') and not relispartition"
+            "    and obj_description(oid, 'pg_class') is null union all"
+            " select proname from pg_proc where pronamespace = 'wakeboard'::regnamespace"
+            "    and coalesce(obj_description(oid, 'pg_proc'), '') = '' union all"
+            " select typname from pg_type where typname = 'claimed_run' and obj_description(oid, 'pg_type') is null"
+            ") as bare (name)",
+        )
+        is None
+    )

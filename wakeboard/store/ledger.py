@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
 
 import psycopg
 from psycopg import sql
+from psycopg.pq import TransactionStatus
 from psycopg.rows import scalar_row, tuple_row
 
 from wakeboard.errors import Refused
@@ -44,6 +45,11 @@ def once(
 
     Raises LeaseLost, which must roll the transaction back, and SchemaMismatch where there is no ledger.
     """
+    if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+        raise Refused(
+            "run.once needs a transaction in which the effect happens too, and this connection is in autocommit mode:"
+            " write `with conn.transaction():` around both."
+        )
     if isinstance(conn, psycopg.AsyncConnection):
         return _once_async(conn, lease, key)
     with translating():

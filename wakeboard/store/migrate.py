@@ -242,10 +242,19 @@ async def _write_moves(conn: psycopg.AsyncConnection[Any], before: _Functions) -
         return False
     for move in moves():
         await conn.execute(move.text.encode())
+        await _comment(conn, move)
     await conn.execute(
         "update wakeboard.installation set functions_by = %s, functions_hash = %s, functions_revision = %s", now
     )
     return True
+
+
+async def _comment(conn: psycopg.AsyncConnection[Any], move: Move) -> None:
+    """What the head of its file says stands beside the function, too, for psql's `df+`."""
+    _, _, text = move.text.partition("\n")
+    said = "\n".join(line.removeprefix("-- ") for line in text.partition("\n\n")[0].splitlines())
+    comment = sql.SQL("comment on function wakeboard.{} is {}").format(sql.Identifier(move.name), sql.Literal(said))
+    await conn.execute(comment)
 
 
 async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str]) -> tuple[str, ...]:
