@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -47,7 +47,7 @@ def _text(node: ast.JoinedStr | ast.Constant) -> str:
 def _can_be_typed(words: list[str]) -> bool:
     command: Any = typer.main.get_command(application)
     while words and hasattr(command, "commands"):
-        command = cast("Any", command.commands).get(words[0])
+        command = command.commands.get(words[0])
         words = words[1:]
     if command is None:
         return False

@@ -105,7 +105,7 @@ def test_a_discarded_run_is_no_longer_dead_to_people(type_command: Type, story: 
 
 
 def test_a_stretch_of_skipped_ticks_is_one_line(type_command: Type, story: BoardStory):
-    story.declare("tidy", "* * * * *")
+    story.declare("tidy", "* * * * *", due_in="-1 minute")
     story.sql(
         "select wakeboard.materialise(array[id], array[generation], array[next_run_at],"
         " array[next_run_at + interval '1 h'], array[next_run_at], array[null], '{}', '{}', array[id],"
