@@ -65,3 +65,10 @@ def test_an_unusable_mode_is_a_usage_error(database: str, tmp_path: Path) -> Non
     with Worker(database, tmp_path, "--for-ever") as worker, Watcher(database) as watcher:
         assert worker.exit_code() == 2
         assert watcher.ask("select count(*) from wakeboard.workers") == 0
+
+
+def test_a_worker_whose_login_is_refused_ends_at_once_with_the_reason(database: str, tmp_path: Path) -> None:
+    """Also one that stays: a worker that is started anew reads a new password."""
+    with Worker(f"{database}&user=nobody_made_it", tmp_path, "--forever") as worker:
+        assert worker.exit_code() == 1
+        assert "as nobody_made_it: role does not exist." in worker.log
