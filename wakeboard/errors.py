@@ -6,7 +6,8 @@ WakeboardError
 ├── InvalidValue        an argument that cannot be honoured as written
 ├── BrokenHandlers      a module of handlers that cannot be imported, or handlers that contradict each other
 ├── DatabaseUnavailable no connection, for now
-│   └── LoginRefused    the server refuses this login
+│   ├── LoginRefused    the server refuses this login
+│   └── Locked          another transaction keeps a lock that this needs: try again
 ├── SchemaMismatch      the database's schema and this release do not fit
 ├── Refused             a move said no
 ├── LeadershipLost      another operator leads by now
@@ -50,6 +51,10 @@ class DatabaseUnavailable(WakeboardError):
 
 class LoginRefused(DatabaseUnavailable):
     """The server refuses this user, password or way to connect: waiting does not help, an administrator does."""
+
+
+class Locked(DatabaseUnavailable):
+    """Another transaction keeps a lock that this statement needs; the connection is well. Try again later."""
 
 
 class SchemaMismatch(WakeboardError):

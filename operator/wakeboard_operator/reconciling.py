@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from wakeboard.duties.declared import Declared
 from wakeboard.duties.removing import needs_a_yes, remove, stop
 from wakeboard.duties.syncing import sync
-from wakeboard.errors import InvalidSchedule
+from wakeboard.errors import InvalidSchedule, Locked
 from wakeboard.plainwords import counted
 from wakeboard.schedules import API_VERSION, JobScheduleSpec, load_job_schedule
 from wakeboard_operator.absences import Absences
@@ -236,7 +236,11 @@ class Reconciler:
                 token = each.annotations.get(action, "")[:253]
                 if not token or (each.key, action, token) in self._acted:
                     continue
-                acted = await board.act(known.definition_id, action, token, first_sight=each.key in created)
+                try:
+                    acted = await board.act(known.definition_id, action, token, first_sight=each.key in created)
+                except Locked as error:  # the next list asks again; the others do not wait for it
+                    log.warning("%s %s of %s: %s", action, token, each.full_name, error)
+                    continue
                 self._acted.add((each.key, action, token))
                 if acted.new:
                     log.info("%s %s of %s: %s", action, token, each.full_name, acted.result)

@@ -11,6 +11,7 @@ from wakeboard.errors import (
     KeyReused,
     LeadershipLost,
     LeaseLost,
+    Locked,
     SchemaMismatch,
     WakeboardError,
 )
@@ -46,12 +47,18 @@ def error_with(
         "53100",  # disk full
         "53200",  # no memory
         "53300",  # too many connections
-        "55P03",  # lock_timeout
         "58030",  # a file cannot be read or written
     ],
 )
 def test_what_passes_is_tried_again(sqlstate: str) -> None:
     assert type(error_with(sqlstate)) is DatabaseUnavailable
+
+
+def test_a_lock_that_another_transaction_keeps_is_tried_again_and_has_a_name_of_its_own() -> None:
+    locked = error_with("55P03")
+    assert isinstance(locked, Locked)
+    assert isinstance(locked, DatabaseUnavailable)
+    assert str(locked).endswith("try again")
 
 
 @pytest.mark.parametrize(

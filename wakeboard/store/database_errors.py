@@ -17,6 +17,7 @@ from wakeboard.errors import (
     KeyReused,
     LeadershipLost,
     LeaseLost,
+    Locked,
     SchemaMismatch,
     WakeboardError,
 )
@@ -42,7 +43,7 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "3F000": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42883": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42P01": lambda _: SchemaMismatch(_OLD_SCHEMA),
-    "55P03": lambda message: DatabaseUnavailable(message if message.endswith("try again") else _LOCKED),
+    "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
     "42501": lambda message: WakeboardError(f"the database role may not do this: {message}."),
 }
 
