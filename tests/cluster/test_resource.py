@@ -49,6 +49,7 @@ STATUS = JobScheduleStatus(
     oldest_dead_time=NOON,
     last_action=LastAction(action="run-now", token="1", time=NOON, result="queued as run 4712"),
     installation="0197a5b2-3c4d-7e8f-9a0b-1c2d3e4f5a6b",
+    release="jobs/wakeboard",
 )
 
 

@@ -42,7 +42,7 @@ class Desk:
 
     def another_writer(self, cluster: Cluster | None = None, **settings: Any) -> StatusWriter:
         reconciler = self.stage.reconciler
-        chosen = {"per_second": 1000.0, "moving_s": 0.0, **settings}
+        chosen: dict[str, Any] = {"per_second": 1000.0, "moving_s": 0.0, **settings}
         return StatusWriter(cluster or self.cluster, reconciler, self.metrics, lambda: self.leads, **chosen)
 
     def start_term(self) -> None:
