@@ -176,18 +176,23 @@ class JobScheduleSpec(_Declared):
         default="default", description="The queue that runs wait in. Workers serve named queues; usually one per image."
     )
     priority: int = Field(
-        default=3, ge=1, le=5, description="Which due runs go first within a queue: 5 before 4 before ... 1."
+        default=3,
+        ge=1,
+        le=5,
+        description="Which due runs go first within a queue: 5 before 4 before ... 1. One start in twenty goes to the "
+        "run that has been due for longest, so that higher priorities keep none waiting for ever.",
     )
     suspend: bool = Field(default=False, description="Make no runs by schedule. Those that exist are not touched.")
     concurrency_policy: Literal["Allow", "Forbid", "Replace", "Queue"] = Field(
         default="Allow",
         description="What happens when a run is due and an earlier one is unfinished: both run (Allow), the new one is "
-        "skipped (Forbid), the earlier one is cancelled (Replace), or the new one waits (Queue).",
+        "skipped (Forbid), the earlier one is cancelled (Replace), or the new one waits (Queue). With all but Allow no "
+        "two of its runs are executed at once, whoever made them.",
     )
     limit_key: LimitKey | None = Field(
         default=None,
         description="Runs with the same key, of any schedule, share a limit on how many run at once: 1 unless "
-        "`wakeboard limit` says otherwise.",
+        "`wakeboard limit` says otherwise. A concurrencyPolicy holds beside it.",
         examples=["billing-api"],
     )
     catch_up: CatchUp = Field(default=CatchUp())

@@ -214,12 +214,14 @@ async def test_queue_makes_every_tick_and_runs_them_one_after_the_other(board: B
     assert done == ticks
 
 
-async def test_a_shared_key_takes_the_place_of_the_schedules_own(board: Board):
+async def test_a_schedule_with_a_policy_and_a_shared_key_needs_a_slot_of_both(board: Board):
     await put(board, declared("a", concurrencyPolicy="Queue", limitKey="api"), declared("b", limitKey="api"))
     await make_due(board)
     await make_ticks(board)
-    assert await runs(board, columns="limit_key::text") == ["api", "api"]
+    key = f"schedule:{await definition(board, 'a', 'id')}"
+    assert await runs(board, columns="limit_key::text, shared_limit_key") == [(key, "api"), ("api", None)]
     assert len(await claim(board, limited=True)) == 1
+    assert await claim(board, limited=True) == []
 
 
 # -- races

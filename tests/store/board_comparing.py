@@ -45,7 +45,8 @@ def _live(run: ModelRun) -> tuple[Any, ...]:
     return (
         *(run.id, run.status, run.by, run.epoch, run.attempts, run.crashes, run.releases),
         *(run.limit_key is not None and run.by != 0, run.status == "dead", run.cancel, run.due, bool(run.lapsed)),
-        *(run.error_type, run.queue, run.priority, run.limit_key, run.definition, run.trigger, run.tick),
+        *(run.error_type, run.queue, run.priority, run.limit_key, run.shared_limit_key),
+        *(run.definition, run.trigger, run.tick),
     )
 
 

@@ -53,6 +53,7 @@ class ModelRun:
     reason: str | None = None
     live: bool = True
     held: bool = False
+    shared_limit_key: str | None = None  # of its schedule, beside the schedule's own key
 
     @property
     def waits(self) -> bool:
@@ -152,18 +153,36 @@ class BoardModel:
 
     def slots(self, key: str) -> int:
         """Free slots of a limit; a lease that lapsed holds its own until it is taken back."""
-        return self.limits.get(key, 1) - sum(run.limit_key == key and run.by != 0 for run in self.live())
+        return self.limits.get(key, 1) - sum(
+            key in {run.limit_key, run.shared_limit_key} and run.by != 0 for run in self.live()
+        )
 
-    def limited(self, worker: int, key: str) -> list[int]:
-        """What `claim_limited` gives of one key."""
+    def shared_slots(self, run: ModelRun) -> bool:
+        """Whether the key that its schedule shares with others has a free slot."""
+        return run.shared_limit_key is None or self.slots(run.shared_limit_key) > 0
+
+    def limited(self, worker: int, key: str, *, oldest_first: bool) -> list[int]:
+        """What `claim_limited` gives of one key, if no other key takes slots that both need."""
         queues = QUEUES[worker]
         waiting = [
-            run
-            for run in self.live()
-            if run.limit_key == key and run.crashes < 2 and self.may_start(worker, run) and self.in_time(run)
+            run for run in self.live() if run.limit_key == key and run.crashes < 2 and self.may_start(worker, run)
         ]
-        waiting.sort(key=lambda run: (-run.priority, queues.index(run.queue), run.rank, run.id))
-        return [run.id for run in waiting[: max(0, self.slots(key))]]
+        heads: dict[tuple[int, str], Rank] = {}
+        for run in waiting if oldest_first else ():
+            pair = run.priority, run.queue
+            heads[pair] = min(run.rank, heads.get(pair, run.rank))
+        waiting.sort(
+            key=lambda run: (
+                heads.get((run.priority, run.queue), (0, 0)),
+                *(-run.priority, queues.index(run.queue), run.rank, run.id),
+            )
+        )
+        found = [run.id for run in waiting if self.in_time(run) and self.shared_slots(run)]
+        return found[: max(0, self.slots(key))]
+
+    def shared_key_of(self, key: str) -> str:
+        """The key whose slots the runs behind `key` need as well; `key` itself when there is none."""
+        return next((run.shared_limit_key for run in self.live() if run.limit_key == key), None) or key
 
     def suspect(self, worker: int) -> list[int]:
         """What `claim_suspect` gives: one, or none."""
@@ -172,7 +191,7 @@ class BoardModel:
             for run in self.live()
             if run.crashes >= 2
             and self.may_start(worker, run)
-            and (run.limit_key is None or self.slots(run.limit_key) > 0)
+            and (run.limit_key is None or (self.slots(run.limit_key) > 0 and self.shared_slots(run)))
         ]
         return [run.id for run in sorted(waiting, key=lambda run: (run.rank, run.id))[:1]]
 
@@ -182,8 +201,9 @@ class BoardModel:
             run.status, run.by, run.started, run.lapsed = "running", worker, True, ""
             run.epoch += 1
             run.attempts += 1
-            if run.limit_key:
-                self.limits.setdefault(run.limit_key, 1)
+            for key in (run.limit_key, run.shared_limit_key):
+                if key is not None:
+                    self.limits.setdefault(key, 1)
         return {Lease(number, self.runs[number].epoch) for number in ids}
 
     # -- outcomes: each answers with the ids that are not accepted -----------------------------------------------------
@@ -379,12 +399,17 @@ class BoardModel:
         self.finish(run, "dead", "Discarded")
         return "discarded"
 
-    def replay(self, run: ModelRun | None, new_id: int | None) -> str:
+    def replay(
+        self, run: ModelRun | None, new_id: int | None, keys: Callable[[ModelRun], tuple[str | None, str | None]]
+    ) -> str:
+        """`keys`: the limit keys that a new run of its schedule has."""
         if run is None or run.live or run.status == "skipped":
             return "refused"
         assert new_id is not None
+        limit_key, shared_limit_key = keys(run)
         self.runs[new_id] = ModelRun(
-            *(new_id, run.job_type, run.queue, run.priority, run.limit_key, run.max_attempts),
+            *(new_id, run.job_type, run.queue, run.priority, limit_key, run.max_attempts),
+            shared_limit_key=shared_limit_key,
             rank=self.rank_of_now(),
             definition=run.definition,
             trigger="replay",

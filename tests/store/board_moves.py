@@ -22,6 +22,7 @@ SPEC = st.builds(
     deadline=YES_OR_NO,
     suspended=SELDOM,
     priority=st.sampled_from([3, 5]),
+    limit_key=st.sampled_from([None, None, "k"]),
 )
 JOB: dict[str, st.SearchStrategy[Any]] = {
     "job_type": st.sampled_from(["ping", "pong"]),

@@ -35,7 +35,7 @@ select json_build_object(
   'runs', array(select json_build_array(
             id, status, locked_by, lease_epoch, attempts, crash_count, release_count, holds_slot, dead_at is not null,
             cancel_requested_at is not null, run_at <= now(), locked_by <> 0 and locked_until < now(), error_type,
-            queue, priority, limit_key, definition_id, trigger,
+            queue, priority, limit_key, shared_limit_key, definition_id, trigger,
             case trigger when 'tick' then round(extract(epoch from scheduled_for - %(first)s) / 3600) + %(hours)s end)
             from job_runs),
   'past', array(select json_build_array(
@@ -153,6 +153,7 @@ class Stage:
             priority=spec.priority,
             suspend=spec.suspended,
             concurrencyPolicy=spec.policy,
+            limitKey=spec.limit_key,
             maxAttempts=2,
             timeoutSeconds=TIMEOUT_S,
             backoff={"strategy": "Fixed", "baseSeconds": 2 * ALL_DAY, "maxSeconds": 2 * ALL_DAY},

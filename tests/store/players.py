@@ -88,6 +88,21 @@ class Player:
             *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, look, max_timeout_s),
         )
 
+    def claim_oldest(  # as claim
+        self,
+        count: int = 100,
+        *,
+        types: Sequence[str] = ("ping",),
+        queue: str = "default",
+        behind: tuple[str, int] = ("-infinity", 0),
+        look: int = 2000,
+    ) -> list[Lease]:
+        """Leases due runs, those that have been due for longest."""
+        return self._leases(
+            "select id, lease_epoch from claim_oldest(%s, 60, %s, %s::timestamptz[], %s::bigint[], %s, %s, %s)",
+            *(self.nonce, queue, [behind[0]] * 5, [behind[1]] * 5, list(types), count, look),
+        )
+
     def claim_limited(
         self,
         *keys: str,

@@ -28,6 +28,7 @@ class ModelSpec:
     deadline: bool = False
     suspended: bool = False
     priority: int = 3
+    limit_key: str | None = None
 
 
 @dataclass
@@ -43,9 +44,10 @@ class ModelDefinition:
     skipped: Counter[tuple[int, str]] = field(default_factory=Counter[tuple[int, str]])  # of each tick: why
 
     @property
-    def limit_key(self) -> str | None:
-        """All but Allow run one at a time."""
-        return None if self.spec.policy == "Allow" else f"schedule:{self.id}"
+    def keys(self) -> tuple[str | None, str | None]:
+        """The limit keys of its runs. All but Allow run one at a time, whatever key they share with others."""
+        key = self.spec.limit_key
+        return (key, None) if self.spec.policy == "Allow" else (f"schedule:{self.id}", key)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,8 @@ class TickModel:
         self.board.runs[number] = ModelRun(
             number,
             priority=definition.spec.priority,
-            limit_key=definition.limit_key,
+            limit_key=definition.keys[0],
+            shared_limit_key=definition.keys[1],
             max_attempts=2,
             rank=(1, tick - self.hours),
             definition=definition.id,
@@ -161,6 +164,16 @@ class TickModel:
             tick=tick,
             deadline=definition.spec.deadline,
         )
+
+    def keys_of(self, run: ModelRun) -> tuple[str | None, str | None]:
+        """The limit keys of a new run that is made from this one."""
+        return (run.limit_key, None) if run.definition is None else self.definition(run.definition).keys
+
+    def rekey(self, definition: ModelDefinition) -> None:
+        """An edit puts the runs that exist behind the keys of the new spec."""
+        for run in self.board.live():
+            if run.definition == definition.id:
+                run.limit_key, run.shared_limit_key = definition.keys
 
     # -- edits ---------------------------------------------------------------------------------------------------------
 
@@ -200,7 +213,8 @@ class TickModel:
         self.board.runs[number] = ModelRun(
             number,
             priority=definition.spec.priority,
-            limit_key=definition.limit_key,
+            limit_key=definition.keys[0],
+            shared_limit_key=definition.keys[1],
             max_attempts=2,
             rank=self.board.rank_of_now(),
             definition=definition.id,

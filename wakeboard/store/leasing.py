@@ -163,6 +163,10 @@ _CLAIM: Final = (
     "%s, %s, %s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[],"
     " %s, %s, %s)"
 )
+_CLAIM_OLDEST: Final = (
+    "select * from wakeboard.claim_oldest("
+    "%s, %s, %s, %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s, %s)"
+)
 _LOOK_AHEAD: Final = (
     "select queue, priority, run_at, id from wakeboard.look_ahead("
     "%s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s)"
@@ -219,6 +223,14 @@ class Leasing:
         return await self._claimed(
             _CLAIM, me.nonce, me.lease_s, *marks.columns(), job_types, count, look, me.max_timeout_s
         )
+
+    async def claim_oldest(self, marks: Marks, job_types: str, count: int) -> list[ClaimedRow]:
+        """Leases up to `count` due runs of the one queue of `marks`, the oldest ones, whatever their priority."""
+        me = self.worker
+        queue = marks.queues[0]
+        _, _, seen_run_at, seen_id = marks.columns([(queue, priority) for priority in sorted(PRIORITIES)])
+        values = me.nonce, me.lease_s, queue, seen_run_at, seen_id, job_types, count, LOOK, me.max_timeout_s
+        return await self._claimed(_CLAIM_OLDEST, *values)
 
     async def look_ahead(self, marks: Marks, pairs: Sequence[Pair], job_types: str) -> list[tuple[Pair, int, int]]:
         """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""

@@ -270,7 +270,7 @@ _BOTH_HAVE: LiteralString = """
        run.last_error as error
 """
 LIVE_COLUMNS: LiteralString = (
-    _BOTH_HAVE
+    _BOTH_HAVE.replace("run.limit_key::text", "coalesce(run.shared_limit_key, run.limit_key)::text as limit_key")
     + """,
        run.status::text as status, run.dead_at, null::timestamptz as finished_at, run.progress, run.cancel_requested_at,
        null::text as reason, null::timestamptz as skipped_until, null::bigint as skipped_count
@@ -313,11 +313,12 @@ select uuid, id from wakeboard.job_run_history where uuid between %(first)s and 
 
 _LIMITS: LiteralString = """
 select bound.key, bound.max_running, bound.said,
-       (select count(*) from wakeboard.job_runs where limit_key = bound.key and holds_slot) as running,
+       (select count(*) from wakeboard.job_runs where limit_key = bound.key and holds_slot)
+         + (select count(*) from wakeboard.job_runs where shared_limit_key = bound.key and holds_slot) as running,
        coalesce(waiting.runs, 0) as waiting
   from wakeboard.job_limits as bound
   left join (
-    select limit_key::text as key, count(*) as runs
+    select coalesce(shared_limit_key, limit_key)::text as key, count(*) as runs
       from wakeboard.job_runs
      where limit_key is not null and not holds_slot and dead_at is null
      group by 1) as waiting using (key)

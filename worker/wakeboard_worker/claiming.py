@@ -2,6 +2,9 @@
 
 Limited runs and suspects have moves of their own: limited ones are claimed only into free slots, a suspect (a run that
 was running when two workers died) only by a worker that has nothing else in hand.
+
+Nothing waits for ever: a part of the starts goes to the oldest runs (oldest_first.py), limited runs and others take
+turns at free places, and suspects take at most half of a worker's time (suspect_turns.py).
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ from wakeboard.plainwords import counted
 from wakeboard.store.leasing import UNSTARTED, Release, text_array
 from wakeboard_worker.heartbeat import TRUSTED_PART, clock
 from wakeboard_worker.logs import log, outages
+from wakeboard_worker.oldest_first import OldestFirst
+from wakeboard_worker.suspect_turns import SuspectTurns
 from wakeboard_worker.walking import Walk
 
 if TYPE_CHECKING:
@@ -34,8 +39,6 @@ AT_ONCE = 1000  # rows of one claim
 LIMIT_KEYS = 200  # looked at in one go
 LIMITED_AHEAD_S = 0.005
 LIMITED_EVERY_S = 0.05
-SUSPECT_EVERY_S = 30.0
-SUSPECT_PATIENCE_S = 60.0
 SHORTEST_PAUSE_S = 0.01
 
 
@@ -74,13 +77,15 @@ class Claiming:
         self._desk, self._slots, self._threads, self._line, self._heartbeat = desk, slots, threads, line, heartbeat
         self._settings, self._mode, self._duties = settings, mode, duties
         self._walks = [Walk(lane, settings.queues) for lane in desk.lanes]
+        self._oldest = {id(walk): OldestFirst(settings.queues, walk.job_types) for walk in self._walks}
         self._rates = {id(lane): _Rate(lane) for lane in desk.lanes}
         self._all_types = text_array(tuple(desk.handlers))
         self._prompt_s = settings.lease_seconds * (1 - TRUSTED_PART)
         self._born = time.monotonic()
         self._after_key = ""
-        self._limited_at = self._suspects_at = 0.0
-        self._making_room = self._round_at_once = False
+        self._limited_at = 0.0
+        self._suspects = SuspectTurns()
+        self._round_at_once = self._limited_first = False
         self._forgotten = 0  # what the heartbeat had counted when this worker last said who it is
         self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
         self.stopped = False
@@ -125,18 +130,15 @@ class Claiming:
             await self._line.pause()
             return True
         claimed = 0
-        wanted = [self._wanted(walk.lane) for walk in self._walks]
+        full = not any(self._wanted(lane) > 0 for lane in desk.lanes)
         if self._heartbeat.trusted() and not await self._suspect_goes_first(leasing):
-            for walk, count in sorted(zip(self._walks, wanted, strict=True), key=lambda lane: lane[0].rests()):
-                if not (claimed and walk.rests()):
-                    claimed += await self._claim(walk, count, leasing)
-            claimed += await self._claim_limited(leasing)
+            claimed = await self._claim_in_turns(leasing)
         if claimed:
             self._nothing_ahead = False
             return True
         if desk.empty and not self.stopped and await self._claim_suspect(leasing):
             return True
-        if not any(count > 0 for count in wanted):
+        if full:
             await self._room(self._settings.poll_seconds)
             return True
         return await self._pause(leasing)
@@ -149,6 +151,22 @@ class Claiming:
             self._forgotten = forgotten
 
     # -- claims --------------------------------------------------------------------------------------------------------
+
+    async def _claim_in_turns(self, leasing: Leasing) -> int:
+        """Limited runs or others go first, by turns: the first ones may take every place."""
+        turns = self._claim_limited, self._claim_unlimited
+        first, second = turns if self._limited_first else reversed(turns)
+        claimed = await first(leasing)
+        if claimed:
+            self._limited_first = not self._limited_first
+        return claimed + await second(leasing)
+
+    async def _claim_unlimited(self, leasing: Leasing) -> int:
+        claimed = 0
+        for walk in sorted(self._walks, key=Walk.rests):
+            if not (claimed and walk.rests()):
+                claimed += await self._claim(walk, self._wanted(walk.lane), leasing)
+        return claimed
 
     def _wanted(self, lane: Lane) -> int:
         """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait."""
@@ -163,9 +181,20 @@ class Claiming:
         if count <= 0 or self.stopped:
             walk.found_nothing = False
             return 0
-        rows = await walk.claim(leasing, count)
-        self._take(rows, walk.sent)
-        return len(rows)
+        oldest, by_age = self._oldest[id(walk)], 0
+        if share := oldest.share(count):
+            sent = clock()
+            rows = await oldest.claim(leasing, share)
+            self._take(rows, sent)
+            by_age = len(rows)
+        walk.found_nothing = False
+        claimed = by_age
+        if claimed < count:
+            rows = await walk.claim(leasing, count - claimed)
+            self._take(rows, walk.sent)
+            claimed += len(rows)
+        oldest.note(claimed, by_age, count)
+        return claimed
 
     def _wanted_limited(self, lane: Lane) -> int:
         """Rows that would start at once, as they go first: while they wait they hold places that others could use."""
@@ -192,27 +221,25 @@ class Claiming:
         return claimed or bool(self._after_key)
 
     async def _claim_suspect(self, leasing: Leasing) -> bool:
-        sent = clock()
+        sent, began = clock(), time.monotonic()
         rows = await leasing.claim_suspect(self._all_types)
         if not rows:
-            self._making_room = False
+            self._suspects.none_left()
             return False
         log.warning("run %d has been running when two workers died: it runs alone", rows[0][0])
         self._take(rows, sent)
         while not self._desk.empty and not self._over():
             self._desk.room.clear()
             await self._room(1.0)
-        self._making_room = False
+        self._suspects.ran(began, time.monotonic())
         return True
 
     async def _suspect_goes_first(self, leasing: Leasing) -> bool:
-        """Whether a suspect has waited for more than a minute: then nothing is claimed until there is room for it."""
+        """Whether nothing is claimed until there is room for a suspect."""
         now = time.monotonic()
-        if now >= self._suspects_at:
-            self._suspects_at = now + SUSPECT_EVERY_S
-            waits_s = await leasing.suspect_waits_s(self._all_types)
-            self._making_room = waits_s is not None and waits_s > SUSPECT_PATIENCE_S
-        return self._making_room
+        if self._suspects.asks(now):
+            self._suspects.answered(await leasing.suspect_waits_s(self._all_types), now)
+        return self._suspects.making_room
 
     def _take(self, rows: list[Any], sent: float, *, first: bool = False) -> None:
         """Rows that came too late go back at once: their lease could lapse before this worker stops believing in it.

@@ -85,7 +85,7 @@ class Walk:
         Pairs before the last one that gave rows gave all that was looked at. Where more lies behind (rows of strangers,
         runs in flight) the next look goes on there; otherwise a backlog of lower priority would hide it for ever.
         """
-        last = _last_of_each_pair(rows)
+        last = last_of_each_pair(rows)
         pairs = self._marks.pairs
         reached = max(pairs.index(pair) for pair in last)
         passed = [pair for pair in pairs[:reached] if pair not in self._ended]
@@ -104,7 +104,8 @@ class Walk:
         return bool(further)
 
 
-def _last_of_each_pair(rows: Sequence[ClaimedRow]) -> dict[Pair, tuple[int, int]]:
+def last_of_each_pair(rows: Sequence[ClaimedRow]) -> dict[Pair, tuple[int, int]]:
+    """The last run of each (queue, priority) among these, as (run_at, id)."""
     last: dict[Pair, tuple[int, int]] = {}
     for row in rows:
         pair, place = (row[QUEUE], row[PRIORITY]), (row[RUN_AT], row[ID])

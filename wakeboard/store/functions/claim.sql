@@ -52,6 +52,7 @@ begin
            where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second look
              and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
              and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
+             and free.limit_key is null
              and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
            limit count
              for update of free skip locked) as due

@@ -1,7 +1,11 @@
 -- for: worker
 -- Leases up to `count` due runs that stand behind the limit keys `keys`, never more of a key than its limit.
--- A key without a row in job_limits gets one (limit 1). Then two statements: the first locks the keys' rows in job_limits (skipping those that another worker holds), the second, with a
--- newer snapshot, counts the live leases and claims the rest. As one statement it would count in a snapshot from before the lock.
+-- A schedule whose concurrencyPolicy is not Allow has a key of its own, and its runs carry a limitKey that it shares with other
+-- schedules as shared_limit_key: they need a free slot of both. The keys take turns in a random order. At one start in twenty a key
+-- serves the run that has been due for longest first, whatever its priority.
+-- A key without a row in job_limits gets one (limit 1). Then several statements: one locks the keys' rows in job_limits (skipping
+-- those that another worker holds), those with a newer snapshot count the live leases and claim. As one statement it would count
+-- in a snapshot from before the lock.
 
 create or replace function wakeboard.claim_limited(
   worker bigint, lease_s integer, queues text[], job_types text[], keys text[], count integer,
@@ -11,48 +15,88 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
+  own_keys text[];                     -- of schedules that have a limitKey, too
+  shared_keys text[];                  -- that limitKey
   locked_keys text[];
+  turn record;
+  turn_count integer;
+  claimed_count integer;
+  shared_first boolean := random() < 0.5;
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
     raise exception using errcode = 'WB003', message = 'claim_limited must run in READ COMMITTED';
   end if;
-  perform make_limits(keys);
+  select array_agg(own.key), array_agg(def.limit_key) into own_keys, shared_keys
+    from (select key, case when key ~ '^schedule:[0-9]{1,18}$' then substr(key, 10)::bigint end as id
+            from unnest(keys) as key) as own
+    join job_definitions as def on def.id = own.id
+   where def.limit_key is not null;
+  perform make_limits(keys || shared_keys);
   locked_keys := array(select key from job_limits where key = any (keys) order by key for update skip locked);
-  return query
-  with claimed as (
-    update job_runs as run
-       set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1, holds_slot = true,
-           started_at = statement_timestamp(),
-           locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
-     where run.id = any (array(
-       select due.id
-         from job_limits as bound
-        cross join lateral (
-          select free.id
-            from unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
-           cross join unnest(queues) as served (queue)
-           cross join lateral (
-             select job_runs.id
-               from job_runs
-              where job_runs.queue = served.queue and limit_key = bound.key and job_runs.priority = wanted.priority
-                and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-                and run_at <= statement_timestamp()
-                and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
-                and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
-              order by run_at, id
-              limit bound.max_running
-                for update skip locked) as free
-           where not exists (select from pauses where what in ('all', 'queue:' || served.queue))
-           limit greatest(0, bound.max_running - (
-             select count(*) from job_runs as held where held.limit_key = bound.key and held.holds_slot))) as due
-        where bound.key = any (locked_keys)
-        limit count))
-    returning run.*
-  ), noted as (
-    insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
-  )
-  select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for, run_at,
-         queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
-    from claimed;
+
+  for turn in
+    select array_agg(key) as keys, null as shared_key, 0.5 as place
+      from unnest(locked_keys) as key where own_keys is null or key <> all (own_keys)
+    union all
+    select array[own.key], own.shared_key, random() / 2 + case when shared_first then 0 else 0.5 end
+      from unnest(own_keys, shared_keys) as own (key, shared_key) where own.key = any (locked_keys)
+     order by place
+  loop
+    turn_count := claim_limited.count;
+    if turn.shared_key is not null then
+      perform from job_limits where key = turn.shared_key for update skip locked;
+      continue when not found;
+      turn_count := least(turn_count, free_slots(turn.shared_key));
+    end if;
+    continue when turn_count <= 0 or turn.keys is null;
+    return query
+    with claimed as (
+      update job_runs as run
+         set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1, holds_slot = true,
+             started_at = statement_timestamp(),
+             locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
+       where run.id = any (array(
+         select due.id
+           from (select key, max_running, random() < 0.05 as oldest_first
+                   from job_limits where key = any (turn.keys) order by random()) as bound
+          cross join lateral (
+            select free.id
+              from (select served.queue, wanted.priority
+                      from unnest(array[5, 4, 3, 2, 1]::smallint[]) with ordinality as wanted (priority, place)
+                     cross join unnest(queues) with ordinality as served (queue, place)
+                     order by case when bound.oldest_first then (
+                                select run_at from job_runs
+                                 where job_runs.queue = served.queue and limit_key = bound.key and job_runs.priority = wanted.priority
+                                   and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                                   and run_at <= statement_timestamp()
+                                   and job_type = any (job_types) and timeout_s <= max_timeout_s
+                                 order by run_at, id
+                                 limit 1) end, wanted.place, served.place) as pair
+             cross join lateral (
+               select job_runs.id
+                 from job_runs
+                where job_runs.queue = pair.queue and limit_key = bound.key and job_runs.priority = pair.priority
+                  and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                  and run_at <= statement_timestamp() and shared_limit_key is not distinct from turn.shared_key
+                  and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
+                  and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
+                order by run_at, id
+                limit bound.max_running
+                  for update skip locked) as free
+             where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+             limit greatest(0, bound.max_running
+               - (select count(*) from job_runs as held where held.limit_key = bound.key and held.holds_slot)
+               - (select count(*) from job_runs as held where held.shared_limit_key = bound.key and held.holds_slot))) as due
+          limit turn_count))
+      returning run.*
+    ), noted as (
+      insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
+    )
+    select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for,
+           run_at, queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
+      from claimed;
+    get diagnostics claimed_count = row_count;
+    count := count - claimed_count;
+  end loop;
 end
 $$;

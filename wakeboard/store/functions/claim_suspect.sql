@@ -15,20 +15,22 @@ begin
     raise exception using errcode = 'WB003', message = 'claim_suspect must run in READ COMMITTED';
   end if;
   for suspect in
-    select id, limit_key
+    select id, limit_key, shared_limit_key
       from job_runs
      where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
        and queue = any (queues) and job_type = any (job_types) and timeout_s <= max_timeout_s
        and not exists (select from pauses where what in ('all', 'queue:' || job_runs.queue))
+       and (limit_key is null or free_slots(limit_key) > 0 and free_slots(shared_limit_key) > 0)
      order by run_at, id
      limit 100
   loop
     if suspect.limit_key is not null then
-      perform make_limits(array[suspect.limit_key]);
+      perform make_limits(array_remove(array[suspect.limit_key, suspect.shared_limit_key], null));
       perform from job_limits where key = suspect.limit_key for update skip locked;
       continue when not found;
-      continue when (select count(*) from job_runs where limit_key = suspect.limit_key and holds_slot)
-                    >= (select max_running from job_limits where key = suspect.limit_key);
+      perform from job_limits where key = suspect.shared_limit_key for update skip locked;
+      continue when not found and suspect.shared_limit_key is not null;
+      continue when free_slots(suspect.limit_key) <= 0 or free_slots(suspect.shared_limit_key) <= 0;
     end if;
     return query
     with claimed as (
@@ -37,8 +39,9 @@ begin
              holds_slot = limit_key is not null, started_at = statement_timestamp(),
              locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
        where run.id = (select id from job_runs
-                        where id = suspect.id and locked_by = 0 and crash_count >= 2 and dead_at is null
-                          and run_at <= statement_timestamp()
+                        where id = suspect.id and limit_key is not distinct from suspect.limit_key
+                          and shared_limit_key is not distinct from suspect.shared_limit_key
+                          and locked_by = 0 and crash_count >= 2 and dead_at is null and run_at <= statement_timestamp()
                           for update skip locked)
       returning run.*
     ), noted as (

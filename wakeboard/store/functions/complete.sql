@@ -23,7 +23,8 @@ begin
     returning definition_id,           -- first, because it is read on its own; and no column more than history keeps
               id, uuid, scheduled_for, run_at, created_at, started_at, locked_by, lease_epoch, trigger, backoff_strategy,
               backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue,
-              job_type, payload, definition_generation, schedule, limit_key, idempotency_key, failed_at, error_type, last_error
+              job_type, payload, definition_generation, schedule, coalesce(shared_limit_key, limit_key) as limit_key, idempotency_key,
+              failed_at, error_type, last_error
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from done where definition_id is not null
   )

@@ -21,7 +21,8 @@ begin
   select
     id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, final_status, trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
-    queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
+    queue, job_type, payload, definition_id, definition_generation, schedule, coalesce(shared_limit_key, limit_key),
+    idempotency_key,
     failed_at, error_type, last_error,
     case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end
   from gone;

@@ -5,11 +5,13 @@
 create or replace function wakeboard.replay(ids bigint[])
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 declare
   wanted bigint;
   past job_run_history;
+  def job_definitions;
   made bigint;
 begin
   foreach wanted in array ids loop
@@ -23,13 +25,16 @@ begin
       return query select wanted, 'refused: these ticks were skipped and never ran; use run-now', null::bigint;
       continue;
     end if;
+    select * into def from job_definitions where job_definitions.id = past.definition_id for share;   -- its policy counts now
     insert into job_runs (
       scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
-      payload, definition_id, definition_generation, schedule, limit_key)
+      payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key)
     values (
       past.scheduled_for, 'replay', past.backoff_strategy, past.backoff_base_s, past.backoff_cap_s, past.timeout_s,
       past.max_attempts, past.priority, past.queue, past.job_type, past.payload, past.definition_id, past.definition_generation,
-      past.schedule, past.limit_key)
+      past.schedule,
+      case when def.id is null then past.limit_key when def.concurrency_policy = 'Allow' then def.limit_key else 'schedule:' || def.id end,
+      case when def.concurrency_policy <> 'Allow' then def.limit_key end)
     returning job_runs.id into made;
     insert into definition_changes (definition_id) select past.definition_id where past.definition_id is not null;
     return query select wanted, 'queued', made;

@@ -41,15 +41,16 @@ begin
     select array_agg(run.id) into over from job_runs as run where run.id = any (old) and run.status <> 'running';
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
   end if;
-  def.limit_key := coalesce(def.limit_key, case when def.concurrency_policy <> 'Allow' then 'schedule:' || def.id end);
   insert into definition_changes (definition_id) values (def.id);
   return query
   insert into job_runs as run (
     trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type, payload,
-    definition_id, definition_generation, schedule, limit_key)
+    definition_id, definition_generation, schedule, limit_key, shared_limit_key)
   values (
     'manual', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, def.priority,
-    def.queue, def.job_type, def.payload, def.id, def.generation, def.namespace || '/' || def.name, def.limit_key)
+    def.queue, def.job_type, def.payload, def.id, def.generation, def.namespace || '/' || def.name,
+    case def.concurrency_policy when 'Allow' then def.limit_key else 'schedule:' || def.id end,
+    case when def.concurrency_policy <> 'Allow' then def.limit_key end)
   returning run.id, 'queued';
 end
 $$;

@@ -3,7 +3,8 @@
 -- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
 -- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
 -- 'due' (ticks of the old spec are due: deal with those that `due_among` tells, then ask again; nothing done). A row without an
--- answer met another sync, or a transaction that has locked its definition: ask again. A removed definition that comes back is the same row. One whose ticks could not be computed
+-- answer met another sync, or a transaction that has locked its definition, or one of its runs that needs other limit keys: ask
+-- again. A removed definition that comes back is the same row. One whose ticks could not be computed
 -- (tick_error), declared again as it was, goes on from where it stopped. Doing it twice is doing it once.
 
 create or replace function wakeboard.sync_definitions(source text, rows jsonb)
@@ -37,11 +38,20 @@ begin
                   then case when def.tick_error is null then 'unchanged' else 'updated' end
              when def.removed_at is null and not def.suspended and def.tick_error is null
                   and def.next_run_at <= statement_timestamp() then 'due'
-             else 'updated' end as answer
+             else 'updated' end as answer,
+           (def.concurrency_policy <> 'Allow', def.limit_key) is distinct from (wanted.concurrency_policy <> 'Allow', wanted.limit_key)
+             as other_keys,
+           wanted.concurrency_policy = 'Allow' as all_at_once, wanted.limit_key
       from wanted
       join job_definitions as def
         on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name
      where def.id = any (mine)
+  ), ready as materialized (           -- runs that exist stand behind the new keys as well: a claim asks no definition
+    select id, namespace, name, answer
+      from known
+     where case when answer <> 'updated' or not other_keys then true
+                when all_at_once then rekey_runs(id, limit_key, null)
+                else rekey_runs(id, 'schedule:' || id, limit_key) end
   ), updated as (
     update job_definitions as def
        set uid = wanted.uid, generation = wanted.generation, spec_hash = wanted.spec_hash, job_type = wanted.job_type,
@@ -56,8 +66,8 @@ begin
                               then def.next_run_at else wanted.next_run_at end,
            tzdata_version = wanted.tzdata_version, tick_error = null,
            updated_at = statement_timestamp(), seen_at = statement_timestamp(), removed_at = null
-      from wanted join known using (namespace, name)
-     where def.id = known.id and known.answer = 'updated'
+      from wanted join ready using (namespace, name)
+     where def.id = ready.id and ready.answer = 'updated'
   ), created as (
     insert into job_definitions (
       source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule, cron_fields, time_zone,
@@ -74,9 +84,9 @@ begin
     returning id, namespace, name
   ), noted as (
     insert into definition_changes (definition_id)
-    select id from known where answer = 'updated' union all select id from created
+    select id from ready where answer = 'updated' union all select id from created
   )
-  select id, namespace, name, answer from known
+  select id, namespace, name, answer from ready
   union all
   select id, namespace, name, 'created' from created;
 end

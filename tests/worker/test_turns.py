@@ -1,0 +1,75 @@
+"""Whose turn it is when not everything that is due can start: nothing waits for ever."""
+
+from __future__ import annotations
+
+import pytest
+
+from wakeboard.store.leasing import text_array
+from wakeboard_worker.oldest_first import OldestFirst
+from wakeboard_worker.suspect_turns import PATIENCE_S, ROOM_S, SuspectTurns
+
+TYPES = text_array(["ping"])
+
+
+def by_age(lane: OldestFirst, count: int) -> int:
+    """How many of so many rows go by age, when there is a backlog of everything."""
+    share = lane.share(count)
+    lane.note(count, share, count)
+    return share
+
+
+@pytest.mark.parametrize("capacity", [1, 2, 7, 19, 20, 21, 150, 1000])
+def test_of_any_twenty_starts_of_a_lane_one_goes_by_age(capacity: int) -> None:
+    for _ in range(100):
+        lane, owed = OldestFirst(["a"], TYPES), 0.0
+        for _ in range(100):
+            owed += capacity / 20 - by_age(lane, capacity)
+            assert abs(owed) <= 1  # since the lane began
+
+
+@pytest.mark.parametrize("starts", [1, 3, 30])
+def test_workers_that_live_for_few_starts_give_the_same_share_together(starts: int) -> None:
+    lanes = [OldestFirst(["a"], TYPES) for _ in range(60_000 // starts)]
+    given = sum(by_age(lane, 1) for lane in lanes for _ in range(starts))
+    assert given == pytest.approx(3_000, rel=0.15)
+
+
+def test_who_has_claimed_all_that_was_due_owes_nothing() -> None:
+    lane = OldestFirst(["a"], TYPES)
+    before = lane.share(20)
+    for _ in range(100):
+        lane.note(10, 0, 20)
+    assert lane.share(20) == before
+
+
+def test_room_for_a_suspect_is_made_for_half_of_the_time_at_most() -> None:
+    """It waits, and what is in hand never ends."""
+    turns, now, without_claims = SuspectTurns(), 0.0, 0
+    for second in range(10_000):
+        now = float(second)
+        if turns.asks(now):
+            turns.answered(PATIENCE_S + 1, now)
+        without_claims += turns.making_room
+    assert 0.3 < without_claims / now < 0.55
+
+
+def test_room_for_a_suspect_is_made_for_as_long_as_what_is_in_hand_takes() -> None:
+    turns, began, longest = SuspectTurns(), 0.0, 0.0
+    for second in range(4_000):
+        now = float(second)
+        if turns.asks(now):
+            turns.answered(PATIENCE_S + 1, now)
+        began = began if turns.making_room else now
+        longest = max(longest, now - began)
+    assert longest > 10 * ROOM_S
+
+
+def test_after_a_suspect_other_runs_are_claimed_for_as_long_as_it_took() -> None:
+    turns = SuspectTurns()
+    assert turns.asks(0)
+    turns.answered(PATIENCE_S + 1, 0)
+    assert turns.making_room
+    turns.ran(10, 600)
+    assert not turns.making_room
+    assert not turns.asks(1_199)
+    assert turns.asks(1_200)

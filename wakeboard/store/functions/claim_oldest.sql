@@ -1,0 +1,76 @@
+-- for: worker
+-- Leases up to `count` due, free runs without a limit of one queue to `worker`: those that have been due for longest, whatever
+-- their priority. `after_run_at[p]`, `after_id[p]`: the mark of priority p, as `claim` has it. The five priorities are read together
+-- in the order of run_at, `look` rows at most; where these give nothing, `look_ahead` says where the next look begins.
+-- A worker gives some of its starts to these runs, so that no steady load of higher priorities keeps them waiting for ever.
+
+create or replace function wakeboard.claim_oldest(
+  worker bigint, lease_s integer, queue text, after_run_at timestamptz[], after_id bigint[], job_types text[], count integer,
+  look integer default 2000, max_timeout_s integer default 2678400)
+returns setof wakeboard.claimed_run language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off
+set jit = off set plan_cache_mode = force_generic_plan
+as $$
+begin
+  if exists (select from pauses where what in ('all', 'queue:' || claim_oldest.queue)) then
+    return;
+  end if;
+  return query
+  with claimed as (
+    update job_runs as run
+       set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
+           started_at = statement_timestamp(),
+           locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
+     where run.id = any (array(
+       select free.id
+         from (select *
+                 from (
+                      (select ctid, run_at, id, locked_by, job_type
+                        from job_runs
+                       where job_runs.queue = claim_oldest.queue and priority = 5 and limit_key is null and crash_count < 2
+                         and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[5], after_id[5])
+                       order by run_at, id)
+                      union all
+                      (select ctid, run_at, id, locked_by, job_type
+                        from job_runs
+                       where job_runs.queue = claim_oldest.queue and priority = 4 and limit_key is null and crash_count < 2
+                         and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[4], after_id[4])
+                       order by run_at, id)
+                      union all
+                      (select ctid, run_at, id, locked_by, job_type
+                        from job_runs
+                       where job_runs.queue = claim_oldest.queue and priority = 3 and limit_key is null and crash_count < 2
+                         and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[3], after_id[3])
+                       order by run_at, id)
+                      union all
+                      (select ctid, run_at, id, locked_by, job_type
+                        from job_runs
+                       where job_runs.queue = claim_oldest.queue and priority = 2 and limit_key is null and crash_count < 2
+                         and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[2], after_id[2])
+                       order by run_at, id)
+                      union all
+                      (select ctid, run_at, id, locked_by, job_type
+                        from job_runs
+                       where job_runs.queue = claim_oldest.queue and priority = 1 and limit_key is null and crash_count < 2
+                         and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[1], after_id[1])
+                       order by run_at, id)) as of_each   -- merged: five index scans, each read as far as needed
+                order by run_at, id
+                limit look) as looked
+         join job_runs as free on free.ctid = looked.ctid
+        where looked.locked_by = 0 and looked.job_type = any (job_types)
+          and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
+          and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null and free.limit_key is null
+          and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
+        limit claim_oldest.count
+          for update of free skip locked))
+    returning definition_id, id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer,
+              scheduled_for, run_at, run.queue::text, priority::smallint, crash_count, uuid, schedule
+  ), noted as (
+    insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
+  )
+  select id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, claimed.queue, priority,
+         crash_count, uuid, definition_id, schedule
+    from claimed;
+end
+$$;

@@ -1,0 +1,98 @@
+"""The part of a lane's starts that goes by age: under any load of higher priorities the oldest due runs are started.
+
+Of each twenty runs that a lane claims from a backlog, one is the run of a queue that has been due for longest, whatever
+its priority; the queues of the worker take turns. Where claims follow each other faster than every 50 ms, one of them
+gives what the lane owes for that time, so that the others cost nothing more. The count begins at a random place:
+workers that live for a few claims only give one in twenty, too, taken together.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections import deque
+from typing import TYPE_CHECKING
+
+from wakeboard.store.leasing import Marks
+from wakeboard_worker.walking import BETWEEN_WALKS_S, WALKS_PART, last_of_each_pair
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wakeboard.store.leasing import ClaimedRow, Leasing
+
+SHARE = 1 / 20  # of the starts
+BETWEEN_TURNS_S = 0.05
+
+
+class OldestFirst:
+    """How many rows a lane owes to the oldest runs of its queues, and where it looks for these."""
+
+    def __init__(self, queues: Sequence[str], job_types: str) -> None:
+        self._scans = deque(_Scan(queue, job_types) for queue in queues)
+        self._owed = random.random()  # noqa: S311 - no secret
+        self._next_at = 0.0
+
+    def share(self, count: int) -> int:
+        """How many of the next `count` rows go to the oldest runs."""
+        if time.monotonic() < self._next_at:
+            return 0
+        return min(count, int(self._owed + count * SHARE))
+
+    async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
+        """Up to `count` rows of the next queue that has a due run."""
+        rows: list[ClaimedRow] = []
+        for _ in range(len(self._scans)):
+            self._scans.rotate(-1)
+            rows = await self._scans[-1].claim(leasing, count)
+            if rows:
+                break
+        self._next_at = time.monotonic() + BETWEEN_TURNS_S
+        return rows
+
+    def note(self, claimed: int, by_age: int, wanted: int) -> None:
+        """`claimed` rows were leased, `by_age` of them as the oldest. Fewer than `wanted`: nothing else was due."""
+        if claimed >= wanted:
+            self._owed = min(self._owed + claimed * SHARE - by_age, max(1.0, wanted))
+
+
+class _Scan:
+    """The due runs of one queue in the order of time, with marks of its own.
+
+    A look that finds nothing but runs of other types, or in flight, is continued at the next turn, as often as needed.
+    What comes to lie before the marks is found by the next scan from the start: as in walking.py.
+    """
+
+    def __init__(self, queue: str, job_types: str) -> None:
+        self._marks, self._job_types = Marks([queue]), job_types
+        self._took_s = 0.0  # since the start
+        self._again_at = math.inf  # the next scan from the start; inf: nothing has been found by this one yet
+        self._ended = False
+
+    async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
+        """The oldest rows behind the marks."""
+        began = time.monotonic()
+        if began >= self._again_at:
+            self._marks.rewind()
+            self._took_s, self._again_at, self._ended = 0.0, math.inf, False
+        if self._ended:
+            return []
+        rows = await leasing.claim_oldest(self._marks, self._job_types, count)
+        for pair, (run_at, run_id) in last_of_each_pair(rows).items():
+            self._marks.move(pair, run_at, run_id)
+        further = not rows and await self._look_further(leasing)
+        now = time.monotonic()
+        self._took_s += now - began
+        if further:
+            self._again_at = math.inf
+        elif self._again_at == math.inf:
+            self._again_at = now + max(BETWEEN_WALKS_S, WALKS_PART * self._took_s)
+        self._ended = not rows and not further
+        return rows
+
+    async def _look_further(self, leasing: Leasing) -> bool:
+        found = await leasing.look_ahead(self._marks, self._marks.pairs, self._job_types)
+        for pair, run_at, run_id in found:
+            self._marks.move(pair, run_at, run_id)
+        return bool(found)
