@@ -189,5 +189,5 @@ def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
 
 
 def test_a_key_that_postgres_cannot_store_is_refused_with_a_sentence(database: str) -> None:
-    with psycopg.connect(database) as conn, pytest.raises(WakeboardError, match="the character NUL"):
+    with psycopg.connect(database) as conn, pytest.raises(WakeboardError, match="holds a NUL character"):
         wakeboard.enqueue(conn, "ping", idempotency_key="k\0")

@@ -236,7 +236,7 @@ async def act_as_client(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
         assert enqueue(conn, "ping", {"a": 1}, run_at=NOW, idempotency_key="b").id
         assert enqueue_many(conn, [job])[0].id
-        with pytest.raises(WakeboardError, match="lease"):
+        with pytest.raises(WakeboardError, match="lease"), conn.transaction():
             once(conn, Lease(NONCE, 1, UUID(int=0), 1), "charge")
 
 
