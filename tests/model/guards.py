@@ -74,7 +74,7 @@ GUARDS: Final = (
     Guard("reap skips locked rows", FENCE, REAP_WAITS, STORE + "reap.sql", "for update of run skip locked"),
     Guard("reap's epoch", FENCE, UNTRUE, STORE + "reap.sql", "lease_epoch = run.lease_epoch + 1"),
     Guard("the last crash makes a run dead", FENCE, POISON, STORE + "reap.sql", "crash_count >= 2 then 'crashed dead'"),
-    Guard("slots are counted", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "greatest(0, bound.max_running - ("),
+    Guard("slots are counted", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "limit greatest(0, bound.max_running"),
     Guard(
         "slots are counted after the lock", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "locked_keys := array("
     ),

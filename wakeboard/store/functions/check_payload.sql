@@ -1,6 +1,6 @@
 -- for: client, worker, operator, viewer
--- True for a payload within the bounds: an object or a list, up to 64 KiB of text, up to 32 levels, numbers within 2^53. An error (22023)
--- for any other one. Null: there is nothing to check. The domain run_payload calls it for what its own quick look does not let pass.
+-- True for a payload within the bounds: an object or a list, at most 64 KiB as text, at most 32 levels deep, numbers within 2^53.
+-- Raises 22023 for any other one. Null for null. The domain run_payload accepts small flat payloads itself and calls this for others.
 
 create or replace function wakeboard.check_payload(payload jsonb)
 returns boolean language plpgsql strict

@@ -1,11 +1,11 @@
 -- for: worker
--- Leases up to `count` due runs that stand behind the limit keys `keys`, never more of a key than its limit.
--- A schedule whose concurrencyPolicy is not Allow has a key of its own, and its runs carry a limitKey that it shares with other
--- schedules as shared_limit_key: they need a free slot of both. The keys take turns in a random order. At one start in twenty a key
--- serves the run that has been due for longest first, whatever its priority.
--- A key without a row in job_limits gets one (limit 1). Then several statements: one locks the keys' rows in job_limits (skipping
--- those that another worker holds), those with a newer snapshot count the live leases and claim. As one statement it would count
--- in a snapshot from before the lock.
+-- Leases up to `count` due runs of the limit keys `keys`, never more of a key than its limit.
+-- The runs of a schedule whose concurrencyPolicy is not Allow have a limit key of their own. If the schedule also has a limitKey, they
+-- carry it as shared_limit_key and need a free slot of both. The keys are served in a random order. With a probability of one in twenty
+-- the free slots of a key go to the runs that have been due for longest, whatever their priority.
+-- A key without a row in job_limits gets one (limit 1). The function takes several statements: the first locks the keys' rows in
+-- job_limits (skipping those that another worker has locked), the later ones count the live leases and claim. A single statement would
+-- count in a snapshot from before the lock.
 
 create or replace function wakeboard.claim_limited(
   worker bigint, lease_s integer, queues text[], job_types text[], keys text[], count integer,
@@ -23,9 +23,7 @@ declare
   claimed_count integer;
   shared_first boolean := random() < 0.5;
 begin
-  if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception using errcode = 'WB003', message = 'claim_limited must run in READ COMMITTED';
-  end if;
+  perform require_read_committed('claim_limited');
   select array_agg(own.key), array_agg(def.limit_key) into own_keys, shared_keys
     from (select key, case when key ~ '^schedule:[0-9]{1,18}$' then substr(key, 10)::bigint end as id
             from unnest(keys) as key) as own

@@ -1,8 +1,8 @@
 -- for: worker
--- Leases up to `count` due, free runs without a limit of one queue to `worker`: those that have been due for longest, whatever
--- their priority. `after_run_at[p]`, `after_id[p]`: the mark of priority p, as `claim` has it. The five priorities are read together
--- in the order of run_at, `look` rows at most; where these give nothing, `look_ahead` says where the next look begins.
--- A worker gives some of its starts to these runs, so that no steady load of higher priorities keeps them waiting for ever.
+-- Leases up to `count` due runs of one queue to `worker`: the free ones without a limit key that have been due for longest, whatever
+-- their priority. `after_run_at[p]`, `after_id[p]`: the scan position of priority p, as in `claim`. The five priorities are read in one
+-- order of run_at, at most `look` rows. If none of these can be claimed, `look_ahead` returns the next scan position.
+-- Workers claim a share of their runs this way, so that a steady load of higher priorities starves no lower one.
 
 create or replace function wakeboard.claim_oldest(
   worker bigint, lease_s integer, queue text, after_run_at timestamptz[], after_id bigint[], job_types text[], count integer,

@@ -11,9 +11,7 @@ as $$
 declare
   suspect record;
 begin
-  if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception using errcode = 'WB003', message = 'claim_suspect must run in READ COMMITTED';
-  end if;
+  perform require_read_committed('claim_suspect');
   for suspect in
     select id, limit_key, shared_limit_key
       from job_runs

@@ -1,8 +1,8 @@
 -- for: worker
 -- These runs of `worker`, all of lease epoch `epoch`, have succeeded: they leave job_runs for history in one statement.
 -- `results` is an object {"<run id>": result, …} for those that returned something. Answers with the ids that were not accepted:
--- the lease was lost, or another transaction has locked the run for longer than a moment (`still_held` tells which). Every other
--- one is accepted, now or by an earlier call whose reply was lost.
+-- the lease was lost, or another transaction has kept the run locked for more than 200 ms (`still_held` distinguishes the two). All
+-- others are accepted, by this call or by an earlier one whose reply was lost.
 
 create or replace function wakeboard.complete(worker bigint, ids bigint[], epoch bigint, results jsonb default null)
 returns setof bigint language plpgsql security definer

@@ -1,6 +1,6 @@
 -- for: operator
--- Ends the leadership of a leader whose session is gone, so that another may lead without waiting for the lease. False: nobody leads
--- by a session, or that session lives. Reads only, unless it ends something.
+-- Ends the leadership of a leader whose database session has ended, so that a standby need not wait for the lease to lapse. False: no
+-- leader holds leadership by a session, or its session is open. Writes only if it ends a leadership.
 
 create or replace function wakeboard.end_dead_leadership(source text)
 returns boolean language plpgsql security definer

@@ -1,7 +1,8 @@
 -- for: worker
 -- These attempts of `worker` went wrong. outcomes[i]: 'failed' (try again, or dead when attempts are used up), 'timed_out'
 -- (the same), 'discarded' (dead now). delays_s[i]: seconds until the next try where the handler said so; null: the run's backoff.
--- A run that was asked to cancel ends as cancelled instead. Answers with the ids that were not accepted, as `complete` does, and waits for nobody.
+-- A run that was asked to cancel ends as cancelled instead. Answers with the ids that were not accepted, as `complete` does, and waits
+-- for no lock.
 
 create or replace function wakeboard.fail(
   worker bigint, ids bigint[], epochs bigint[], outcomes text[], error_types text[], errors text[], stacks text[], delays_s real[])

@@ -1,7 +1,7 @@
 -- for: operator
--- The leader of this term holds leadership by its session, too: while the session lives it holds an advisory lock, and when it ends
--- a standby may take over at once. False: a pooler stands between (`client_pid` is not this backend), another session has the lock, or
--- the term is over; then only the lease counts. Once for each session: a session that has the lock must not ask again.
+-- Takes an advisory lock for the session of this term's leader. PostgreSQL releases it when the session ends, and a standby may then
+-- take over at once. False: the connection goes through a pooler (`client_pid` is not this backend), another session has the lock, or
+-- the term is over; then only the lease counts. Call it once in each session: the lock is counted, and released once.
 
 create or replace function wakeboard.hold_leader_session(source text, term bigint, client_pid integer)
 returns boolean language plpgsql security definer

@@ -1,6 +1,6 @@
 -- for: nobody (other moves call it)
--- For how long something is kept that is kept `at_least` so long and was asked to be kept for `asked`: the longer one, in seconds alone,
--- so that months and days of opposite signs mean what their sum is. Null: nobody says.
+-- The longer of two retentions, the minimum `at_least` and the requested `asked`, as an interval of seconds only: an interval may mix
+-- positive months with negative days. Null if both are null.
 
 create or replace function wakeboard.kept(at_least interval, asked interval)
 returns interval language sql immutable security definer

@@ -1,5 +1,6 @@
 -- for: nobody (other moves call it)
--- Locks these definitions as `lock_runs` locks runs: it waits for two seconds at most, and answers with those that it has.
+-- Locks these definitions in the order of their ids, and returns the ids that it has locked. It waits for two seconds at most; then
+-- it leaves out the definitions that another transaction keeps locked.
 
 create or replace function wakeboard.lock_definitions(ids bigint[])
 returns bigint[] language plpgsql security definer

@@ -1,6 +1,6 @@
 -- for: nobody (other moves call it)
--- Makes the missing rows of these limit keys (limit 1). A key whose row another transaction is just making is left out when that
--- transaction does not end at once: nothing is claimed behind it meanwhile, and other keys do not wait for it.
+-- Inserts the missing rows of these limit keys (limit 1). A key whose row is being inserted by another open transaction is left out
+-- after 50 ms: its runs are not claimed until that transaction ends, and other keys do not wait for it.
 
 create or replace function wakeboard.make_limits(keys text[])
 returns void language plpgsql security definer

@@ -1,11 +1,11 @@
 -- for: worker, operator
 -- Makes ticks into runs and moves cursors. Of each definition (ids[i]) the caller read generations[i] and cursors[i] and
 -- computed next_cursors[i] (null: no further tick), made up_to[i] the newest tick that is dealt with, and errors[i] (null,
--- or why ticks cannot be computed: the definition then stands still, alone).
+-- or why ticks cannot be computed: then only this definition stops).
 -- ticks: (tick_definitions[k], tick_times[k]), together for each definition and in order of time; stretches that are not run:
 -- (skip_definitions[k], from, until, count, reason).
--- Whoever finds cursor or generation changed, or the row locked, does nothing with that definition: another did the work. A tick
--- of Replace waits for the next call while another transaction has locked a run that would give way. No other tick waits for it.
+-- A definition whose cursor or generation has changed, or whose row is locked, is skipped: another caller handles it. A Replace tick
+-- is left for the next call while another transaction has locked a run that it replaces. The other ticks do not wait for it.
 -- Two statements: definitions are locked first; what is unfinished is then judged in a snapshot from after the lock.
 -- Answers with what was made.
 
@@ -31,9 +31,9 @@ declare
 begin
   perform require_read_committed('materialise');
   if (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
-    raise exception using errcode = '22023', message = 'no tick of the future is made';
+    raise exception using errcode = '22023', message = 'a tick lies in the future; only due ticks are made';
   elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
-    raise exception using errcode = '22023', message = 'a next tick lies within 100 years';
+    raise exception using errcode = '22023', message = 'a next tick is more than 100 years away';
   end if;
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
     into mine, replacing
@@ -60,7 +60,7 @@ begin
     locked := array(
       select definition_id from job_runs
        where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and id <> all (old));
-    if locked <> '{}' then                    -- these wait for the next call, and nobody waits for them
+    if locked <> '{}' then                    -- these wait for the next call; the others do not wait for them
       mine := array(select id from unnest(mine) as id where id <> all (locked));
       all_mine := false;
       old := array(select id from job_runs where id = any (old) and definition_id <> all (locked));

@@ -1,14 +1,14 @@
 -- for: worker, operator
 -- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
--- A walk begins (after_id = 0) once a minute, and while a worker is silent for longer than a lease: every second at most, however
--- many call this. One that was broken off, or had to pass by a lapsed lease (an effect's open transaction holds its row, or the
--- next heartbeat tells what became of it), is made again after four seconds. It waits for no row that others have locked. While
--- the marks of the walks themselves are locked, one call in ten walks without them.
--- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that its worker
--- never had in hand (the answer to a claim was lost) is no crash: the worker sent heartbeats for half a lease, without a gap,
--- and never named it. A crash is taken for a start, unless the last heartbeat said that the run still waited. A lease that lapsed
--- because the run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to
--- cancel is cancelled.
+-- A scan begins (after_id = 0) once a minute, and more often while a worker has sent no heartbeat for longer than a lease: at most
+-- once a second, however many call this. A scan that was interrupted, or that had to skip a lapsed lease (an open transaction has
+-- locked its row, or the next heartbeat decides), is repeated after four seconds. It waits for no locked row. While the row with the
+-- scans' times is locked, one call in ten scans without it.
+-- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that the worker does
+-- not know of (the reply to its claim was lost) is no crash: the worker sent heartbeats for half a lease, without a gap, that did not
+-- name it. A crashed run counts as started, unless the last heartbeat reported that it still waited. A lease that lapsed because the
+-- run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to cancel is
+-- cancelled.
 
 create or replace function wakeboard.reap(after_id bigint default 0, slice integer default 5000, always boolean default false)
 returns table (next_id bigint, crashed integer, timed_out integer, dead integer, cancelled integer) language plpgsql security definer
@@ -32,7 +32,7 @@ begin
           or walked_at < statement_timestamp() - interval '1 second'
              and exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
       due := found;
-    else                                 -- another transaction has locked the marks: it walks now, or was left open
+    else                                 -- the row is locked by another caller that scans, or by a transaction left open
       due := always or random() < 0.1 and exists (
         select from installation where walked_at < statement_timestamp() - interval '1 minute');
     end if;
@@ -79,7 +79,7 @@ begin
     select id, locked_by, locked_until, started_epoch, unstarted and not unnamed as waited,
            unnamed and beats_since <= started_at and last_seen > started_at + make_interval(secs => lease_s / 2.0) as never_had,
            bounded and last_seen > started_at + make_interval(secs => timeout_s) as too_long,
-           last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)               -- the next heartbeat tells
+           last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)               -- the next heartbeat decides
              and bounded and last_seen <= started_at + make_interval(
                secs => greatest(timeout_s, case when unnamed and beats_since <= started_at then lease_s / 2.0 end)) as undecided
       from lapsed

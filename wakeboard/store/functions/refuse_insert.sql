@@ -1,5 +1,5 @@
 -- for: nobody (a trigger)
--- Refuses a plain INSERT into job_runs that sets what only our functions may set, and says which function does it.
+-- Raises 22023 for a plain INSERT into job_runs that sets columns which only our functions may set; the message names the function.
 
 create or replace function wakeboard.refuse_insert()
 returns trigger language plpgsql security definer

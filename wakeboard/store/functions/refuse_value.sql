@@ -1,6 +1,6 @@
 -- for: client, worker, operator, viewer
--- What a bound calls with a value that does not keep it: an error (22023) whose message names the value and says what to write.
--- Null: nothing is refused.
+-- Raises 22023 for a value that violates a bound of `what`; the message names the value and says what to write. CHECK constraints call
+-- it. Null for null.
 
 create or replace function wakeboard.refuse_value(what text, value text)
 returns boolean language plpgsql strict

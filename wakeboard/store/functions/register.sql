@@ -17,8 +17,8 @@ begin
   perform queue::queue_name from unnest(queues) as queue;
   if max_workers is not null then
     begin
-      lock table worker_types in share row exclusive mode;   -- two at once count one after the other
-    exception when lock_not_available then                   -- one too many is better than none
+      lock table worker_types in share row exclusive mode;   -- workers that register together are counted in turn
+    exception when lock_not_available then                   -- rather one worker too many than none
       null;
     end;
     if (select count(*) from workers as other
@@ -45,7 +45,7 @@ begin
                         where known.job_type = new.job_type and known.queue = served.queue and known.pool = register.pool)
      order by 1, 2
     on conflict do nothing;
-  exception when lock_not_available then                     -- another worker is just writing down the same types
+  exception when lock_not_available then                     -- another worker is inserting the same types
     null;
   end;
   return true;

@@ -1,6 +1,6 @@
 -- for: nobody (sync_definitions calls it)
--- Puts all live runs of a definition behind other limit keys, running ones too. false: another transaction has locked one of them,
--- and nothing was done. The caller has locked the definition, so that no run of it is made meanwhile.
+-- Gives all live runs of a definition, running ones too, these limit keys. False: another transaction has locked one of the runs, and
+-- none was changed. The caller has locked the definition, so that no new run of it appears.
 
 create or replace function wakeboard.rekey_runs(definition bigint, own_key text, shared_key text)
 returns boolean language plpgsql security definer

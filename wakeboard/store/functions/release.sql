@@ -1,11 +1,11 @@
 -- for: worker
 -- Gives runs of `worker` back, with their attempt. counted[i]: the handler had started and could not come to its end: the release
--- is counted, and from the fifth on it costs the attempt, so that no run travels for ever between dying machines.
--- reasons[i] says why: 'left' (the worker leaves), 'away' (the board could not be reached), both counted; 'snoozed' (the handler
--- said: not yet), 'unstarted' (no handler has started: it is as if the run had not been claimed); null: not told.
--- delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled. Where `reap` has taken such a lease
--- for crashed meanwhile, 'away' and 'unstarted' take the crash off: see uncount_crashes. Answers with the ids that were not
--- accepted, as `complete` does, and waits for nobody.
+-- is counted, and from the fifth on it costs the attempt, so that a run is not released for ever.
+-- reasons[i]: 'left' (the worker stops) and 'away' (the database could not be reached) are counted; 'snoozed' (the handler asked for a
+-- later run) and 'unstarted' (no handler has started: as if the run had not been claimed) are not; null: unknown.
+-- delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled. If `reap` has already counted the lease as
+-- a crash, 'away' and 'unstarted' subtract that crash: see uncount_crashes. Answers with the ids that were not accepted, as `complete`
+-- does, and waits for no lock.
 
 create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[],
   reasons text[] default null)

@@ -1,7 +1,7 @@
 -- for: operator
 -- These definitions are gone from `source`: queued and failed runs of them are cancelled, running ones finish, dead ones stay.
--- Answers per definition: 'removed', or 'due' (record the ticks that `due_among` tells as skipped, then ask again; nothing done).
--- One that another transaction has locked, or a waiting run of which it has locked, gets no answer: ask again later.
+-- Answers per definition: 'removed', or 'due' (record the ticks that `due_among` returns as skipped, then call again; nothing done).
+-- A definition gets no answer if another transaction has locked it or one of its waiting runs: call again later.
 -- Only rows that no sync has met since `synced_before` are removed.
 
 create or replace function wakeboard.remove_definitions(source text, ids bigint[], synced_before timestamptz default 'infinity')

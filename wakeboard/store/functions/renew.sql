@@ -1,7 +1,7 @@
 -- for: worker
 -- The heartbeat: the worker is seen, and its leases (ids[i], epochs[i]) hold for another `lease_s` seconds, but never beyond
 -- start + timeout + 10 s. `ages_s[i]`: seconds since the handler really started, null before; `progress[i]`: 0 to 1, or null.
--- A lease that has lapsed stays lapsed, but it is noted that its handler has started: see `reap`.
+-- A lapsed lease is not renewed, but the start of its handler is recorded: see `reap`.
 -- Answers only for leases (id, epoch) that need attention:
 --   'cancel'   somebody asked to cancel it (the lease holds);
 --   'busy'     its row is locked by another transaction: nothing is lost, ask again within a second;

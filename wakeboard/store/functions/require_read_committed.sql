@@ -1,6 +1,6 @@
 -- for: nobody (other moves call it)
--- Refuses a transaction whose statements all see one snapshot: after it has waited for a lock, the caller must see what the
--- transaction that held it has committed.
+-- Raises WB003 unless the transaction is READ COMMITTED: after waiting for a lock, the caller must see what the holder committed. In
+-- the other isolation levels all statements of a transaction see one snapshot.
 
 create or replace function wakeboard.require_read_committed(move text)
 returns void language plpgsql security definer

@@ -1,6 +1,6 @@
 -- for: operator
--- How long finished runs, idempotency keys (after their run ended) and dead runs (null: for ever) are kept at least. Days are counted as
--- 24 hours. Keys are never kept longer than history, which tells when a run ended.
+-- Sets the minimum retention of finished runs, of idempotency keys (after their run ended) and of dead runs (null: for ever). A day
+-- counts as 24 hours. Keys cannot be kept longer than history, because history stores when their run ended.
 
 create or replace function wakeboard.set_retention(history interval, keys interval, dead interval default null)
 returns void language plpgsql security definer

@@ -1,6 +1,6 @@
 -- for: worker
--- Those of these leases that `worker` holds still. Ask it about the ids that `complete`, `fail` or `release` answered with: the
--- outcome of a lease that holds was not taken only because another transaction has locked the run. Tell it again soon.
+-- Those of these leases that `worker` still holds. Call it with the ids that `complete`, `fail` or `release` did not accept: if the
+-- lease still holds, another transaction had locked the run, and the outcome should be sent again.
 
 create or replace function wakeboard.still_held(worker bigint, ids bigint[], epochs bigint[])
 returns setof bigint language sql stable security definer

@@ -1,6 +1,6 @@
 -- for: operator
--- Makes no more runs of these definitions of `source`: their objects are deleted, and their removal waits for a person's yes.
--- The spec's hash is emptied, so that an object that is made again is synced and starts them again. Answers how many it stopped.
+-- Suspends these definitions of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their
+-- spec_hash, so that an object that is created again is synced and resumes its definition. Returns how many it suspended.
 
 create or replace function wakeboard.stop_definitions(source text, ids bigint[])
 returns integer language plpgsql security definer

@@ -2,10 +2,10 @@
 -- Brings definitions of `source` up to what was declared. `rows`: an array of objects with namespace, name, uid, generation,
 -- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
 -- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
--- 'due' (ticks of the old spec are due: deal with those that `due_among` tells, then ask again; nothing done). A row without an
--- answer met another sync, or a transaction that has locked its definition, or one of its runs that needs other limit keys: ask
--- again. A removed definition that comes back is the same row. One whose ticks could not be computed
--- (tick_error), declared again as it was, goes on from where it stopped. Doing it twice is doing it once.
+-- 'due' (ticks of the old spec are due: deal with those that `due_among` returns, then call again; nothing done). A row gets no answer
+-- if another sync or another transaction has locked its definition, or a run of it that needs other limit keys: call again. A removed
+-- definition that comes back is the same row. One whose ticks could not be computed (tick_error), declared again as it was, goes on
+-- from where it stopped. A repeated call changes nothing.
 
 create or replace function wakeboard.sync_definitions(source text, rows jsonb)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
@@ -46,7 +46,7 @@ begin
       join job_definitions as def
         on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name
      where def.id = any (mine)
-  ), ready as materialized (           -- runs that exist stand behind the new keys as well: a claim asks no definition
+  ), ready as materialized (           -- existing runs get the new keys too: a claim does not read definitions
     select id, namespace, name, answer
       from known
      where case when answer <> 'updated' or not other_keys then true

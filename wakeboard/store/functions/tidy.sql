@@ -1,10 +1,10 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
--- live nor in history; idempotency keys whose run ended more than `key_retention` ago; limits nobody said and nothing uses; action
--- tokens older than 90 days; job types that no worker has known for a day; change rows that nobody has taken for an hour; dead runs
--- older than the installation keeps them (they are discarded). No retention is shorter than what the installation says (set_retention).
--- Answers with how many rows went: ask again while it is not 0. Once
--- it was 0, it looks at nothing for an hour and answers null (`always`: it looks all the same).
+-- live nor in history; idempotency keys whose run ended more than `key_retention` ago; unused limits that no administrator set; action
+-- tokens older than 90 days; job types that no worker has known for a day; change rows that no operator has taken for an hour; dead runs
+-- older than the installation's retention (they are discarded). No retention is shorter than the installation's (set_retention).
+-- Returns how many rows it deleted: call it again until it is 0. For an hour after that it deletes nothing and returns null, unless
+-- `always`.
 
 create or replace function wakeboard.tidy(
   key_retention interval default '7 days', dead_retention interval default null, history_retention interval default '30 days',

@@ -1,8 +1,8 @@
 -- for: nobody (`release` calls it)
--- Leases of `worker` that `reap` has taken back as crashed, while the worker lives and gives them back because the board could
--- not be reached ('away') or because nothing had started under them ('unstarted'): the crash is taken off, and a run that died of
--- it is queued again. Of a run that was given back four times a crash stays, so that one that cuts its workers off does not
--- travel for ever. Answers with the runs of which a crash was taken off.
+-- Subtracts crashes that were none: `reap` counted one for a lease of `worker`, but the worker is alive and releases that lease, because
+-- the database could not be reached ('away') or because no handler had started ('unstarted'). A run that the crash made dead is queued
+-- again. With 'away', a run that was released four times keeps its crash: it may be the run that disconnects its workers. Returns the
+-- runs that had a crash subtracted.
 
 create or replace function wakeboard.uncount_crashes(worker bigint, ids bigint[], epochs bigint[], reasons text[])
 returns bigint[] language plpgsql security definer
