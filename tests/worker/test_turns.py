@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard.store.leasing import text_array
+from wakeboard_worker.desk import Lane
 from wakeboard_worker.oldest_first import OldestFirst
 from wakeboard_worker.suspect_turns import PATIENCE_S, ROOM_S, SuspectTurns
+from wakeboard_worker.walking import Walk
 
-TYPES = text_array(["ping"])
+WALK = Walk(Lane("loop", 1, ("ping",)), ["a"])
 
 
 def by_age(lane: OldestFirst, count: int) -> int:
@@ -21,7 +22,7 @@ def by_age(lane: OldestFirst, count: int) -> int:
 @pytest.mark.parametrize("capacity", [1, 2, 7, 19, 20, 21, 150, 1000])
 def test_of_any_twenty_starts_of_a_lane_one_goes_by_age(capacity: int) -> None:
     for _ in range(100):
-        lane, owed = OldestFirst(["a"], TYPES), 0.0
+        lane, owed = OldestFirst(WALK, ["a"]), 0.0
         for _ in range(100):
             owed += capacity / 20 - by_age(lane, capacity)
             assert abs(owed) <= 1  # since the lane began
@@ -29,13 +30,13 @@ def test_of_any_twenty_starts_of_a_lane_one_goes_by_age(capacity: int) -> None:
 
 @pytest.mark.parametrize("starts", [1, 3, 30])
 def test_workers_that_live_for_few_starts_give_the_same_share_together(starts: int) -> None:
-    lanes = [OldestFirst(["a"], TYPES) for _ in range(60_000 // starts)]
+    lanes = [OldestFirst(WALK, ["a"]) for _ in range(60_000 // starts)]
     given = sum(by_age(lane, 1) for lane in lanes for _ in range(starts))
     assert given == pytest.approx(3_000, rel=0.15)
 
 
 def test_who_has_claimed_all_that_was_due_owes_nothing() -> None:
-    lane = OldestFirst(["a"], TYPES)
+    lane = OldestFirst(WALK, ["a"])
     before = lane.share(20)
     for _ in range(100):
         lane.note(10, 0, 20)

@@ -124,6 +124,11 @@ class Marks:
         """The next claim looks at this pair only behind that run (`run_at` as a claim gave it)."""
         self._seen[pair] = (moment(run_at).isoformat(" ") + "+00", run_id)
 
+    def catch_up(self, other: Marks) -> None:
+        """The next claim looks behind what `other` has walked, too. These texts are ordered as their moments are."""
+        for pair in self.pairs:
+            self._seen[pair] = max(self._seen[pair], other._seen[pair])
+
     def rotate(self) -> None:
         """Another queue goes first next time, so that no queue starves its neighbours of the same priority."""
         if len(self.queues) > 1:

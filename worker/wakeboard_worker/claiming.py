@@ -77,7 +77,7 @@ class Claiming:
         self._desk, self._slots, self._threads, self._line, self._heartbeat = desk, slots, threads, line, heartbeat
         self._settings, self._mode, self._duties = settings, mode, duties
         self._walks = [Walk(lane, settings.queues) for lane in desk.lanes]
-        self._oldest = {id(walk): OldestFirst(settings.queues, walk.job_types) for walk in self._walks}
+        self._oldest = {id(walk): OldestFirst(walk, settings.queues) for walk in self._walks}
         self._rates = {id(lane): _Rate(lane) for lane in desk.lanes}
         self._all_types = text_array(tuple(desk.handlers))
         self._prompt_s = settings.lease_seconds * (1 - TRUSTED_PART)

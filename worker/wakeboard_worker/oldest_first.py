@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from wakeboard.store.leasing import ClaimedRow, Leasing
+    from wakeboard_worker.walking import Walk
 
 SHARE = 1 / 20  # of the starts
 BETWEEN_TURNS_S = 0.05
@@ -29,8 +30,8 @@ BETWEEN_TURNS_S = 0.05
 class OldestFirst:
     """How many rows a lane owes to the oldest runs of its queues, and where it looks for these."""
 
-    def __init__(self, queues: Sequence[str], job_types: str) -> None:
-        self._scans = deque(_Scan(queue, job_types) for queue in queues)
+    def __init__(self, walk: Walk, queues: Sequence[str]) -> None:
+        self._scans = deque(_Scan(queue, walk) for queue in queues)
         self._owed = random.random()  # noqa: S311 - no secret
         self._next_at = 0.0
 
@@ -64,8 +65,8 @@ class _Scan:
     What comes to lie before the marks is found by the next scan from the start: as in walking.py.
     """
 
-    def __init__(self, queue: str, job_types: str) -> None:
-        self._marks, self._job_types = Marks([queue]), job_types
+    def __init__(self, queue: str, walk: Walk) -> None:
+        self._marks, self._walk, self._job_types = Marks([queue]), walk, walk.job_types
         self._took_s = 0.0  # since the start
         self._again_at = math.inf  # the next scan from the start; inf: nothing has been found by this one yet
         self._ended = False
@@ -78,6 +79,7 @@ class _Scan:
             self._took_s, self._again_at, self._ended = 0.0, math.inf, False
         if self._ended:
             return []
+        self._marks.catch_up(self._walk.marks)  # what the lane has claimed since, however fast it is, costs nothing
         rows = await leasing.claim_oldest(self._marks, self._job_types, count)
         for pair, (run_at, run_id) in last_of_each_pair(rows).items():
             self._marks.move(pair, run_at, run_id)

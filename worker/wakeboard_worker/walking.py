@@ -33,7 +33,7 @@ class Walk:
     def __init__(self, lane: Lane, queues: Sequence[str]) -> None:
         self.lane = lane
         self.job_types = text_array(lane.job_types)
-        self._marks = Marks(queues)
+        self.marks = Marks(queues)
         self._ended: set[Pair] = set()  # pairs that have been looked at to their end since the walk began
         self._from_start = True  # nothing has been claimed behind the marks yet
         self._rich = False  # the last claim was full, and nothing was in its way: the next one may look further
@@ -45,7 +45,7 @@ class Walk:
 
     def rewind(self) -> None:
         """The next claim begins at the start."""
-        self._marks.rewind()
+        self.marks.rewind()
         self._ended.clear()
         self._from_start, self._rich = True, False
 
@@ -59,14 +59,14 @@ class Walk:
         if began >= self._again_at and not self._from_start:
             self.rewind()
         self.sent = clock()
-        rows = await leasing.claim(self._marks, self.job_types, count, None if self._rich else LOOK)
+        rows = await leasing.claim(self.marks, self.job_types, count, None if self._rich else LOOK)
         while not rows and await self._look_further(leasing):
             self.sent = clock()
-            rows = await leasing.claim(self._marks, self.job_types, count)
+            rows = await leasing.claim(self.marks, self.job_types, count)
         full = len(rows) >= count
         self._note(began, rows, full=full)
         self._rich = full and await self._go_on_behind(rows, leasing)
-        self._marks.rotate()
+        self.marks.rotate()
         return rows
 
     def _note(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
@@ -86,21 +86,21 @@ class Walk:
         runs in flight) the next look goes on there; otherwise a backlog of lower priority would hide it for ever.
         """
         last = last_of_each_pair(rows)
-        pairs = self._marks.pairs
+        pairs = self.marks.pairs
         reached = max(pairs.index(pair) for pair in last)
         passed = [pair for pair in pairs[:reached] if pair not in self._ended]
-        further = await leasing.look_ahead(self._marks, passed, self.job_types) if passed else []
+        further = await leasing.look_ahead(self.marks, passed, self.job_types) if passed else []
         self._ended.update(set(passed) - {pair for pair, _, _ in further})
         for pair, (run_at, run_id) in last.items():
-            self._marks.move(pair, run_at, run_id)
+            self.marks.move(pair, run_at, run_id)
         for pair, run_at, run_id in further:
-            self._marks.move(pair, run_at, run_id)
+            self.marks.move(pair, run_at, run_id)
         return self._ended.issuperset(pairs[:reached])
 
     async def _look_further(self, leasing: Leasing) -> bool:
-        further = await leasing.look_ahead(self._marks, self._marks.pairs, self.job_types)
+        further = await leasing.look_ahead(self.marks, self.marks.pairs, self.job_types)
         for pair, run_at, run_id in further:
-            self._marks.move(pair, run_at, run_id)
+            self.marks.move(pair, run_at, run_id)
         return bool(further)
 
 
