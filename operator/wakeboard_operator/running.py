@@ -23,7 +23,7 @@ from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.store.connection import connect, require_schema
 from wakeboard.store.leading import LedBoard, OperatorBoard
 from wakeboard.store.operator_vitals import finished_since
-from wakeboard.store.vitals import read_vitals
+from wakeboard.store.vitals import NO_WORKER_AFTER, read_vitals
 from wakeboard_operator.cluster_access import Cluster, ListFailed, WriteFailed, logged_in
 from wakeboard_operator.health import Health
 from wakeboard_operator.leadership import Leadership, outages
@@ -49,7 +49,6 @@ ROUND_EVERY_S: Final = 1.0
 STATUS_EVERY_S: Final = 0.5
 LOOK_EVERY_S: Final = 15.0
 WAKES_EVERY_S: Final = 30.0
-NOBODY_FOR_S: Final = 180.0  # as the vitals count workers
 PAUSE_S: Final = 1.0  # after something went wrong
 LEADERLESS_POLL_S: Final = 0.2
 CONFIRMED_EVERY_S: Final = 1.0  # while a removal is held
@@ -129,6 +128,14 @@ async def _beat(health: Health) -> None:
     while True:
         health.beat()
         await asyncio.sleep(1.0)
+
+
+def no_worker_seen(last_worker: datetime | None, first: datetime, now: datetime) -> bool:
+    """Whether no worker has been seen for three minutes, since this operator first looked. Times are the database's.
+
+    A pod that wakes lives for seconds and then leaves: how many workers there are at this moment says nothing.
+    """
+    return now - max(last_worker or first, first) > NO_WORKER_AFTER
 
 
 class _Operator:
@@ -362,8 +369,9 @@ class _Operator:
 
     async def _look(self, conn: psycopg.AsyncConnection[Any], reconciler: Reconciler) -> None:
         """For the metrics; and the dead-man switch, which is told once each time."""
-        began, missed = time.monotonic(), False
+        missed = False
         mirror, silent = reconciler.mirror, 0
+        first: datetime | None = None
         until: datetime | None = None
         while True:
             vitals = await read_vitals(conn)
@@ -377,10 +385,8 @@ class _Operator:
             if foreign["silent"] > silent:
                 log.warning(ELSEWHERE, foreign["silent"])
             silent = foreign["silent"]
-            long_enough = (
-                time.monotonic() - began > NOBODY_FOR_S
-            )  # the first wake of a new installation is still to come
-            nobody = long_enough and bool(len(mirror)) and vitals.duties.workers == 0
+            first = first or vitals.server.now
+            nobody = bool(len(mirror)) and no_worker_seen(vitals.duties.last_worker, first, vitals.server.now)
             if nobody and not missed:
                 await self._tell_that_nobody_works(vitals.server.now)
             missed = nobody

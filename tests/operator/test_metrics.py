@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -16,6 +17,7 @@ from wakeboard.store.operator_vitals import finished_since
 from wakeboard.store.vitals import read_vitals
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.running import no_worker_seen
 from wakeboard_operator.stream import Changes, Supervisor
 
 if TYPE_CHECKING:
@@ -97,6 +99,34 @@ async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_fir
         await conn.execute("update wakeboard.worker_types set last_known_at = now() - interval '5 minutes'")
         metrics.look(await read_vitals(conn))
     assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
+
+
+async def test_a_worker_that_came_and_left_has_been_seen(database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute(
+            "select wakeboard.register(99, 'one', 'default', 'host', '1', array['default'], 1, 60, array['ping'])"
+        )
+        conn.execute("select wakeboard.goodbye(99)")
+    async with await connect(database) as conn:
+        vitals = await read_vitals(conn)
+    now = vitals.server.now
+    assert not no_worker_seen(vitals.duties.last_worker, now - timedelta(hours=1), now)
+
+
+@pytest.mark.parametrize(
+    ("last_worker_s", "first_s", "missing"),
+    [
+        (60, 3600, False),
+        (181, 3600, True),
+        (None, 3600, True),
+        (None, 60, False),
+        (3600, 60, False),  # a release that has just been installed again: its first wake is still to come
+    ],
+)
+def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | None, first_s: int, missing: bool) -> None:
+    now = datetime(2026, 11, 22, 12, tzinfo=UTC)
+    last_worker = None if last_worker_s is None else now - timedelta(seconds=last_worker_s)
+    assert no_worker_seen(last_worker, now - timedelta(seconds=first_s), now) == missing
 
 
 async def test_what_the_stream_went_through_only_grows(leadership: Leadership) -> None:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from wakeboard.plainwords import counted, lasted, relative
+from wakeboard.store.vitals import NO_WORKER_AFTER
 
 if TYPE_CHECKING:
     from wakeboard.store.vitals import Due, Route, Vitals
@@ -16,7 +17,6 @@ Level = Literal["ok", "warn", "fail"]
 CLOCK_SKEW = timedelta(seconds=5)  # a drain looks 15 s ahead
 UNKNOWN_AFTER = timedelta(minutes=10)
 WAITING_AFTER = timedelta(minutes=5)
-NO_WORKER_AFTER = timedelta(minutes=3)
 LAPSED_AFTER = timedelta(minutes=2)  # somebody reaps at least once a minute
 TRANSACTION_AFTER = timedelta(minutes=10)
 PARTITIONS_AHEAD = timedelta(weeks=2)  # they are made five weeks ahead

@@ -7,7 +7,8 @@ see (other sessions, replication) is left out, not guessed.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, LiteralString
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 from psycopg.rows import class_row
 
@@ -16,7 +17,7 @@ from wakeboard.store.reports import Reports
 from wakeboard.store.statements import read, sent, translating
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from datetime import datetime
 
     import psycopg
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 LOOK = 10_000  # due runs of one (queue, priority) that are looked at
 POOLER_TRIES = 5
+NO_WORKER_AFTER: Final = timedelta(minutes=3)
 
 Route = Literal["direct", "session pooler", "transaction pooler"]
 
@@ -106,7 +108,10 @@ class Definitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duties:
-    """What the duties leave behind when they are done. `workers`: seen in the last 3 minutes."""
+    """What the duties leave behind when they are done.
+
+    `last_worker`: when one was seen, also one that has left; `workers`: those at work, seen in the last 3 minutes.
+    """
 
     last_worker: datetime | None
     workers: int
