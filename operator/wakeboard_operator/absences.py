@@ -1,34 +1,36 @@
-"""Absences: schedules that the database has and a complete list does not show. Which of them may go, and when.
+"""Absences: schedules that are in the database and not in a complete list. Which of them may be removed, and when.
 
-The API server reports a deletion with the object's uid: that is a person's or a controller's word, and needs no yes.
-So it is with what was in a namespace that is gone.
-What is only missing (deleted while nobody watched, or a list that shows less than there is) may be a mistake: a large
-removal of such schedules is held (wakeboard.duties.removing). Both wait until a large change is over, so that one
-decision is made about all of it. A resource definition that is deleted takes all its objects with it, each reported as
-deleted: lists fail soon afterwards, and then every report is void.
+A deletion that the API server reports carries the object's uid: it is intended and needs no confirmation. The same
+holds for objects of a namespace that is gone.
+
+A schedule that is only missing may be a mistake: it was deleted while no operator watched, or the list is incomplete.
+A large removal of such schedules is held (wakeboard.duties.removing).
+
+Both kinds wait until a large change has ended, so that one decision covers all of it. The deletion of a resource
+definition is reported as the deletion of each object. Lists fail soon afterwards, and all reports are then void.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from wakeboard.duties.removing import needs_a_yes
+from wakeboard.duties.removing import needs_confirmation
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from wakeboard.store.board import KnownDefinition
 
-QUIET_S: Final = 2.0  # without a further deletion: a large one is over
-ALL_GONE_S: Final = 10.0  # the same when nothing is left: a resource definition that is deleted goes last
-UNREPORTED_S: Final = 5.0  # what is only missing is missing in two lists, this far apart, and has not grown
-FORGET_S: Final = 600.0  # a report that no list has borne out
+QUIET_S: Final = 2.0  # without a further report: a large deletion has ended
+ALL_GONE_S: Final = 10.0  # the same if no object is left: a resource definition is deleted after its objects
+UNREPORTED_S: Final = 5.0  # between two lists in which the same schedules, or fewer, are missing
+FORGET_S: Final = 600.0  # after this a report is dropped that no list has confirmed
 
 
 class Sorted(NamedTuple):
-    """`reported`: may go now. `unreported`: may go now unless they are so many that a person must confirm it.
+    """`reported`: may be removed now. `unreported`: may be removed now, with a confirmation if they are many.
 
-    `again_s`: a list is wanted in so many seconds; None: no sooner than usual.
+    `again_s`: seconds until the next list is needed; None: at the usual interval.
     """
 
     reported: Sequence[KnownDefinition]
@@ -37,7 +39,7 @@ class Sorted(NamedTuple):
 
 
 class Absences:
-    """What the stream has reported and the lists have not shown. Moments are monotonic seconds."""
+    """Records reported deletions and schedules missing from lists. `now` is in monotonic seconds."""
 
     def __init__(self) -> None:
         self._reported: dict[str, float] = {}  # uid -> when
@@ -46,23 +48,23 @@ class Absences:
         self._missing_since = 0.0
 
     def report(self, uid: str, now: float) -> None:
-        """The API server says that this object was deleted."""
+        """Records that the API server reported the deletion of this object."""
         self._reported[uid] = self._last_at = now
 
     def not_served(self) -> None:
-        """JobSchedules are served no longer: their deletion was that of the resource definition."""
+        """Drops all reports: JobSchedules are not served any more, so their resource definition was deleted."""
         self._reported.clear()
 
     def sort(self, absent: Sequence[KnownDefinition], live: int, now: float, gone: Collection[str] = ()) -> Sorted:
-        """What may become of `absent`, out of `live` schedules, after a complete list.
+        """Which of `absent` may be removed after a complete list. `live`: how many schedules the database has.
 
-        `gone`: namespaces that are deleted, or are being deleted. What was in them is no mistake.
+        `gone`: namespaces that are deleted or terminating. Schedules of these count as reported.
         """
         uids = {each.uid for each in absent}
         self._reported = {uid: at for uid, at in self._reported.items() if uid in uids or now < at + FORGET_S}
         reported = [each for each in absent if each.uid in self._reported or each.namespace in gone]
         missing = [each for each in absent if not (each.uid in self._reported or each.namespace in gone)]
-        doubtful = any(each.namespace not in gone for each in reported)  # a resource definition may be about to go
+        doubtful = any(each.namespace not in gone for each in reported)  # perhaps the resource definition is deleted
         waits = [
             self._reported_wait_s(len(reported), live, now, doubtful=doubtful),
             self._missing_wait_s(missing, now),
@@ -71,7 +73,7 @@ class Absences:
         return Sorted([] if waits[0] > 0 else reported, [] if waits[1] > 0 else missing, min(again) if again else None)
 
     def _reported_wait_s(self, reported: int, live: int, now: float, *, doubtful: bool) -> float:
-        if not needs_a_yes(reported, live):
+        if not needs_confirmation(reported, live):
             return 0.0
         return self._last_at + (ALL_GONE_S if doubtful and reported == live else QUIET_S) - now
 

@@ -84,7 +84,7 @@ def in_cluster() -> bool:
 
 
 async def _those(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[bool]]) -> set[_Asked]:
-    """Those for which `answer` says yes; some are asked for at once."""
+    """The items for which `answer` is true, checked a few at a time."""
     side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def one(each: _Asked) -> bool:
@@ -166,7 +166,7 @@ class Cluster:
             raise
 
     async def namespaces_gone(self, names: Iterable[str]) -> set[str]:
-        """Those of these namespaces that are deleted, or are being deleted. What cannot be read counts as there."""
+        """The namespaces that are deleted or terminating. One that cannot be read counts as existing."""
 
         async def gone(name: str) -> bool:
             try:
@@ -178,7 +178,7 @@ class Cluster:
         return await _those(names, gone)
 
     async def objects_gone(self, objects: Mapping[Key, str]) -> set[Key]:
-        """Those of these schedules (their uids) that do not exist any more. What cannot be read counts as there."""
+        """The schedules that no longer exist with these uids. One that cannot be read counts as existing."""
 
         async def gone(key: Key) -> bool:
             try:

@@ -1,4 +1,4 @@
-"""How many events one schedule may have: as many as Kubernetes' own controllers allow one object."""
+"""Limits the events of one schedule, to the rate that Kubernetes' own controllers allow one object."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ ONE_MORE_EVERY_S: Final = 300.0
 
 
 class EventBudget:
-    """A token bucket. Moments are monotonic seconds."""
+    """A token bucket. `now` is in monotonic seconds."""
 
     __slots__ = ("_at", "_left")
 

@@ -4,10 +4,15 @@ The leader renews every third of the lease and stops acting when two thirds have
 for, by a clock that goes on while the machine sleeps. What an old leader still writes is refused by its term
 (wakeboard.store.leading).
 
-A standby learns in three ways that it may lead: a leader that stops resigns, which standbys hear by NOTIFY; a leader
-that is killed loses its database session, and with it an advisory lock that standbys look at every half second; a
-leader that is frozen, or whose node is lost, lets its lease lapse. Through a pooler only the lease counts, and a
-standby that looks every half second. Looking writes nothing.
+A leadership ends in three ways:
+
+- A leader that is stopped resigns. Standbys receive that by NOTIFY.
+- A leader that is killed loses its database session, and with it an advisory lock. Standbys check the lock every half
+  second.
+- A leader that is frozen, or whose node is lost, does not renew its lease, and the lease lapses.
+
+Behind a pooler only resignation and the lease count, and standbys check the lease every half second. A check that
+finds a leader writes nothing.
 """
 
 from __future__ import annotations
@@ -90,7 +95,7 @@ class Leadership:
             await self._pause()
 
     def doubt(self) -> None:
-        """A write was refused because the term is over: asks at once who leads."""
+        """Checks at once who leads, after a write was refused because the term is over."""
         self._doubt.set()
 
     async def _pause(self) -> None:
@@ -138,11 +143,11 @@ class Leadership:
             outages.away("leadership", error)
             await self._close()
         elif self.database_away != sentence:
-            log.warning("leadership cannot be asked for: %s", sentence)
+            log.warning("cannot acquire leadership: %s", sentence)
         self.database_away = sentence
 
     async def resign(self) -> None:
-        """Hands over at once."""
+        """Ends the leadership, so that a standby may lead at once."""
         self._stopped = True
         if self.led is not None and self.led.leads and self._conn is not None and not self._conn.closed:
             with suppress(WakeboardError, TimeoutError):

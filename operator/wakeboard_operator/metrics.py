@@ -49,7 +49,7 @@ class Metrics:
         )
         self.status_repairs = Counter(
             "wakeboard_status_repairs",
-            "Statuses that somebody else had written over, and that were repaired.",
+            "Statuses that another client had overwritten and that were repaired.",
             registry=registry,
         )
         self.duty_failures = Counter("wakeboard_duty_failures", "Duties that failed.", ["duty"], registry=registry)
@@ -65,7 +65,7 @@ class Metrics:
         )
         self.foreign = Gauge(
             "wakeboard_foreign_schedules",
-            "Schedules that another database runs: its operator `answers`, or is `silent` and nobody runs them.",
+            "Schedules of another database: its operator `answers`, or is `silent` and no operator runs them.",
             ["operator"],
             registry=registry,
         )
@@ -155,7 +155,7 @@ class Metrics:
         self.held.set(sum(removal.confirmed_at is None for removal in vitals.removals))
 
     def count_foreign(self, counts: Mapping[str, int]) -> None:
-        """How many schedules belong to other installations, by whether an operator of theirs answers."""
+        """Sets the number of schedules of other installations, by whether an operator of theirs answers."""
         for operator, count in counts.items():
             self.foreign.labels(operator).set(count)
 

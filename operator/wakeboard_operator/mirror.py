@@ -29,7 +29,7 @@ class Known:
     definition_id: int | None = None
     written_at: float = 0.0  # time.monotonic() of our last status write
     written: int | None = None  # a hash of the status text that it left
-    repairs: int = 0  # how often somebody has written over it lately
+    repairs: int = 0  # how often this operator has repaired it lately
     may_tell: EventBudget | None = None
     conditions: tuple[tuple[str, str], ...] = ()  # (type, status), for the metrics
 
@@ -39,11 +39,11 @@ class Known:
         return hash(_text(found))
 
     def is_written_over(self) -> bool:
-        """Whether somebody else has written into the status since our last write."""
+        """Whether another client has changed the status since our last write."""
         return self.written is not None and self.written != hash(self.status_text)
 
     def says_foreign(self) -> bool:
-        """Whether the status says that no operator of its installation has answered."""
+        """Whether the status reports that no operator of its installation runs it."""
         before = self.status()
         return before is not None and any(each.reason == FOREIGN for each in before.conditions or [])
 

@@ -1,16 +1,17 @@
-"""Ownership: which database runs a JobSchedule, where an operator finds one that another database has written.
+"""Ownership: decides whether this database runs a JobSchedule whose status names another installation.
 
-A status is written by whoever has the right to, so `status.installation` alone decides nothing:
+Many users may write a status, so `status.installation` alone decides nothing. The first line that applies decides:
 
-    this database has a live row for this very object (uid)          ours, whatever the status says
-    the status names this installation, or none                      ours
-    the status names another one, and this very release wrote it     ours: the release has been given another database
-    WAKEBOARD_ADOPT                                                  ours
-    otherwise                                                        the other installation's
+    this database has a live row with the uid of the object     ours, whatever the status names
+    the status names this installation, or none                 ours
+    the status names another one, and this release wrote it     ours: the release was given another database
+    WAKEBOARD_ADOPT                                             ours
+    otherwise                                                   the other installation's
 
-Of the other installation's schedules, one is asked: its status is written once, as not Ready. An operator that runs it
-repairs that within a second, and from then on all of them are left alone. If no answer comes, nobody runs them: each
-says so in its status, in an event and in the metrics, with what to type.
+The status of one schedule of the other installation is written once, as not Ready. An operator that runs it repairs
+the status within a second; then this operator leaves all schedules of that installation alone. If the status is not
+repaired, no operator runs them. Each of them then reports that in its status, in an event and in the metrics, with the
+command to type.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ if TYPE_CHECKING:
     from wakeboard.store.board import KnownDefinition
     from wakeboard_operator.resources import Key, Resource
 
-ANSWER_WITHIN_S: Final = 15.0  # of an operator that runs: its stream shows a foreign write in well under a second
-ASK_AGAIN_S: Final = 3600.0  # an installation that has answered
+ANSWER_WITHIN_S: Final = 15.0  # the time for a repair; a running operator needs well under a second
+ASK_AGAIN_S: Final = 3600.0  # after a repair, until the next status is written
 
 
 class Ownership:
-    """What belongs to one installation. Moments are monotonic seconds."""
+    """Decides for one installation which schedules are its own."""
 
     def __init__(self, installation: str, release: str, *, adopt: bool) -> None:
         self._installation, self._release, self._adopt = installation, release, adopt
         self._rows: dict[Key, str] = {}  # the uid of each live row of this database
-        self._claims: dict[Key, str] = {}  # schedules of other installations, and which
+        self._claims: dict[Key, str] = {}  # schedule -> the other installation that it belongs to
         self._taken: Counter[str] = Counter()
         self.others = Others()
 
     def rows(self, known: Iterable[KnownDefinition]) -> None:
-        """What this database has."""
+        """Stores which schedules have a live row in this database."""
         self._rows = {(each.namespace, each.name): each.uid for each in known if not each.removed}
 
     def problem(self, found: Resource) -> Problem | None:
@@ -53,13 +54,13 @@ class Ownership:
         self._claims[found.key] = theirs
         return Problem(
             FOREIGN,
-            f"It was run by another database (installation {theirs}), and this operator stands before installation"
-            f" {self._installation}: it does not run here. If that database is gone or is not to run it any more, take"
-            " it over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true).",
+            f"It was run by another database (installation {theirs}). This operator uses installation"
+            f" {self._installation}, so it does not run here. If that database is gone or is not to run it any more,"
+            " take it over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true).",
         )
 
     def forget(self, key: Key) -> None:
-        """The resource is gone."""
+        """Drops a schedule whose resource is gone."""
         self._claims.pop(key, None)
 
     def claim(self, key: Key) -> str:
@@ -72,7 +73,7 @@ class Ownership:
         return taken
 
     def counts(self) -> dict[str, int]:
-        """Schedules of other installations: those whose operator `answers`, and those whose is `silent`."""
+        """Number of schedules of other installations: `answers` if an operator repaired a status, else `silent`."""
         answers = sum(self.others.answers(each) for each in self._claims.values())
         return {"answers": answers, "silent": len(self._claims) - answers}
 
@@ -88,22 +89,22 @@ class Ownership:
 
 
 class Others:
-    """The other installations, and whether an operator of theirs answers."""
+    """Which other installations have an operator that repairs statuses. `now` is in monotonic seconds."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[Key, float]] = {}  # the schedule that was asked for, and when
+        self._asked: dict[str, tuple[Key, float]] = {}  # the schedule whose status was written, and when
         self._answered: dict[str, float] = {}
 
     def answers(self, installation: str) -> bool:
-        """Whether an operator of this installation has answered lately."""
+        """Whether an operator of this installation repaired a status within the last hour or so."""
         return installation in self._answered
 
     def has_answered(self, installation: str, now: float) -> None:
-        """A status that this operator wrote was repaired."""
+        """Records that a status that this operator wrote was repaired."""
         self._answered[installation] = now
 
     def wait_s(self, installation: str, key: Key, now: float) -> float:
-        """In how many seconds the status of a schedule of theirs may be written; 0: now."""
+        """Seconds until the status of a schedule of that installation may be written; 0: now."""
         answered_at = self._answered.get(installation)
         if answered_at is not None:
             if now < answered_at + ASK_AGAIN_S:

@@ -1,9 +1,11 @@
 """Reconciling: the board's definitions brought up to the JobSchedules of the cluster.
 
-A complete list is the truth: at the start of a term, every minute, and soon after a deletion. Only such a list removes
-anything: what the API server has reported as deleted, and what is only missing, of which a large removal waits for a
-person (absences.py). In between, batches of changes are the speed: a thousand edits become a few statements. A spec
-that cannot be honoured is left out and its last good one stays in force; a list that fails changes nothing.
+A complete list is authoritative. It is made at the start of a term, every minute, and soon after a deletion. Only after
+such a list are schedules removed: those that the API server has reported as deleted, and those that are missing. A
+large removal of missing ones waits for a confirmation (absences.py). A list that fails changes nothing.
+
+Between lists, changes from the stream are applied in batches: a thousand edits become a few statements. An invalid spec
+is left out, and the last valid one stays in force.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pydantic import BaseModel
 
 from wakeboard.duties.declared import Declared
-from wakeboard.duties.removing import needs_a_yes, remove, stop
+from wakeboard.duties.removing import needs_confirmation, remove, stop
 from wakeboard.duties.syncing import sync
 from wakeboard.errors import InvalidSchedule, Locked
 from wakeboard.plainwords import counted
@@ -42,14 +44,14 @@ if TYPE_CHECKING:
     from wakeboard_operator.resources import Key, Resource
 
     class Deletions(Protocol):
-        """What the API server says about one object or namespace that a list did not show."""
+        """Asks the API server whether objects and namespaces that a list did not show still exist."""
 
         async def namespaces_gone(self, names: Iterable[str]) -> set[str]:
-            """Those that are deleted, or are being deleted."""
+            """The namespaces that are deleted or terminating."""
             ...
 
         async def objects_gone(self, objects: Mapping[Key, str]) -> set[Key]:
-            """Those of these (their uids) that do not exist any more."""
+            """The objects that no longer exist with these uids."""
             ...
 
 
@@ -81,7 +83,7 @@ class Reconciler:
         self.dirty: set[Key] = set()
         self.held: str | None = None  # a removal that waits for a yes
         self.last_full_at: float | None = None  # time.monotonic()
-        self.again_s: float | None = None  # another list is wanted in so many seconds
+        self.again_s: float | None = None  # seconds until another list is needed
 
     async def full(
         self, board: LedBoard, listing: Listing, listed_at: datetime, now: float | None = None
@@ -113,16 +115,16 @@ class Reconciler:
         finally:
             self.dirty |= news  # only now: what stands on the board is known with its row, and not told as missing
         if report.removed:
-            log.info("removed, as declared no longer: %s", counted(len(report.removed), "schedule"))
+            log.info("removed because no longer declared: %s", counted(len(report.removed), "schedule"))
         for installation, count in self.ownership.taken_over().items():
             log.warning("took over %s that installation %s ran", counted(count, "schedule"), installation)
         self.last_full_at = time.monotonic()
         return report
 
     async def _remove(self, board: LedBoard, report: SyncReport, listed_at: datetime, now: float) -> None:
-        """Removes what is gone from the database, all of it or nothing."""
+        """Removes absent schedules from the database, all of them or none."""
         gone: set[str] = set()
-        if self._deletions is not None and needs_a_yes(len(report.absent), report.live):
+        if self._deletions is not None and needs_confirmation(len(report.absent), report.live):
             gone = await self._deletions.namespaces_gone({each.namespace for each in report.absent})
         reported, missing, self.again_s = self.absences.sort(report.absent, report.live, now, gone)
         report.removed, report.held = await remove(
@@ -135,7 +137,7 @@ class Reconciler:
         report.missing = [name for name in report.missing if name not in removed]
 
     async def _stop(self, board: LedBoard, held: Sequence[KnownDefinition]) -> None:
-        """Makes no more runs of what is held and known to be deleted."""
+        """Suspends schedules whose removal is held and whose objects no longer exist."""
         if self._deletions is None:
             return
         running = {(each.namespace, each.name): each for each in held if each.spec_hash}  # stop empties the hash
@@ -186,7 +188,7 @@ class Reconciler:
         return declared, news
 
     def _heard_of_an_owner(self, found: Resource, problem: Problem | None) -> None:
-        """Notes that an operator of another installation has repaired what this one wrote."""
+        """Records that an operator of another installation has repaired a status that this one wrote."""
         known = self.mirror.get(found.key)
         if problem is None or problem.reason != FOREIGN or known is None or not known.written_at:
             return

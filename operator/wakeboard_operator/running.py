@@ -53,8 +53,8 @@ PAUSE_S: Final = 1.0  # after something went wrong
 LEADERLESS_POLL_S: Final = 0.2
 CONFIRMED_EVERY_S: Final = 1.0  # while a removal is held
 ELSEWHERE: Final = (
-    "schedules of another database do not run, since its operator does not answer: %d. If that database is gone, take"
-    " them over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true)"
+    "%d schedules of another database do not run: no operator of that database answers. If it is gone, take them over:"
+    " helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true)"
 )
 
 
@@ -101,7 +101,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
 
 
 async def _hand_over(leading: asyncio.Task[None], leadership: Leadership) -> None:
-    """First of all, so that a standby leads while this process tidies up: what it still writes is refused."""
+    """Resigns before anything else, so that a standby leads while this process stops. Its later writes are refused."""
     leading.cancel()
     await asyncio.gather(leading, return_exceptions=True)
     await leadership.resign()
@@ -287,7 +287,7 @@ class _Operator:
         return every_s if again_s is None else min(every_s, max(again_s, SOON_S))
 
     async def _heard_at(self, within_s: float, *, held: bool) -> float | None:
-        """When the stream showed something (time.monotonic()); None: it is time to look around without it."""
+        """When the stream delivered a change (time.monotonic()); None if it delivered none within `within_s`."""
         changes = self._supervisor.changes
         heard_at = None
         with suppress(TimeoutError):
@@ -353,14 +353,14 @@ class _Operator:
             await asyncio.sleep(STATUS_EVERY_S)
 
     async def _clean_up_wakes(self) -> None:
-        """Keeps the pods of waking workers from piling up where none can start. See wake_cleanup.py."""
+        """Deletes Jobs of waking workers whose pods cannot start. See wake_cleanup.py."""
         namespace = os.environ.get("POD_NAMESPACE")
         logged = ""
         while namespace:
             await asyncio.sleep(WAKES_EVERY_S)
             try:
                 for job in not_started_in_time(await self._cluster.worker_jobs(namespace), datetime.now(UTC)):
-                    log.warning("job %s/%s is removed: its pod did not start in time", namespace, job.name)
+                    log.warning("deleted the Job %s/%s: its pod did not start in time", namespace, job.name)
                     await self._cluster.delete_job(namespace, job)
             except (ListFailed, WriteFailed) as error:
                 if str(error) != logged:

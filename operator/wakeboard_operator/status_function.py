@@ -37,7 +37,7 @@ class _Answer(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """The database that runs a schedule, and the release whose operator says so."""
+    """The database that runs a schedule, and the release of the operator that writes the status."""
 
     installation: str
     release: str | None = None
@@ -52,7 +52,7 @@ def status_of(
     now: datetime,
     errors: Literal["full", "type-only"] = "full",
 ) -> JobScheduleStatus:
-    """The status that `resource` should have. `facts` None: it does not stand in the database. `now`: its clock.
+    """The status that `resource` should have. `facts` None: it is not in the database. `now`: its clock.
 
     `errors` type-only: an error's message, which a handler writes, stays in the database.
     """

@@ -1,12 +1,12 @@
-"""Writing statuses: only those that say something new, and what people wait for first.
+"""Writing statuses: only those that have changed, and changes of conditions first.
 
-Transitions go out at once. Values that only move (times, counts) ride along with them, or wait until the last write is
-some seconds old; of those the most stale go first, no more of them than the budget allows. Nothing is written for a
-version of the resource that is not the newest, and nothing after this operator has stopped leading. Events follow when
-the statuses are written: they tell a person how it came about, and cost the API server as much as a status does.
+Changes of conditions are written at once. Values that change often (times, counts) are written with them, or when the
+last write is some seconds old. The stalest of these are written first, within a budget. Nothing is written for a
+version of the resource that is not the newest, and nothing after this operator has stopped leading. Events are written
+after the statuses: they show users how a status came about, and cost the API server as much as a status.
 
-A status that somebody else has written over is repaired, without events. Whoever goes on writing is answered more and
-more slowly: two operators with two databases would otherwise write for ever. Times are the database's.
+A status that another client has overwritten is repaired, without events. Repeated repairs of one status become slower
+and slower: two operators with two databases would otherwise write for ever. Times are the database's.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AFTER_A_REFUSAL_S: Final = 5.0
 BURST_S: Final = 1.0  # of budget that may be saved up
 REPAIRS_AT_ONCE: Final = 3  # of one status; the next ones wait for 2, 4, 8, … s
 LONGEST_REPAIR_S: Final = 300.0
-REPAIRS_END_S: Final = 600.0  # without a write from elsewhere: what was before is forgotten
+REPAIRS_END_S: Final = 600.0  # without a foreign write, after which the count of repairs starts again
 
 
 class _Wanted(NamedTuple):
@@ -138,14 +138,14 @@ class StatusWriter:
         return ripe[: self._round]
 
     def _owner_of(self, known: Known, before: JobScheduleStatus | None) -> Owner:
-        """Whom the status names as its owner: another installation as long as the schedule is left to it."""
+        """The owner that the status names: the other installation if the schedule belongs to it."""
         if known.problem is not None and known.problem.reason == FOREIGN:
             release = before.release if before else None
             return Owner(self._reconciler.ownership.claim(known.resource.key), release)
         return Owner(self._reconciler.installation, self._reconciler.release)
 
     def _repair_wait_s(self, known: Known) -> float:
-        """In how many seconds a status that somebody else has written over may be repaired; 0: now."""
+        """Seconds until a status that another client has overwritten may be repaired; 0: now."""
         if not known.is_written_over():
             return 0.0
         quiet_s = time.monotonic() - known.written_at
@@ -176,7 +176,7 @@ class StatusWriter:
         return [(each, facts.get(each.definition_id or 0)) for each in mine]
 
     def _may_write(self, known: Known) -> bool:
-        """Whether the schedule is ours, or nobody answers for it; if that is not known yet, it is looked at later."""
+        """Whether the schedule is ours or no other operator runs it; if unknown, it is checked again later."""
         if known.problem is None or known.problem.reason != FOREIGN:
             return True
         key, now = known.resource.key, time.monotonic()
@@ -224,7 +224,7 @@ class StatusWriter:
             known.repairs += 1
             self._metrics.status_repairs.inc()
             if known.repairs == REPAIRS_AT_ONCE:
-                log.warning("somebody else goes on writing the status of %s", known.resource.full_name)
+                log.warning("another client keeps overwriting the status of %s", known.resource.full_name)
         known.written_at = time.monotonic()
         self._reconciler.mirror.see(written, known.problem)
         known.written = known.hash_of(written)

@@ -63,7 +63,7 @@ class _NoDiffs(kopf.DiffBaseStorage):
 
 
 class Deleted(NamedTuple):
-    """The API server says that the object `uid` was deleted, which made the version `version`."""
+    """A reported deletion of the object `uid`; `version` is the resourceVersion of the deletion."""
 
     uid: str
     version: str = "0"
@@ -76,7 +76,7 @@ class Changes:
         self._loop = loop
         self._lock = threading.Lock()
         self._waiting: dict[Key, Resource | Deleted] = {}
-        self._deleted: set[str] = set()  # uids, of objects that were made again at once, too
+        self._deleted: set[str] = set()  # uids, also of objects that were created again at once
         self._any = asyncio.Event()
         self._seen: dict[Key, str] = {}  # the version that the stream showed last
         self._gone: dict[Key, str] = {}  # the version of its deletion, while a list may still name it
@@ -298,7 +298,7 @@ class Supervisor:
             self.deaf += 1
             self._expected.clear()
             missed = counted(len(late), "resource")
-            log.warning("the stream has not shown %s that a list has shown: it is replaced", missed)
+            log.warning("the watch has not delivered %s that a list contained: it is restarted", missed)
         return bool(late)
 
     def _end_stream(self) -> None:

@@ -1,10 +1,10 @@
 """Removes the Jobs of waking workers whose pods did not start in time, so that they do not pile up.
 
-A CronJob makes a pod each minute, side by side with those that still run. Where no pod can start (no room on any node,
-an image or a Secret that is missing), each minute adds one more, and a Job's own deadline is as long as the longest
-run. The chart writes into each Job how long its pod may take to start; the leading operator removes what is over it.
-A Job with a running pod is never removed here. One whose pod was evicted and waits for a node again may be: the CronJob
-makes the next one within a minute.
+A CronJob creates a pod each minute, even while others run. If no pod can start (no node has capacity, an image or a
+Secret is missing), the pods accumulate, because a Job's own deadline is as long as the longest run. The chart
+annotates each Job with the time within which its pod must start, and the leading operator deletes Jobs that exceed it.
+A Job with a running pod is never deleted. A Job whose pod was evicted and waits for a node may be: the CronJob creates
+the next one within a minute.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 START_DEADLINE: Final = "wakeboard.dev/start-deadline-seconds"
-"""The Job's annotation: within how many seconds of its creation its pod has to start. Absent: at any time."""
+"""Annotation of the Job: seconds from its creation within which its pod must start. Absent: no limit."""
 
 WORKER_JOBS: Final = "app.kubernetes.io/component=worker,app.kubernetes.io/part-of=wakeboard"
 
 
 class JobName(NamedTuple):
-    """One Job, and no later one of the same name."""
+    """One Job; the uid distinguishes it from a later one of the same name."""
 
     name: str
     uid: str
 
 
 def not_started_in_time(jobs: Iterable[Mapping[str, Any]], now: datetime) -> list[JobName]:
-    """The Jobs (as the API server lists them) whose start deadline has passed while none of their pods runs or ran.
+    """The Jobs (as the API server lists them) that have passed their start deadline and of which no pod has started.
 
-    `status.ready` counts pods that run; a pod that ran and ended is counted in `succeeded`, `failed` or
-    `uncountedTerminatedPods`, and a Job that is over has a condition.
+    `status.ready` counts running pods. A pod that has ended is counted in `succeeded`, `failed` or
+    `uncountedTerminatedPods`, and a Job that has ended has a condition.
     """
     found: list[JobName] = []
     for job in jobs:

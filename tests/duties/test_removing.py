@@ -20,7 +20,7 @@ from tests.duties.stories import (
     rows,
     runs,
 )
-from wakeboard.duties.removing import needs_a_yes
+from wakeboard.duties.removing import needs_confirmation
 from wakeboard.duties.syncing import sync
 from wakeboard.duties.ticks import materialise_due
 from wakeboard.duties.tidying import Retention
@@ -132,7 +132,7 @@ async def test_what_another_sync_brought_since_the_list_began_is_not_removed(boa
     [(10, 10, False), (11, 11, True), (11, 54, True), (11, 55, False), (20, 100, False), (21, 100, True)],
 )
 def test_more_than_ten_and_more_than_a_fifth_need_a_yes(missing: int, of: int, held: bool):
-    assert needs_a_yes(missing, of) is held
+    assert needs_confirmation(missing, of) is held
 
 
 async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(board: Board):

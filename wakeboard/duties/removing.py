@@ -38,7 +38,7 @@ def missing_from(
     ]
 
 
-def needs_a_yes(missing: int, live: int) -> bool:
+def needs_confirmation(missing: int, live: int) -> bool:
     """Whether a removal of `missing` out of `live` schedules is so large that a person must confirm it."""
     return missing > HELD_ABOVE and missing > live * HELD_ABOVE_SHARE
 
@@ -54,11 +54,11 @@ async def remove(
 ) -> tuple[list[str], str | None]:
     """Removes `missing`: due ticks are skipped, queued and failed runs cancelled; running ones finish, dead ones stay.
 
-    Answers with the names that were removed, and with a sentence when the removal is held instead: what to type then
-    stands in it. A removal is held as a whole. `reported` are no mistake: they are removed however many they are.
+    Returns the names that were removed, and a sentence with the command to type if the removal of `missing` is held
+    instead. A removal is held as a whole. `reported` are removed in any number: their deletion is certain.
     """
     held: str | None = None
-    if not needs_a_yes(len(missing), live):
+    if not needs_confirmation(len(missing), live):
         await board.hold_removal(source, "", 0)
     elif not await board.hold_removal(source, _hash_of(missing), len(missing)):
         held = (
