@@ -59,7 +59,7 @@ def test_migrate_gives_up_when_the_database_does_not_come(type_anywhere: Type):
     ("dsn", "says"),
     [
         ("{database}&user=wb_nobody_made", "as wb_nobody_made: role does not exist."),
-        ("postgresql://ada:s3%cret@db/board", "the DSN cannot be read: it is like postgresql://"),
+        ("postgresql://ada:s3%cret@db/board", "the DSN cannot be read: write postgresql://"),
     ],
 )
 def test_migrate_does_not_wait_for_what_waiting_cannot_mend(type_anywhere: Type, database: str, dsn: str, says: str):

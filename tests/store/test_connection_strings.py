@@ -62,7 +62,7 @@ async def test_no_part_of_a_password_is_repeated(dsn: str) -> None:
 
 @pytest.mark.parametrize("dsn", MALFORMED)
 async def test_a_malformed_connection_string_is_final(dsn: str) -> None:
-    with pytest.raises(InvalidSettings, match="the DSN cannot be read: it is like postgresql://") as caught:
+    with pytest.raises(InvalidSettings, match="the DSN cannot be read: write postgresql://") as caught:
         await connect(dsn)
     assert not isinstance(caught.value, DatabaseUnavailable)
 

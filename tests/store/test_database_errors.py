@@ -76,7 +76,7 @@ def test_a_lock_that_another_transaction_keeps_is_tried_again_and_has_a_name_of_
         ("0A000", WakeboardError),  # a feature that is not supported
         ("22003", WakeboardError),  # out of range
         ("22021", WakeboardError),  # a character outside the encoding
-        ("22P05", WakeboardError),  # a NUL in JSON
+        ("22P05", InvalidValue),  # a NUL in JSON
         ("22P02", WakeboardError),
         ("23505", WakeboardError),
         ("25P01", WakeboardError),

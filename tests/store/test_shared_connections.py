@@ -12,7 +12,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.store.board import Board
 from wakeboard.store.connection import connect
 from wakeboard.store.reports import Reports
-from wakeboard.store.statements import read, turn
+from wakeboard.store.statements import connection_lock, read
 
 if TYPE_CHECKING:
     import psycopg
@@ -42,7 +42,7 @@ async def test_a_read_that_fails_takes_no_call_of_another_task_with_it(database:
 
 async def test_a_task_that_is_cancelled_gives_its_turn_back(database: str):
     async with await connect(database) as conn:
-        async with turn(conn):
+        async with connection_lock(conn):
             waiting = asyncio.create_task(Reports(conn).pauses())
             await asyncio.sleep(0)
             waiting.cancel()

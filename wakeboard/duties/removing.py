@@ -70,9 +70,9 @@ async def remove(
 
 
 async def stop(board: Board, source: str, deleted: Sequence[KnownDefinition]) -> None:
-    """Makes no more runs of schedules whose removal is held although their objects are known to be deleted.
+    """Suspends schedules whose removal is held and whose objects no longer exist.
 
-    What is due is recorded as skipped. An object that is made again brings its schedule back, as any edit does.
+    Due ticks are recorded as skipped. A new object resumes its schedule, as any edit does.
     """
     ids = [each.id for each in deleted]
     for start in range(0, len(ids), IDS_AT_ONCE):

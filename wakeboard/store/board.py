@@ -220,7 +220,7 @@ class Board:
         return await self._value("select wakeboard.hold_removal(%s, %s, %s)", source, names_hash, count)
 
     async def stop_definitions(self, source: str, ids: Sequence[int]) -> int:
-        """Makes no more runs of definitions whose removal is held though their objects are deleted; how many."""
+        """Suspends definitions whose removal is held and whose objects are deleted; returns how many."""
         return await self._value("select wakeboard.stop_definitions(%s, %s::bigint[])", source, list(ids))
 
     async def take_changes(self, count: int = 10_000) -> list[int]:
@@ -240,7 +240,7 @@ class Board:
         return await self._value("select wakeboard.drop_partitions(%s)", retention)
 
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
-        """How long things are kept at least, whatever a worker's settings say."""
+        """Sets the minimum retention; a worker's settings can only lengthen it."""
         await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)
 
     async def tidy(

@@ -29,12 +29,12 @@ CONNECT_TIMEOUT = 10  # seconds
 SCHEMA_VERSION = 13  # the newest migration that this release was written for
 
 _UNREADABLE = (
-    "the DSN cannot be read: it is like postgresql://user:password@host:5432/database or"
-    " host=… port=5432 user=… password=… dbname=…. In a URL, a password's % / : @ ? # and spaces are written"
-    " percent-encoded (%25 %2F %3A %40 %3F %23 %20); in the other form, a value with spaces stands in single quotes."
+    "the DSN cannot be read: write postgresql://user:password@host:5432/database or"
+    " host=… port=5432 user=… password=… dbname=…. In a URL, percent-encode % / : @ ? # and spaces of the password"
+    " (%25 %2F %3A %40 %3F %23 %20). In the other form, put single quotes around a value with spaces."
 )
-# What a server says in English, or libpq itself. A database that does not exist is not among them: it may be made yet.
-_NOT_MENDED_BY_WAITING = re.compile(
+# Messages of a server (in English) and of libpq. A database that does not exist is not listed: it may be created later.
+_LOGIN_REFUSED = re.compile(
     r"authentication failed|no password supplied|^role does not exist|not permitted to log in|no pg_hba\.conf entry"
     r"|SSL was required|certificate"
 )
@@ -149,7 +149,7 @@ def unavailable(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The error for a connection that could not be made; LoginRefused if waiting does not help."""
     said = " ".join(str(exc).split()).split(" Is the server running", 1)[0]
     said = without_quotes(said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
-    kind = LoginRefused if _NOT_MENDED_BY_WAITING.search(said) else DatabaseUnavailable
+    kind = LoginRefused if _LOGIN_REFUSED.search(said) else DatabaseUnavailable
     return kind(f"cannot connect to {place(dsn)}: {said}.")
 
 

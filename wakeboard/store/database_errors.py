@@ -1,7 +1,7 @@
-"""What an error of the database means: the one place where foreign errors become errors of ours.
+"""Maps errors of the database and of psycopg to errors of wakeboard.errors.
 
-Final or for now: an error is retried (DatabaseUnavailable) only if the same statement may succeed later, over the same
-connection or a new one. Everything else is final, what the client refuses to send included.
+DatabaseUnavailable means that the same statement may succeed later, over the same connection or a new one; callers
+retry it. All other errors are final, also those for values that psycopg refuses to send.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from wakeboard.errors import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# The server cannot do it now: read only (a failover); serialization failures and deadlocks; no memory, disk or
-# connections; a lock; statement_timeout; unreadable files.
-FOR_NOW: Final = ("25006", "40", "53", "55P03", "57014", "58")
-# PgBouncer says 08P01 to whatever befell its server; 25P03, 25P04: the server ended a transaction that was silent.
+# SQLSTATEs and their prefixes. Temporary errors of the server: read only (a failover); serialization failures and
+# deadlocks; no memory, disk or connections; a lock; statement_timeout; unreadable files.
+TEMPORARY: Final = ("25006", "40", "53", "55P03", "57014", "58")
+# PgBouncer sends 08P01 for any failure of its server; 25P03, 25P04: the server ended an idle transaction.
 CONNECTION_LOST: Final = ("08", "25P03", "25P04", "57P")
 NO_SUCH_STATEMENT: Final = ("26000", "42P05")  # another client's prepared statements: a pooler in transaction mode
-NULL_WHERE_NONE_MAY_BE: Final = "23502"
+NOT_NULL_VIOLATION: Final = "23502"
 NUL_IN_JSON: Final = "22P05"
 
 _OLD_SCHEMA: Final = "the wakeboard schema is missing or older than this release: run `wakeboard migrate`."
@@ -49,7 +49,7 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
 
 
 def translated(exc: psycopg.Error) -> WakeboardError:
-    """A database error as an error of ours: DatabaseUnavailable if a retry may help, else one that is final."""
+    """The error of ours for a database error: DatabaseUnavailable if a retry may succeed, else a final one."""
     code, message = exc.sqlstate, exc.diag.message_primary or " ".join(str(exc).split())
     if code is None:
         return _of_the_client(exc, message)
@@ -57,7 +57,7 @@ def translated(exc: psycopg.Error) -> WakeboardError:
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
         return DatabaseUnavailable(f"the connection to the database was lost: {message}")
-    if code.startswith(FOR_NOW) or _is_stale_plan(exc):
+    if code.startswith(TEMPORARY) or _is_stale_plan(exc):
         return DatabaseUnavailable(f"the database cannot do this now: {message}")
     return _final(code, exc, message)
 
@@ -66,9 +66,9 @@ def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:
     if code in NO_SUCH_STATEMENT:
         return WakeboardError(f"{message}: behind a pooler in transaction mode set WAKEBOARD_PREPARED_STATEMENTS=false")
     if code in {"23514", "22023"}:
-        name = exc.diag.constraint_name  # its name is the message, or a bound of ours has raised one
+        name = exc.diag.constraint_name  # its name is the message; refuse_value and the like raise without one
         return InvalidValue(name.replace("_", " ") if name else message)
-    if code == NULL_WHERE_NONE_MAY_BE:
+    if code == NOT_NULL_VIOLATION:
         return InvalidValue(f"{exc.diag.column_name} is missing")
     if code == NUL_IN_JSON:
         return InvalidValue("a text holds the character NUL (\\x00), which Postgres cannot store: remove it")
@@ -76,7 +76,7 @@ def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:
 
 
 def _of_the_client(exc: psycopg.Error, message: str) -> WakeboardError:
-    """An error that no server sent: the connection broke, or psycopg cannot send or read a value."""
+    """An error without an SQLSTATE: the connection broke, or psycopg cannot send or read a value."""
     if isinstance(exc, psycopg.OperationalError):
         return DatabaseUnavailable(f"the connection to the database was lost: {message}")
     if "(0x00)" in message:
@@ -85,18 +85,18 @@ def _of_the_client(exc: psycopg.Error, message: str) -> WakeboardError:
 
 
 def _is_stale_plan(exc: psycopg.Error) -> bool:
-    """A statement that was prepared before a migration: a new connection prepares it again."""
+    """Whether a prepared statement is older than a migration: a new connection prepares it again."""
     return exc.sqlstate == "0A000" and exc.diag.source_function == "RevalidateCachedQuery"
 
 
 def not_encodable(exc: UnicodeError) -> InvalidValue:
-    """A text that is no Unicode, such as half of a surrogate pair."""
+    """The error for a text that is not valid Unicode, such as half of a surrogate pair."""
     why = exc.reason if isinstance(exc, UnicodeEncodeError) else str(exc)
     return InvalidValue(f"a text cannot be stored as UTF-8: {why}")
 
 
 def without_quotes(message: str) -> str:
-    """The message in one line, without what it quotes: libpq and psycopg quote the connection string."""
+    """The message on one line, without quoted parts: libpq and psycopg quote parts of the connection string."""
     line = " ".join(message.split())
     if line.count('"') % 2:
         return line[line.rindex('"') + 1 :].strip()

@@ -1,7 +1,7 @@
-"""How often the runs of each job type fail, and with what.
+"""Failure rates and error types by job type.
 
-Needs SELECT on the tables, which the viewer's and the operator's role have. docs/monitoring.md has the query for other
-tools; a test compares them.
+The query needs SELECT on the tables; the viewer's and the operator's role have it. docs/monitoring.md has a shorter
+query for other tools, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureRow:
-    """A job type, and how its attempts ended in the time that was asked for.
+    """How the attempts of one job type ended in a period.
 
-    `failure_rate`: failed, timed out and crashed attempts of all that ended, 0 to 1; null where none ended. `dead`:
-    runs that were given up meanwhile and are still dead. `errors`: how many attempts ended with each type of error.
+    `failure_rate`: share of failed, timed-out and crashed attempts among all that ended, 0 to 1; null if none ended.
+    `dead`: runs that became dead in the period and still are. `errors`: number of attempts for each error type.
     """
 
     job_type: str
@@ -40,7 +40,7 @@ class FailureRow:
 
     @property
     def failures(self) -> int:
-        """Attempts that went wrong, however."""
+        """Attempts that failed, timed out or crashed."""
         return self.failed + self.timed_out + self.crashed
 
 
@@ -89,5 +89,5 @@ select job_type,
 async def failures_since(
     conn: psycopg.AsyncConnection[Any], since: datetime, job_type: str | None = None
 ) -> list[FailureRow]:
-    """Every job type of which something ended since then, or the one that is asked for; most failing first."""
+    """A row for each job type (or only `job_type`) of which an attempt ended since then; highest failure rate first."""
     return await read(conn, class_row(FailureRow), _FAILURES, {"since": since, "job_type": job_type})

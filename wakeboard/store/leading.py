@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeboard.store.board import Board
-from wakeboard.store.statements import listen, sent, translating, turn
+from wakeboard.store.statements import connection_lock, listen, sent, translating
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -43,7 +43,7 @@ class OperatorBoard(Board):
         return await self._value("select wakeboard.resign(%s, %s)", source, term)
 
     async def hold_leader_session(self, source: str, term: int) -> bool:
-        """Lets a standby take over as soon as this connection ends. False: it will wait for the lease."""
+        """Lets a standby take over as soon as this connection ends. False: it has to wait for the lease to lapse."""
         pid = self.conn.info.backend_pid
         return await self._value("select wakeboard.hold_leader_session(%s, %s, %s)", source, term, pid)
 
@@ -52,14 +52,14 @@ class OperatorBoard(Board):
         return await self._value("select wakeboard.end_dead_leadership(%s)", source)
 
     async def listen_for_resignations(self) -> bool:
-        """Whether this connection hears of them: not through a pooler."""
+        """Starts to listen for resignations. False: the connection goes through a pooler and receives none."""
         if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
             return False
         await listen(self.conn, "wakeboard_leader")
         return True
 
     async def resigned(self, within_s: float) -> bool:
-        """Whether a leader has resigned within that time; returns when it hears of one. Needs listening."""
+        """Waits up to `within_s` for the resignation of a leader; True if there was one. Needs listening."""
         with translating():
             async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
                 return True
@@ -71,7 +71,7 @@ class OperatorBoard(Board):
         return str(found)
 
     async def removal_is_confirmed(self, source: str) -> bool:
-        """Whether a person has said yes to the removal that is held, and it is still to be done."""
+        """Whether the held removal has been confirmed and not yet been done."""
         holds = await self._rows("select source, confirmed_at from wakeboard.removal_holds")
         return any(held == source and confirmed_at is not None for held, confirmed_at in holds)
 
@@ -90,6 +90,6 @@ class LedBoard(OperatorBoard):
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with translating():
-            async with turn(self.conn), self.conn.transaction():
+            async with connection_lock(self.conn), self.conn.transaction():
                 await sent(self.conn, "select wakeboard.act_as_leader(%s, %s)", (self._source, self._term))
                 return await sent(self.conn, query, values)

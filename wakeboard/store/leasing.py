@@ -32,8 +32,8 @@ EPOCH_OF_MOMENTS: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Pos
 # crash_count, uuid, definition_id, schedule
 # Why a run is given back.
 LEFT: Final = "left"  # the worker leaves
-AWAY: Final = "away"  # the board could not be reached
-SNOOZED: Final = "snoozed"  # the handler said: not yet
+AWAY: Final = "away"  # the database could not be reached
+SNOOZED: Final = "snoozed"  # the handler asked for a later run
 UNSTARTED: Final = "unstarted"  # no handler has started
 
 ClaimedRow: TypeAlias = (
@@ -80,7 +80,7 @@ class Release(NamedTuple):
 
     @property
     def counted(self) -> bool:
-        """Whether the handler had started and could not come to its end."""
+        """Whether the handler had started and was stopped before its end."""
         return self.reason in (LEFT, AWAY)
 
 
@@ -230,7 +230,7 @@ class Leasing:
         )
 
     async def claim_oldest(self, marks: Marks, job_types: str, count: int) -> list[ClaimedRow]:
-        """Leases up to `count` due runs of the one queue of `marks`, the oldest ones, whatever their priority."""
+        """Leases up to `count` runs of the one queue of `marks`: those due for longest, of any priority."""
         me = self.worker
         queue = marks.queues[0]
         _, _, seen_run_at, seen_id = marks.columns([(queue, priority) for priority in sorted(PRIORITIES)])
@@ -276,7 +276,7 @@ class Leasing:
             *(self.queues, job_types, within_s, self.worker.max_timeout_s),
         )
 
-    # -- outcomes (each answers with the ids that were not accepted; `still_held` tells why) ---------------------------
+    # -- outcomes (each returns the ids that were not accepted; `still_held`: locked runs) ---------------------------
 
     async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
         """These runs, all of this epoch, succeeded; `results` is a JSON object {"<run id>": result, …}."""
@@ -302,7 +302,7 @@ class Leasing:
         )
 
     async def still_held(self, leases: Sequence[tuple[int, int]]) -> set[int]:
-        """The ids of those (id, epoch) that this worker holds still: another transaction has locked their runs."""
+        """The ids of those leases (id, epoch) that this worker still holds: another transaction has locked the run."""
         ids, epochs = zip(*leases, strict=True)
         query = "select wakeboard.still_held(%s, %s::bigint[], %s::bigint[])"
         return {row[0] for row in await self._rows(query, self.worker.nonce, number_array(ids), number_array(epochs))}

@@ -109,7 +109,7 @@ def moves_hash() -> str:
 
 
 def functions_revision() -> int:
-    """Grows whenever a function's text changes: orders two checkouts of one release. `make fix` counts."""
+    """The revision of the functions, which orders two checkouts of one release. `make fix` increments it."""
     return int(files("wakeboard.store").joinpath("functions/REVISION").read_text("utf-8").split()[0])
 
 
@@ -193,7 +193,7 @@ async def _migrate(
 
 
 async def _refuse_what_cannot_work(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Raises DatabaseUnavailable for a database that takes no writes now, WakeboardError for one that never fits."""
+    """Raises DatabaseUnavailable for a database that accepts no writes now, WakeboardError for an unsuitable one."""
     row = await (
         await conn.execute(
             "select current_setting('server_version_num')::integer / 10000, current_setting('server_encoding'),"
@@ -250,7 +250,7 @@ async def _write_moves(conn: psycopg.AsyncConnection[Any], before: _Functions) -
 
 
 async def _comment(conn: psycopg.AsyncConnection[Any], move: Move) -> None:
-    """What the head of its file says stands beside the function, too, for psql's `df+`."""
+    """Sets the comment of a function to the head of its file, for psql's `df+`."""
     _, _, text = move.text.partition("\n")
     said = "\n".join(line.removeprefix("-- ") for line in text.partition("\n\n")[0].splitlines())
     comment = sql.SQL("comment on function wakeboard.{} is {}").format(sql.Identifier(move.name), sql.Literal(said))
@@ -258,7 +258,7 @@ async def _comment(conn: psycopg.AsyncConnection[Any], move: Move) -> None:
 
 
 async def _grant(conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str]) -> tuple[str, ...]:
-    """Every role gets exactly its moves. Answers with the roles that have lost theirs: revoked or replaced."""
+    """Grants every role exactly its functions. Returns the roles that lost their grants: revoked or replaced."""
     row = await (await conn.execute("select roles from wakeboard.installation")).fetchone()
     former: dict[str, str] = row[0] if row else {}
     known = {r[0] async for r in await conn.execute("select rolname from pg_roles")}

@@ -1,4 +1,4 @@
-"""Log lines about a database that is away: one when it goes, one a minute while it is away, one when it is back."""
+"""Log lines for database outages: one at the start, one a minute while it lasts, one at the end."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 REPEAT_S: Final = 60.0
-SAME_OUTAGE_S: Final = 5.0  # a database that was back for less than this had not come back
+SAME_OUTAGE_S: Final = 5.0  # an outage that begins so soon after another one continues it
 
 
 class Outages:
-    """What the parts of a process meet, in few lines. Threads may share it; `clock` tells seconds from anywhere."""
+    """Combines the outages that the parts of a process see into one. Thread-safe. `clock`: any monotonic seconds."""
 
     def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
         self._log, self._clock = log, clock
         self._lock = threading.Lock()
-        self._parts: set[str] = set()  # that wait
+        self._parts: set[str] = set()  # parts that wait for the database
         self._since = self._logged_at = self._back_at = float("-inf")
         self._announced = False
 
     def away(self, part: str, error: Exception) -> None:
-        """This part cannot reach the database, or the database cannot serve it now."""
+        """Records that this part cannot reach the database, or got a temporary error."""
         with self._lock:
             now = self._clock()
             if not self._parts and now - self._back_at > SAME_OUTAGE_S:
@@ -39,7 +39,7 @@ class Outages:
                 self._logged_at, self._announced = now, True
 
     def back(self, part: str) -> None:
-        """The database has answered this part."""
+        """Records that the database has answered this part."""
         if part not in self._parts:
             return
         with self._lock:
@@ -52,6 +52,6 @@ class Outages:
             self._announced = False
 
     def forget(self, part: str) -> None:
-        """This part does not wait any more, and knows nothing of the database."""
+        """Removes a part that has stopped waiting without an answer."""
         with self._lock:
             self._parts.discard(part)

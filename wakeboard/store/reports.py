@@ -388,7 +388,7 @@ class Reports:
         return dict(await self._pairs(_IDS_OF_UUIDS, uuids=list(uuids)))
 
     async def ids_between(self, first: UUID, last: UUID) -> list[tuple[UUID, int]]:
-        """Up to ten runs whose uuids lie between these, as slowly as `ids_of`."""
+        """Up to ten runs whose uuids are between these two. It scans like `ids_of`."""
         return await self._pairs(_IDS_BETWEEN, first=first, last=last)
 
     async def limits(self) -> list[LimitRow]:

@@ -1,14 +1,14 @@
-"""How SQL is sent: a call of one of our functions, or a read in a transaction that sets what it depends on.
+"""Sends SQL: calls of our functions, and reads in a transaction that sets what they depend on.
 
-A search_path may name schemas in which other roles create operators, functions and types, and a session may have any
-defaults. Behind PgBouncer in transaction mode nothing can be set for a session. So there are two ways, and no third:
+Other roles may create operators, functions and types in a schema of the search_path, and a session may have any
+defaults. Behind PgBouncer in transaction mode nothing can be set for a session. So SQL is sent in two ways only:
 
-- `call`: one call of a function, in one round trip. Its text holds no operator, and no function or type without its
-  schema, so no search_path decides what it means. `checked` refuses any other text.
+- `call`: one call of a function, in one round trip. Its text contains no operator, and no function or type without its
+  schema, so the search_path does not change its meaning. `checked` refuses any other text.
 - `read`: any query, in a transaction that begins with `set local search_path`.
 
-Where the defaults of a session differ from what we depend on, calls are made in such a transaction, too. Tasks may
-share a connection: they take turns, so that no statement falls into the transaction of another task.
+If the defaults of a session differ from the expected ones, calls run in such a transaction too. Tasks may share a
+connection: each holds its lock, so that no statement runs in the transaction of another task.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row")
 
-# What our statements depend on in a session. psycopg reads moments and intervals in these styles alone.
+# The session settings that our statements depend on. psycopg reads times and intervals in these styles only.
 ISOLATION: Final = ("default_transaction_isolation", "read committed")
 SETTINGS: Final = (
     ("array_nulls", "on"),
@@ -48,11 +48,11 @@ _PIN: Final = (
 _DEFAULTS: Final = (
     "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name, _ in (ISOLATION, *SETTINGS))
 ).encode()
-_ordinary: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # connections whose defaults have been looked at
+_has_expected_defaults: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # for each connection that was checked
 
 
-class Turn:
-    """The right to use a connection until the end of a transaction; a task that has it may take it again."""
+class ConnectionLock:
+    """A lock that a task holds while it uses a connection. The task that holds it may acquire it again."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -73,27 +73,27 @@ class Turn:
             self._lock.release()
 
 
-_turns: WeakKeyDictionary[Any, Turn] = WeakKeyDictionary()
+_locks: WeakKeyDictionary[Any, ConnectionLock] = WeakKeyDictionary()
 
 
-def turn(conn: psycopg.AsyncConnection[Any]) -> Turn:
-    """The turn of this connection."""
-    found = _turns.get(conn)
+def connection_lock(conn: psycopg.AsyncConnection[Any]) -> ConnectionLock:
+    """The lock of this connection."""
+    found = _locks.get(conn)
     if found is None:
-        found = _turns[conn] = Turn()
+        found = _locks[conn] = ConnectionLock()
     return found
 
 
 # -- calls -------------------------------------------------------------------------------------------------------------
 
 _SCHEMAS: Final = ("pg_catalog", "wakeboard")
-_TYPES: Final = ("bigint", "boolean", "integer", "real", "smallint")  # words of SQL: no type of another schema is meant
+_TYPES: Final = ("bigint", "boolean", "integer", "real", "smallint")  # keywords of SQL: the search_path does not matter
 _TOKEN: Final = re.compile(r"[a-z_][a-z0-9_]*|%[sb]|::|=>|\[\]|[.,()*]")
 
 
 @lru_cache(maxsize=512)
 def checked(query: str) -> bytes:
-    """The text of a call, ready to be sent. Raises ValueError if a search_path could change what it means."""
+    """The text of a call as bytes. Raises ValueError if a search_path could change its meaning."""
     tokens = _TOKEN.findall(query)
     padded = ["", "", "", *tokens, ""]
     complete = "".join(tokens) == "".join(query.split())
@@ -107,7 +107,7 @@ def checked(query: str) -> bytes:
 
 
 def _is_fixed(schema: str, dot: str, before: str, part: str, after: str) -> bool:
-    """Whether a part, seen with its neighbours, means the same whatever the search_path is."""
+    """Whether a token between these neighbours has the same meaning with every search_path."""
     word, name_before = part.isidentifier(), before.isidentifier()
     if before == "::" and part in _TYPES:
         return True
@@ -129,10 +129,10 @@ async def sent(
     *,
     cursor: psycopg.AsyncCursor[Any] | None = None,
 ) -> list[Any]:
-    """The rows of a call, over a cursor of the caller's if it has one. Raises psycopg's errors."""
+    """The rows of a call, over the caller's cursor if given. Raises psycopg's errors."""
     text, over = checked(query), cursor or conn.cursor()
-    async with turn(conn):
-        if _ordinary.get(conn) or await _looked_at(conn):
+    async with connection_lock(conn):
+        if _has_expected_defaults.get(conn) or await _check_defaults(conn):
             return await (await over.execute(text, values or None)).fetchall()
         async with pinned(conn):
             return await (await over.execute(text, values or None)).fetchall()
@@ -150,12 +150,12 @@ async def call(
 
 
 def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
-    """The same for a thread of its own."""
+    """The same over a blocking connection."""
     with translating():
         text = checked(query)
-        if conn not in _ordinary:
-            _ordinary[conn] = _as_depended_on(conn.execute(_DEFAULTS).fetchone())
-        if _ordinary[conn]:
+        if conn not in _has_expected_defaults:
+            _has_expected_defaults[conn] = _are_expected(conn.execute(_DEFAULTS).fetchone())
+        if _has_expected_defaults[conn]:
             return conn.execute(text, values).fetchall()
         with conn.transaction():
             conn.execute(_PIN)
@@ -163,19 +163,19 @@ def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> li
 
 
 async def listen(conn: psycopg.AsyncConnection[Any], channel: LiteralString) -> None:
-    """Has the connection hear the notices of a channel. Raises WakeboardError."""
+    """Subscribes the connection to the notifications of a channel. Raises WakeboardError."""
     with translating():
         await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
 
-async def _looked_at(conn: psycopg.AsyncConnection[Any]) -> bool:
-    """Whether the session has the defaults that we depend on; asked once for each connection."""
-    if conn not in _ordinary:
-        _ordinary[conn] = _as_depended_on(await (await conn.execute(_DEFAULTS)).fetchone())
-    return _ordinary[conn]
+async def _check_defaults(conn: psycopg.AsyncConnection[Any]) -> bool:
+    """Whether the session has the expected defaults; read once for each connection."""
+    if conn not in _has_expected_defaults:
+        _has_expected_defaults[conn] = _are_expected(await (await conn.execute(_DEFAULTS)).fetchone())
+    return _has_expected_defaults[conn]
 
 
-def _as_depended_on(defaults: Sequence[str] | None) -> bool:
+def _are_expected(defaults: Sequence[str] | None) -> bool:
     wanted = [value for _, value in (ISOLATION, *SETTINGS)]
     return [value.partition(",")[0] for value in defaults or ()] == wanted
 
@@ -185,8 +185,8 @@ def _as_depended_on(defaults: Sequence[str] | None) -> bool:
 
 @asynccontextmanager
 async def pinned(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
-    """A transaction in which names are those of Postgres, unless they name their schema."""
-    async with turn(conn), conn.transaction():
+    """A transaction in which a name without a schema is one of pg_catalog."""
+    async with connection_lock(conn), conn.transaction():
         await conn.execute(_PIN)
         yield
 
@@ -197,7 +197,7 @@ async def read(
     query: LiteralString,
     values: Mapping[str, Any] | None = None,
 ) -> list[_Row]:
-    """The rows of any query, each as `kind` makes it. Raises WakeboardError."""
+    """The rows of any query, each made by the row factory `kind`. Raises WakeboardError."""
     with translating():
         async with pinned(conn), conn.cursor(row_factory=kind) as cursor:
             await cursor.execute(query, values)
@@ -206,7 +206,7 @@ async def read(
 
 @contextmanager
 def translating() -> Generator[None]:
-    """Errors of the database, and of what the client cannot send, as errors of ours."""
+    """Raises the errors of the database and of values that cannot be sent as errors of ours."""
     try:
         yield
     except psycopg.Error as exc:
