@@ -189,6 +189,7 @@ async def act_as_worker(dsn: str) -> None:
         leasing, marks = Leasing(conn, ME), Marks(ME.queues)
         await leasing.register(["ping"])
         (free, *_) = await leasing.claim(marks, PING, 9)
+        await leasing.claim_oldest(marks, PING, 1)
         await leasing.look_ahead(marks, marks.pairs, PING)
         keys = await leasing.due_limit_keys("", 9)
         (limited,) = await leasing.claim_limited(PING, keys, 1)

@@ -19,7 +19,9 @@ FUNCTIONS = Path(__file__).parents[2] / "wakeboard/store/functions"
 WRONG: Final = (
     ("claim", "lease_epoch = lease_epoch + 1,", ""),
     ("claim", "where what in ('all', 'queue:' || pair.queue)", "where what = 'all'"),
-    ("claim_limited", "greatest(0, bound.max_running - (", "greatest(0, 1 + bound.max_running - ("),
+    ("claim_limited", "greatest(0, bound.max_running\n", "greatest(0, 1 + bound.max_running\n"),
+    ("claim_limited", "least(turn_count, free_slots(turn.shared_key))", "turn_count"),
+    ("sync_definitions", "or not other_keys then true", "or true then true"),
     ("complete", "and locked_by = worker\n", "\n"),
     ("fail", "and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end", ""),
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch"),

@@ -1,6 +1,7 @@
 -- for: operator
 -- Makes a new run, due now, from each finished one (succeeded, cancelled or discarded), with a new uuid: its effects happen
--- again. Answers per id: 'queued' with the new run's id, or 'refused: …'.
+-- again. A run of a schedule gets the limit keys that its schedule has now. Answers per id: 'queued' with the new run's id, or
+-- 'refused: …'.
 
 create or replace function wakeboard.replay(ids bigint[])
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
