@@ -14,15 +14,16 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
-from wakeboard.errors import BrokenHandlers
+from wakeboard.errors import BrokenHandlers, StepRepeated
 from wakeboard.names import IN_WORDS, WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Generator, Iterable, Mapping
     from datetime import datetime
     from logging import Logger, LoggerAdapter
     from types import TracebackType
@@ -185,6 +186,22 @@ def handler(job_type: str) -> Callable[[_Declared], _Declared]:
         return function
 
     return declare
+
+
+@contextmanager
+def unique_step(begun: set[str], name: str) -> Generator[None]:
+    """Wraps a step; `begun` are the names of the attempt's steps. Raises StepRepeated for a name that is among them.
+
+    A second step of the same name would get the result of the first. A step that fails may be repeated.
+    """
+    if name in begun:
+        raise StepRepeated(name)
+    begun.add(name)
+    try:
+        yield
+    except BaseException:
+        begun.discard(name)
+        raise
 
 
 def checked(declared: Handler) -> Handler:

@@ -17,20 +17,19 @@ import asyncio
 import inspect
 import json
 import logging
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from uuid import UUID, uuid4, uuid5
 
-from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, StepRepeated, WakeboardError
-from wakeboard.handlers import Handler, checked, load_handlers
+from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, WakeboardError
+from wakeboard.handlers import Handler, checked, load_handlers, unique_step
 from wakeboard.names import check_key
 from wakeboard.payloads import MAX_BYTES, check_payload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
     from types import TracebackType
 
     from wakeboard.handlers import Run
@@ -175,21 +174,10 @@ class _Attempt:
     def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
         if self.in_loop:
             return self._step_async(name, function, args)
-        with self._step_named(name):
+        with unique_step(self._steps, name):
             if self._is_new(name):
                 self._keep(name, function(*args))
             return _as_json(self._trial.steps[name])
-
-    @contextmanager
-    def _step_named(self, name: str) -> Generator[None]:
-        if name in self._steps:
-            raise StepRepeated(name)
-        self._steps.add(name)
-        try:
-            yield
-        except BaseException:
-            self._steps.discard(name)
-            raise
 
     def once(self, conn: Any, key: str) -> Any:
         execute = getattr(conn, "execute", None)
@@ -248,7 +236,7 @@ class _Attempt:
         return self._once(key)
 
     async def _step_async(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        with self._step_named(name):
+        with unique_step(self._steps, name):
             if self._is_new(name):
                 result = function(*args)
                 self._keep(name, await result if inspect.isawaitable(result) else result)

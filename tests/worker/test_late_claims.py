@@ -31,6 +31,6 @@ def test_runs_of_a_claim_that_was_answered_late_are_given_back_before_they_start
         board.watcher.do("update wakeboard.job_runs set crash_count = 2")
     board.watcher.do(SLOW_FIRST_CLAIM)
     worker = board.wake(lease_seconds=2)
-    assert "a claim was answered too late and is given back: 1 lease" in worker.log
+    assert "the reply to a claim came too late: 1 lease released" in worker.log
     row = board.run(run)
     assert (row["status"], row["lease_epoch"], row["attempts"], row["release_count"]) == ("succeeded", 2, 1, 0)

@@ -8,17 +8,18 @@ import json
 import logging
 import time
 import uuid as uuids
-from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from wakeboard.errors import DatabaseUnavailable, LeaseLost, StepRepeated
+from wakeboard.errors import DatabaseUnavailable, LeaseLost
+from wakeboard.handlers import unique_step
 from wakeboard.store.leasing import moment
 from wakeboard_worker.outcomes import CUT_OFF, LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from types import TracebackType
 
@@ -103,7 +104,7 @@ class Attempt:
         self.stopped_because: str | None = None
         self.task: asyncio.Task[Any] | None = None
         self.fraction: float | None = None
-        self.effect_conn: Any = None  # the one whose transaction `once` was called in
+        self.effect_conn: Any = None  # the connection in whose transaction `once` was called
         self._steps: set[str] | None = None  # that this attempt has begun
 
     # -- what the handler sees -----------------------------------------------------------------------------------------
@@ -150,19 +151,10 @@ class Attempt:
         step = self._step_in_thread if self.in_thread else self._step_async
         return step(name, function, args)
 
-    @contextmanager
-    def _step_named(self, name: str) -> Generator[None]:
-        """Refuses a second step of one name, which would get the first one's result. One that failed may come again."""
+    def _step_named(self, name: str) -> AbstractContextManager[None]:
         if self._steps is None:
             self._steps = set()
-        if name in self._steps:
-            raise StepRepeated(name)
-        self._steps.add(name)
-        try:
-            yield
-        except BaseException:
-            self._steps.discard(name)
-            raise
+        return unique_step(self._steps, name)
 
     def once(self, conn: Any, key: str) -> Any:
         """The guard of an effect in the transaction of `conn`."""
@@ -192,7 +184,7 @@ class Attempt:
 
     @property
     def lost(self) -> bool:
-        """Whether its lease is gone, whatever its handler still does."""
+        """Whether the attempt has lost its lease; its handler may still be running."""
         return self.stopped_because in (LOST, CUT_OFF)
 
     def age_s(self) -> float | None:

@@ -3,8 +3,8 @@
 Limited runs and suspects have moves of their own: limited ones are claimed only into free slots, a suspect (a run that
 was running when two workers died) only by a worker that has nothing else in hand.
 
-Nothing waits for ever: a part of the starts goes to the oldest runs (oldest_first.py), limited runs and others take
-turns at free places, and suspects take at most half of a worker's time (suspect_turns.py).
+No run starves: a share of the claims takes the oldest runs (oldest_first.py), limited runs and others alternate in
+being claimed first, and suspects take at most half of a worker's time (suspect_turns.py).
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class Claiming:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     async def _claim_in_turns(self, leasing: Leasing) -> int:
-        """Limited runs or others go first, by turns: the first ones may take every place."""
+        """Alternates whether limited runs or others are claimed first, because the first may take all free slots."""
         turns = self._claim_limited, self._claim_unlimited
         first, second = turns if self._limited_first else reversed(turns)
         claimed = await first(leasing)
@@ -235,7 +235,7 @@ class Claiming:
         return True
 
     async def _suspect_goes_first(self, leasing: Leasing) -> bool:
-        """Whether nothing is claimed until there is room for a suspect."""
+        """Whether the worker has stopped claiming so that it can run a suspect alone."""
         now = time.monotonic()
         if self._suspects.asks(now):
             self._suspects.answered(await leasing.suspect_waits_s(self._all_types), now)
@@ -253,7 +253,7 @@ class Claiming:
             self._slots.kick()
             self._threads.kick()
             return
-        log.warning("a claim was answered too late and is given back: %s", counted(len(rows), "lease"))
+        log.warning("the reply to a claim came too late: %s released", counted(len(rows), "lease"))
         self._desk.counts.claimed += len(rows)
         self._desk.releases.extend(Release(row[0], row[1], reason=UNSTARTED) for row in rows)
         self._desk.flush.set()

@@ -55,12 +55,12 @@ class Counts:
 
 @dataclass(slots=True)
 class Blocked:
-    """An outcome that the board could not take: another transaction has locked its run since `since` (monotonic)."""
+    """An outcome that was not accepted because another transaction has locked its run, since `since` (monotonic)."""
 
     outcome: Outcome
     result: str | None
     since: float
-    lost: bool = False  # its lease was, meanwhile
+    lost: bool = False  # its lease has been lost meanwhile
 
     @property
     def lease(self) -> Held:
@@ -149,9 +149,9 @@ class Desk:
         self.failures: list[Failure] = []
         self.releases: list[Release] = []
         self.telling: list[Any] = []  # on its way to the board
-        self.blocked: dict[int, Blocked] = {}  # by run; told again until the board takes them
-        self.stuck = False  # one has been for a whole lease: this worker ends
-        self.given_up: list[Release] = []  # to be told when the board can be reached again
+        self.blocked: dict[int, Blocked] = {}  # by run; sent again until they are accepted
+        self.stuck = False  # an outcome has been blocked for a whole lease: this worker exits
+        self.given_up: list[Release] = []  # to be sent when the database can be reached again
         self.counts = Counts()
         self.sweeps = 0  # so far: the event loop turns as long as this grows
         self.broken: BaseException | None = None  # what ended a part of this worker that must not end
@@ -180,7 +180,7 @@ class Desk:
 
     @property
     def untold(self) -> int:
-        """Outcomes that are to be told now: those that are blocked are told beside them."""
+        """Outcomes to be sent now, without the blocked ones, which are sent separately."""
         return len(self.succeeded) + len(self.failures) + len(self.releases) + len(self.telling)
 
     @property
@@ -266,7 +266,7 @@ class Desk:
     # -- what the board says about leases ------------------------------------------------------------------------------
 
     def attend(self, answers: Iterable[Attention]) -> None:
-        """Leases whose run is to be cancelled, or that are lost. A newer lease of the same run is none of them."""
+        """Handles leases that are lost or whose run is to be cancelled. A newer lease of the same run is untouched."""
         for answer in answers:
             because, lease = CANCELLED if answer.answer == "cancel" else LOST, (answer.id, answer.epoch)
             for lane in self.lanes:
@@ -283,7 +283,7 @@ class Desk:
         self.lost_sight_at = time.monotonic()
 
     def lose_everything(self, away: bool = False) -> None:  # noqa: FBT001, FBT002 - called by call_soon_threadsafe
-        """This worker cannot be sure of its leases any more: it stops what runs, and drops what it has to tell.
+        """Gives up all leases, which may have lapsed: stops the runs and drops the outcomes that were not sent.
 
         `away`: because the board could not be reached. Otherwise what runs may be to blame, and is not excused.
         """
@@ -291,7 +291,7 @@ class Desk:
         if not in_hand:
             return
         self.lose_sight()
-        log.warning("no heartbeat was answered for most of a lease: %s given up", counted(in_hand, "lease"))
+        log.warning("no heartbeat was answered for three quarters of a lease: %s given up", counted(in_hand, "lease"))
         for lane in self.lanes:
             self.counts.lost += len(lane.waiting)
             self.give_up(Release(row[0], row[1], 0.0, UNSTARTED) for row in lane.waiting)
@@ -304,13 +304,13 @@ class Desk:
         self.give_up(untold)
 
     def give_up(self, leases: Iterable[Attempt | Failure | Release]) -> None:
-        """Nothing more is done under these leases; once the board can be reached, it is told that nobody crashed."""
+        """Stores releases of these leases, to be sent when the database can be reached, so that no crash is counted."""
         self.given_up += [
             lease if isinstance(lease, Release) else Release(lease.id, lease.epoch, 0.0, AWAY) for lease in leases
         ]
 
     def tell_given_up(self) -> None:
-        """The board can be reached again."""
+        """Queues the stored releases: the database can be reached again."""
         self.releases += self.given_up
         self.given_up = []
         self.flush.set()

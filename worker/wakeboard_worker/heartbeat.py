@@ -4,9 +4,9 @@ Every quarter of a lease it renews all leases in hand in one call. Trust is coun
 answered request was *sent*: when three quarters of a lease have passed since then, this worker must not believe in its
 leases any more. The clock is one that goes on while the machine sleeps.
 
-A worker that gives its leases up because it tried and could not reach the board says so as soon as it can again: the
-board takes it for crashed until then (see docs/decisions/0022-what-is-a-crash.md). One that did not even try was
-stopped, perhaps by a handler: it says nothing, and that counts as a crash.
+A worker whose heartbeats have failed gives up its leases, and releases them when it reaches the database again. Until
+then they count as crashed (see docs/decisions/0022-what-is-a-crash.md). If the heartbeat thread did not run at all,
+for example because of a handler, the worker releases nothing, and the lapsed leases remain crashes.
 
 It also watches the event loop. One that has not turned for the whole timeout of the handler that runs in it, and the
 grace after that, will not turn again: the process ends, so that what it holds goes to workers that work.
@@ -59,7 +59,7 @@ class Heartbeat:
         self._lost = self._tried = False  # leases were given up; a heartbeat failed since the last answered one
         self.forgotten = 0  # beats whose answer was that the board does not know this worker
         self._every = worker.lease_s / BEATS_PER_LEASE
-        self._busy: set[tuple[int, int]] = set()  # leases whose row somebody else had locked
+        self._busy: set[tuple[int, int]] = set()  # leases whose row another transaction had locked
         self._all_due_at = 0.0
         self._sweeps, self._looked_at, self._still_s = 0, clock(), 0.0  # of the event loop
 

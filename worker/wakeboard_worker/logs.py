@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.worker")
 outages = Outages(log)
-# One line for each run that ends: a warning when it failed, otherwise debug. Whoever reads a console sees each.
+# One line for each run that ends: a warning if it failed, otherwise debug. Logs for a console show every line.
 runs_log = logging.getLogger("wakeboard.run")
 
 # Libraries that talk at these levels only about themselves.

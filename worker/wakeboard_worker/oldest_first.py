@@ -1,9 +1,9 @@
-"""The part of a lane's starts that goes by age: under any load of higher priorities the oldest due runs are started.
+"""A share of a lane's claims takes the oldest due runs, so that higher priorities do not starve lower ones.
 
 Of each twenty runs that a lane claims from a backlog, one is the run of a queue that has been due for longest, whatever
-its priority; the queues of the worker take turns. Where claims follow each other faster than every 50 ms, one of them
-gives what the lane owes for that time, so that the others cost nothing more. The count begins at a random place:
-workers that live for a few claims only give one in twenty, too, taken together.
+its priority. The queues of the worker are served in turn. These claims are at least 50 ms apart; each takes all rows of
+the share that have accumulated, so that the other claims cost no more than before. The count starts at a random value:
+workers that live for a few claims only then also give one in twenty on average.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BETWEEN_TURNS_S = 0.05
 
 
 class OldestFirst:
-    """How many rows a lane owes to the oldest runs of its queues, and where it looks for these."""
+    """The share of one lane: how many rows are to be claimed by age, and a scan for each queue."""
 
     def __init__(self, walk: Walk, queues: Sequence[str]) -> None:
         self._scans = deque(_Scan(queue, walk) for queue in queues)
@@ -53,26 +53,26 @@ class OldestFirst:
         return rows
 
     def note(self, claimed: int, by_age: int, wanted: int) -> None:
-        """`claimed` rows were leased, `by_age` of them as the oldest. Fewer than `wanted`: nothing else was due."""
+        """Records a claim of `claimed` rows, `by_age` of them by age. Fewer than `wanted`: there was no backlog."""
         if claimed >= wanted:
             self._owed = min(self._owed + claimed * SHARE - by_age, max(1.0, wanted))
 
 
 class _Scan:
-    """The due runs of one queue in the order of time, with marks of its own.
+    """Scans the due runs of one queue in the order of run_at, with scan positions (`Marks`) of its own.
 
-    A look that finds nothing but runs of other types, or in flight, is continued at the next turn, as often as needed.
-    What comes to lie before the marks is found by the next scan from the start: as in walking.py.
+    If a call finds only runs of other types or in flight, the next call continues behind them. Runs that become due
+    behind the scan position are found by the next scan from the start, as in walking.py.
     """
 
     def __init__(self, queue: str, walk: Walk) -> None:
         self._marks, self._walk, self._job_types = Marks([queue]), walk, walk.job_types
-        self._took_s = 0.0  # since the start
-        self._again_at = math.inf  # the next scan from the start; inf: nothing has been found by this one yet
+        self._took_s = 0.0  # by this scan
+        self._again_at = math.inf  # when the next scan from the start begins; inf: not known yet
         self._ended = False
 
     async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
-        """The oldest rows behind the marks."""
+        """Leases the oldest rows after the scan position."""
         began = time.monotonic()
         if began >= self._again_at:
             self._marks.rewind()

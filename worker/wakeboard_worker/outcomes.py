@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 CANCELLED: Final = "cancelled"  # a person or a newer tick asked for it
 TIMED_OUT: Final = "timed out"
 LOST: Final = "lost"  # the lease is gone: whatever comes is dropped
-CUT_OFF: Final = "cut off"  # so is its lease, because the board could not be reached: it will be told so
+CUT_OFF: Final = "cut off"  # its lease was given up because the database could not be reached; released later
 LEAVING: Final = "leaving"  # the worker goes
 
 LONGEST_RESULT: Final = 16_384  # characters of JSON
 DEEPEST_RESULT: Final = 32  # levels, of a result with parts that are no JSON
 LONGEST_ERROR: Final = 2_000  # characters
 LONGEST_STACK: Final = 16_000  # characters
-LONGEST_READ: Final = 200_000  # characters of an error that are searched for credentials
+LONGEST_READ: Final = 200_000  # characters of an error that are searched for credentials; the rest is dropped
 LONGEST_DELAY_S: Final = 31 * 86_400.0
-AFTER_CUT_OFF_S: Final = 5.0  # a handler whose connection to the board was lost is tried again then
+AFTER_CUT_OFF_S: Final = 5.0  # until a run is due again whose handler lost its connection to the database
 
 
 def storable(text: str, longest: int) -> str:
@@ -115,7 +115,7 @@ def _stack(error: BaseException) -> str:
 
 
 def _without_credentials(text: str, longest: int) -> str:
-    """Masked first, then cut: a cut through a credential would hide what it is."""
+    """Masks credentials, then cuts the text: a credential that is cut in two may not be recognised."""
     return storable(redact(storable(text, LONGEST_READ)), longest)
 
 

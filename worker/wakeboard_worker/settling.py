@@ -3,10 +3,10 @@
 What could not be told is told again, as long as this worker may believe in its leases: the moves answer a repeat as
 they answered the first time. After that it is dropped, because the runs are somebody else's by then.
 
-An outcome whose run another transaction has locked is *blocked*. It does not delay the others: it is told again twice a
-second over a second connection, and its lease is renewed meanwhile. Nearly always that transaction is the `run.once` of
-a handler that was abandoned: then its connection is cut, so that the server rolls it back. Where that is not possible,
-and the board has refused the outcome for a whole lease, the worker ends, which ends the transaction too.
+An outcome whose run is locked by another transaction is *blocked*. It does not delay the others: it is sent again twice
+a second over a second connection, and its lease is renewed meanwhile. The transaction is nearly always the `run.once`
+of an abandoned handler: its connection is then closed, and the server rolls it back. If the connection is not known and
+the outcome is still blocked after a whole lease, the worker exits, which also ends the transaction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Item = TypeVar("_Item", bound="Outcome")
 COLLECT_S = 0.02  # while more outcomes are on their way
 ENOUGH = 500  # outcomes that are not kept waiting for others
 AT_ONCE = 1000  # in one statement
-BLOCKED_EVERY_S = 0.5  # between two tries of what is blocked
+BLOCKED_EVERY_S = 0.5  # between two tries of a blocked outcome
 BEAT_S = 1.0  # within which the heartbeat learns that a lease has lapsed
 
 
@@ -107,7 +107,7 @@ class Settling:
         move: Callable[[Leasing, Sequence[_Item]], Awaitable[list[int]]],
         results: Mapping[int, str] | None = None,
     ) -> Sequence[_Item]:
-        """Makes the move, again and again while the database is away; those that the board has accepted."""
+        """Sends outcomes, and retries while the database is away; returns those that were accepted."""
         while self._heartbeat.trusted():
             try:
                 leasing = await line.leasing()
@@ -119,9 +119,9 @@ class Settling:
                 await line.pause()
                 continue
             except WakeboardError:
-                if len(items) > 1:  # one outcome that the board cannot take must not cost the others
+                if len(items) > 1:  # the others must not be lost with one outcome that cannot be stored
                     return [one for item in items for one in await self._tell(line, [item], move, results)]
-                log.exception("the board cannot take an outcome; its run comes back when the lease lapses")
+                log.exception("an outcome cannot be stored; its run is queued again when the lease lapses")
                 break
             if refused:
                 self._note_refused(items, refused, held, results or {})
@@ -130,7 +130,7 @@ class Settling:
                 self._unblock(items)
             return items
         else:
-            log.warning("lost: %s could not be told while the leases held", counted(len(items), "outcome"))
+            log.warning("lost: %s could not be sent before the leases lapsed", counted(len(items), "outcome"))
             self._desk.give_up(items)
             outages.forget("outcomes")
         self._desk.counts.lost += len(items)
@@ -154,7 +154,7 @@ class Settling:
                 blocked.pop(item.id, None)
         if lost := refused - held:
             self._desk.counts.lost += len(lost)
-            log.warning("lost: the board refused the outcome of runs %s", ", ".join(map(str, sorted(lost))))
+            log.warning("lost: the database refused the outcome of runs %s", ", ".join(map(str, sorted(lost))))
 
     def _unblock(self, items: Sequence[Outcome]) -> None:
         for item in items:
@@ -163,7 +163,7 @@ class Settling:
     # -- what is blocked -----------------------------------------------------------------------------------------------
 
     async def run_blocked(self) -> None:
-        """Tells again what is blocked, until cancelled."""
+        """Sends blocked outcomes again, until cancelled."""
         while True:
             await asyncio.sleep(BLOCKED_EVERY_S)
             if not self._desk.blocked:
@@ -185,12 +185,12 @@ class Settling:
         await self._tell_these(self._blocked_line, succeeded, failures, releases, results)
 
     def _cut_given_up(self) -> None:
-        """These attempts are over while their handlers go on: what is in their open transactions must not happen."""
+        """Closes the connections of attempts that have ended while their handlers still run: they must not commit."""
         for lane in self._desk.lanes:
             for attempt in [*lane.abandoned, *lane.running.values()]:
                 if attempt.settled and attempt.effect_conn is not None and attempt.id in self._desk.blocked:
                     conn, attempt.effect_conn = attempt.effect_conn, None
-                    log.warning("the transaction of a handler that does not stop is cut", extra=attempt.facts())
+                    log.warning("closed the connection of a handler that does not stop", extra=attempt.facts())
                     cut(conn)
 
     def _give_up_late(self) -> None:

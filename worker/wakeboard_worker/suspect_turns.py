@@ -1,19 +1,19 @@
-"""When a worker stops claiming to make room for a suspect, which runs alone: for at most half of its time.
+"""Decides when a worker stops claiming so that it can run a suspect alone: for at most half of its time.
 
-A suspect that has waited for a minute goes first: the worker claims nothing more until all that it has in hand is done.
-Where that takes too long, claims go on for twice as long, and so long may the next attempt last. After a suspect the
-worker claims other runs for at least as long as that one took.
+When a suspect has waited for a minute, the worker stops claiming until its own runs have ended. If they have not ended
+after 30 s, it claims other runs for twice as long, and doubles the time for the next attempt. After a suspect has run,
+the worker claims other runs for at least as long as the suspect took.
 """
 
 from __future__ import annotations
 
-EVERY_S = 30.0  # between questions for suspects
-PATIENCE_S = 60.0  # that a suspect waits for a worker that has nothing else in hand
-ROOM_S = 30.0  # the first attempt to make room
+EVERY_S = 30.0  # between two queries for suspects
+PATIENCE_S = 60.0  # that a suspect waits for an idle worker
+ROOM_S = 30.0  # without claims, in the first attempt
 
 
 class SuspectTurns:
-    """Decides; every `now` is of one clock."""
+    """The decisions. All `now` are seconds of one monotonic clock."""
 
     def __init__(self) -> None:
         self.making_room = False
@@ -21,7 +21,7 @@ class SuspectTurns:
         self._room_s = ROOM_S
 
     def asks(self, now: float) -> bool:
-        """Whether to ask now for how long a suspect has been waiting."""
+        """Whether to query now for how long a suspect has been waiting."""
         if self.making_room and now - self._since > self._room_s:
             self.making_room = False
             self._room_s *= 2
@@ -29,7 +29,7 @@ class SuspectTurns:
         return now >= self._ask_at
 
     def answered(self, waits_s: float | None, now: float) -> None:
-        """None: no suspect is waiting."""
+        """Records the answer to that query; None: no suspect is waiting."""
         self._ask_at = now + EVERY_S
         waits = waits_s is not None and waits_s > PATIENCE_S
         if waits and not self.making_room:
@@ -37,11 +37,11 @@ class SuspectTurns:
         self.making_room = waits
 
     def none_left(self) -> None:
-        """Another worker took it."""
+        """Records that no suspect is left: another worker has claimed it."""
         self.making_room = False
 
     def ran(self, began: float, now: float) -> None:
-        """A suspect was executed from `began` on."""
+        """Records that a suspect ran from `began` to `now`."""
         took_s = now - (self._since if self.making_room else began)
         self.making_room, self._room_s = False, ROOM_S
         self._ask_at = now + max(EVERY_S, took_s)

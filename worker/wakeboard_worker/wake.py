@@ -99,7 +99,7 @@ def _introduce(settings: Settings) -> Worker:
 
 
 def _tell_start(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
-    """What a person who started it wants to know: nothing else may come for hours."""
+    """Logs what a staying worker serves: without runs it may log nothing more for hours."""
     log.info(
         "ready: %s; pool %s, %s, up to %s at once; knows %s",
         place(dsn),
@@ -145,7 +145,7 @@ async def _registered(line: Line, job_types: Sequence[str], mode: Mode) -> bool:
             if registered:
                 return True
             me = leasing.worker
-            log.info("pool %s has %s already; this one goes", me.pool, counted(me.max_workers or 0, "worker"))
+            log.info("pool %s has %s already; this worker exits", me.pool, counted(me.max_workers or 0, "worker"))
             return False
 
 
@@ -221,7 +221,7 @@ class _Wake:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def _finish(self) -> None:
-        """Lets runs finish; when it must go, only for the grace period. Then what is left goes back in one call."""
+        """Lets runs finish, only for the grace period if it must stop. Then it releases the rest in one call."""
         desk = self._desk
         grace_until = float("inf")
         while desk.running or desk.waiting or (desk.blocked and not desk.stuck):
@@ -233,7 +233,7 @@ class _Wake:
                 break
             await self._wait_for_room(0.1)
         blocked_until = time.monotonic() + BLOCKED_S
-        # Bounded: what cannot be told while the leases hold is dropped.
+        # Bounded: outcomes that cannot be sent before the leases lapse are dropped.
         while desk.untold or (desk.blocked and not desk.stuck and time.monotonic() < blocked_until):
             desk.flush.set()
             await self._wait_for_room(0.05)
@@ -301,12 +301,12 @@ class _Wake:
             log.info("scheduled %s, skipped %s", runs, skipped)
         if conn.closed:  # nothing was done: the next connection makes this round
             self._next_round = 0.0
-            log.info("the connection was lost before the duties were done: %s", next(iter(done.failures.values()), ""))
+            log.info("the connection was lost during maintenance: %s", next(iter(done.failures.values()), ""))
             return
         for duty, error in done.failures.items():
             if isinstance(error, DatabaseUnavailable):
                 outages.away(f"duty {duty}", error)
-                outages.forget(f"duty {duty}")  # the claims say when it is back
+                outages.forget(f"duty {duty}")  # claims report when the database answers again
             else:
                 log.warning("the duty %s failed: %s", duty, error)
 

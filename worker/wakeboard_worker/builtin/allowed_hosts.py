@@ -23,8 +23,8 @@ _PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")  # all that was ever giv
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: before an IPv4 address in the last 32 bits
 
-# Not public, whatever the `ipaddress` of this Python knows: IANA's special-purpose registries, and addresses at which
-# clouds serve credentials to whoever asks.
+# Networks that are not public, listed because `ipaddress` differs between Python versions: IANA's special-purpose
+# registries, and addresses at which clouds serve credentials without a login.
 _SPECIAL: Final = tuple(
     map(
         ipaddress.ip_network,

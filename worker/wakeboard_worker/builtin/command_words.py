@@ -54,7 +54,7 @@ class Commands:
     def check_env(self, payload: Mapping[str, Any]) -> None:
         """Raises Discard for a variable that the command does not let payloads set.
 
-        Many programs take options, and so code, from their environment, in variables that nobody can list.
+        Many programs take options, and so code, from environment variables, which cannot all be listed.
         """
         name: str = payload["command"]
         allowed = self._variables[name]

@@ -44,7 +44,7 @@ class AddressRefused(PermissionError):
 class _Addresses:
     """Where a run tried to connect to: what was refused, and whether anything else was tried.
 
-    `secret`: a part of the url is a secret, so nothing that stands in it or follows from it is named.
+    `secret`: a part of the url is a secret, so no part of it and nothing derived from it is named.
     """
 
     def __init__(self, *, secret: bool = False) -> None:
@@ -153,7 +153,7 @@ class Http:
 
 
 def _without_places(error: BaseException) -> str:
-    """What went wrong, without the texts of libraries: they name hosts, addresses and paths."""
+    """The error without the texts of libraries, because they name hosts, addresses and paths."""
     number = getattr(error, "errno", None)
     why = os.strerror(number) if isinstance(number, int) and number > 0 else ""
     return f"{type(error).__name__} ({why})" if why else type(error).__name__

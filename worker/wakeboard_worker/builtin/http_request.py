@@ -67,7 +67,7 @@ def request_of(payload: Any, idempotency_key: str, secrets: Secrets) -> Request:
     url = _url(secrets.resolve(given["url"]))
     secret_url = isinstance(given["url"], dict)
     secret_host = secret_url and not _NAMES_HOST.match(given["url"].get("prefix", ""))
-    if secret_url:  # servers like to say which host or path it was that they do not know
+    if secret_url:  # servers repeat the host or path in error messages
         hosts = {url.raw_host or "", url.host or ""} if secret_host else set[str]()
         for part in {url.raw_path_qs, url.path_qs, *hosts} - {"/", ""}:
             secrets.hide(part, "of the url")

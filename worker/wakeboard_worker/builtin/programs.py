@@ -1,4 +1,4 @@
-"""A program that runs in a session of its own, and leaves no process behind."""
+"""Runs a program in a session of its own and ends all its processes with it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Program(asyncio.Protocol):
 
 
 async def _stop(process: Process) -> None:
-    """Has the subreaper end everything, if it has not ended itself. It goes on with that when nobody waits for it."""
+    """Asks the subreaper to end all processes, unless it has exited. It finishes that even if the caller is gone."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

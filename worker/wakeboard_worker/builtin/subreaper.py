@@ -1,10 +1,10 @@
-"""Runs a program, and ends with it every process that it started, also those that moved to sessions of their own.
+"""Runs a program and ends all its processes with it, also those in sessions of their own.
 
 Run as `python -I -S subreaper.py WORKER_PID FAILURE_FD END_WITHIN_S PROGRAM ARGUMENT…`. On Linux it is a "child
-subreaper" (prctl(2)): a process below it whose parent ends becomes its child, so none can leave. When the program ends,
-on SIGTERM, and when the worker ends, all of them get SIGTERM, and SIGKILL after END_WITHIN_S. Elsewhere only the
-program's process group can be signalled. It exits as the program did; the number of an error that kept the program from
-starting goes to FAILURE_FD. It imports nothing of wakeboard.
+subreaper" (prctl(2)): a descendant whose parent ends becomes its child, so every process of the program remains a
+descendant. When the program ends, on SIGTERM, and when the worker ends, it sends SIGTERM to all of them, and SIGKILL
+after END_WITHIN_S. On other systems it can signal only the program's process group. It exits as the program did. If the
+program cannot be started, it writes the errno to FAILURE_FD. It imports nothing of wakeboard.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36  # linux/prctl.h
 LOOK_EVERY_S = 0.01
-KILL_WITHIN_S = 1.0  # what another user's process does not obey is left
+KILL_WITHIN_S = 1.0  # then processes that cannot be signalled (of another user) are left
 
 
 class _AskedToEnd(BaseException):
@@ -71,7 +71,7 @@ def _adopt_orphans(worker: int) -> None:
 
 
 def _end_all(program: int, end_within_s: float) -> None:
-    """Returns when no process is left below this one, or after the time for it."""
+    """Ends all descendants. Returns when none is left, or when the time is up."""
     _signal_all(program, signal.SIGTERM)
     kill_at = time.monotonic() + end_within_s
     while time.monotonic() < kill_at + KILL_WITHIN_S:
@@ -99,7 +99,7 @@ def _signal(send: Callable[[int, int], None], target: int, number: signal.Signal
 
 
 def _descendants() -> list[int]:
-    """Every process below this one."""
+    """The process ids of all descendants."""
     children: dict[int, list[int]] = {}
     for process in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - pathlib starts slowly
         if process.isdigit():
