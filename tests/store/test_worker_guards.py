@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
@@ -191,3 +191,112 @@ def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default
     person.sql("select set_limit('printer', 5)")
     person.sql("select set_limit('printer', null)")
     assert person.sql("select max_running, said from job_limits") == [(1, False)]
+
+
+# What a client can read of a moment: the years 1 to 9999. Postgres stores more, and one such row hid all others.
+UNREADABLE = ["-infinity", "0044-03-15 BC", "1969-12-31 23:59+00"]
+
+
+def due_schedule(person: Player) -> tuple[int, str]:
+    return person.sql(
+        "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
+        " values ('s', 'team', 'x', 'h', 'ping', '@daily', '', now() - interval '1 minute')"
+        " returning id, next_run_at::text"
+    )[0]
+
+
+def plan(worker: Player, schedule: int, cursor: str, **given: str) -> list[Any]:
+    """Makes one tick of a schedule and skips a stretch of others; what is not `given` is sound."""
+    at = {
+        "next_cursor": "now()",
+        "up_to": "now()",
+        "tick": "now()",
+        "skip_from": "now()",
+        "skip_until": "now()",
+    } | given
+    return worker.sql(
+        "select * from materialise("
+        f"array[{schedule}], '{{1}}', '{{{cursor}}}', array[{at['next_cursor']}::timestamptz],"
+        f" array[{at['up_to']}::timestamptz], array[{given.get('error', 'null')}::text],"
+        f" array[{schedule}], array[{at['tick']}::timestamptz],"
+        f" array[{schedule}], array[{at['skip_from']}::timestamptz], array[{at['skip_until']}::timestamptz],"
+        f" array[{given.get('count', '1')}::bigint], array[{given.get('reason', 'null')}::text])"
+    )
+
+
+@pytest.mark.parametrize("moment", UNREADABLE)
+@pytest.mark.parametrize("place", ["next_cursor", "up_to", "tick", "skip_from", "skip_until"])
+def test_no_tick_lies_where_no_client_can_read_it(person: Player, worker: Player, place: str, moment: str) -> None:
+    with pytest.raises(psycopg.Error, match="a tick lies before 1970"):
+        plan(worker, *due_schedule(person), **{place: f"'{moment}'"})
+
+
+@pytest.mark.parametrize("count", ["-5", "0"])
+def test_a_stretch_of_skipped_ticks_holds_some(person: Player, worker: Player, count: str) -> None:
+    with pytest.raises(psycopg.Error, match="a stretch of skipped ticks holds none"):
+        plan(worker, *due_schedule(person), count=count)
+
+
+def test_what_is_said_of_a_schedule_is_bounded(person: Player, worker: Player) -> None:
+    plan(worker, *due_schedule(person), error="repeat('x', 100000)", reason="repeat('y', 100000)")
+    assert person.value("select length(tick_error) from job_definitions") == 500
+    assert person.value("select length(reason) from job_run_history") == 100
+
+
+@pytest.mark.parametrize("age", ["1e11", "'NaN'", "'infinity'", "-1e30", "-5"])
+def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
+    person: Player, worker: Player, age: str
+) -> None:
+    worker.register()
+    run = person.enqueue(timeout_s=86_400)
+    (lease,) = worker.claim(1)
+    worker.sql(
+        f"select renew(%s, 60, %s, %s, array[{age}::real], array[{age}::real])",
+        *(worker.nonce, [lease.id], [lease.epoch]),
+    )
+    assert person.value(
+        "select started_at between now() - interval '33 days' and now() from job_runs where id = %s", run
+    )
+    assert person.value("select progress between 0 and 1 from job_runs where id = %s", run)
+
+
+def test_a_heartbeat_that_knows_of_no_start_leaves_it_open(person: Player, worker: Player) -> None:
+    worker.register()
+    person.enqueue()
+    (lease,) = worker.claim(1)
+    worker.renew(lease)
+    assert person.sql("select started_epoch, progress from job_runs") == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["(repeat('[', 3000) || repeat(']', 3000))::jsonb", "repeat('9', 9000)::jsonb", "to_jsonb(repeat('x', 3000000))"],
+)
+def test_a_result_that_no_client_can_read_is_stored_as_text(person: Player, worker: Player, result: str) -> None:
+    worker.register()
+    run = person.enqueue()
+    (lease,) = worker.claim(1)
+    query = f"select complete(%s, %s, %s, jsonb_build_object(%s::text, {result}))"
+    assert worker.sql(query, worker.nonce, [lease.id], lease.epoch, str(run)) == []
+    stored = person.value("select result from job_run_history where id = %s", run)
+    assert isinstance(stored, str)
+    assert len(stored) <= 8000
+
+
+def test_results_within_the_bounds_stay_what_they_are(person: Player, worker: Player) -> None:
+    worker.register()
+    for result in ([1, {"a": None}], 2**63, -1.25e-7, "text", None, [list(range(1000))]):
+        run = person.enqueue()
+        (lease,) = worker.claim(1)
+        assert worker.complete(lease, results={str(run): result}) == []
+        assert person.value("select result from job_run_history where id = %s", run) == result
+
+
+def test_a_step_that_could_not_be_read_again_is_refused(person: Player, worker: Player) -> None:
+    worker.register()
+    person.enqueue()
+    (lease,) = worker.claim(1)
+    query = "select step(%s, %s, %s, 'a', %s::text::jsonb)"
+    with pytest.raises(psycopg.Error, match="more than 32 levels"):
+        worker.sql(query, worker.nonce, *lease, "[" * 200 + "]" * 200)
+    assert worker.sql(query, worker.nonce, *lease, "[" * 32 + "]" * 32)

@@ -72,3 +72,20 @@ def test_a_result_that_holds_itself_is_stored_as_text() -> None:
     endless: list[Any] = [datetime(2026, 1, 2, tzinfo=UTC)]
     endless.append(endless)
     assert len(result_json(endless)) <= LONGEST_RESULT + 2
+
+
+@pytest.mark.parametrize("levels", [33, 500, 900])
+def test_a_result_has_no_more_levels_than_readers_can_follow(levels: int) -> None:
+    value: object = "core"
+    for _ in range(levels):
+        value = [value]
+    text = result_json(value)
+    while isinstance(value := json.loads(text), list):
+        levels, text = levels - 1, json.dumps(value[0])
+    assert levels >= 1
+    assert "core" in value
+
+
+def test_a_result_full_of_brackets_in_strings_stays_what_it_is() -> None:
+    value = {"code": "[{" * 16, "n": [[1], [2]] * 40}
+    assert json.loads(result_json(value)) == value

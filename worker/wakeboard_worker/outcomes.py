@@ -10,6 +10,7 @@ import json
 import math
 import traceback
 from datetime import date, time
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, Verdict
@@ -28,7 +29,7 @@ CUT_OFF: Final = "cut off"  # its lease was given up because the database could 
 LEAVING: Final = "leaving"  # the worker goes
 
 LONGEST_RESULT: Final = 16_384  # characters of JSON
-DEEPEST_RESULT: Final = 32  # levels, of a result with parts that are no JSON
+DEEPEST_RESULT: Final = 32  # levels
 LONGEST_ERROR: Final = 2_000  # characters
 LONGEST_STACK: Final = 16_000  # characters
 LONGEST_READ: Final = 200_000  # characters of an error that are searched for credentials; the rest is dropped
@@ -47,9 +48,12 @@ def storable(text: str, longest: int) -> str:
 def result_json(value: Any) -> str:
     """What a handler returned, as JSON text.
 
-    A part that JSON has no word for becomes text, a date or time in ISO 8601. What is too long becomes one text.
+    A part that JSON has no word for becomes text, a date or time in ISO 8601, and so does what lies too deep. What is
+    too long becomes one text.
     """
-    text = _json_text(value) or _json_text(_in_json(value, 1))
+    text = _json_text(value)
+    if text is None or _levels(text) > DEEPEST_RESULT:
+        text = _json_text(_in_json(value, 1))
     return text or json.dumps(storable(_shown(value), LONGEST_RESULT // 2), ensure_ascii=False)
 
 
@@ -61,6 +65,13 @@ def _json_text(value: Any) -> str | None:
     except Exception:  # noqa: BLE001 - whatever a handler's own class raises when it is read
         return None
     return text if len(text) <= LONGEST_RESULT and "\\u0000" not in text else None
+
+
+def _levels(text: str) -> int:
+    """How many levels a JSON text has at most: brackets in its strings count too."""
+    if text.count("[") + text.count("{") <= DEEPEST_RESULT:
+        return 1  # or more, and few enough
+    return max(accumulate({"[": 1, "{": 1, "]": -1, "}": -1}.get(character, 0) for character in text))
 
 
 def _in_json(value: Any, depth: int) -> Any:

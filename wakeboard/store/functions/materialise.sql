@@ -34,6 +34,10 @@ begin
     raise exception using errcode = '22023', message = 'a tick lies in the future; only due ticks are made';
   elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
     raise exception using errcode = '22023', message = 'a next tick is more than 100 years away';
+  elsif (select min(at) from unnest(next_cursors || up_to || tick_times || skip_from || skip_until) as at) < 'epoch' then
+    raise exception using errcode = '22023', message = 'a tick lies before 1970';    -- no client reads all that Postgres stores
+  elsif (select min(count) from unnest(skip_counts) as count) < 1 then
+    raise exception using errcode = '22023', message = 'a stretch of skipped ticks holds none';
   end if;
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
     into mine, replacing
@@ -108,7 +112,7 @@ begin
     select nextval('job_runs_id_seq'), gen_random_uuid(), stretch.began, stretch.began, statement_timestamp(), 'epoch',
            statement_timestamp(), 0, 0, 'skipped', 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, 0,
            max_attempts, 0, 0, priority, queue, job_type, payload, def.id, generation, namespace || '/' || name,
-           stretch.why, stretch.until, stretch.count
+           left(stretch.why, 100), stretch.until, stretch.count
       from (select definition_id, began, until, count, why
               from unnest(skip_definitions, skip_from, skip_until, skip_counts, skip_reasons)
                 as stretch (definition_id, began, until, count, why)
@@ -123,7 +127,7 @@ begin
     insert into definition_changes (definition_id) select unnest(mine)
   ), moved as (
     update job_definitions as def
-       set next_run_at = plan.next_cursor, last_tick_at = greatest(def.last_tick_at, plan.up_to), tick_error = plan.error
+       set next_run_at = plan.next_cursor, last_tick_at = greatest(def.last_tick_at, plan.up_to), tick_error = left(plan.error, 500)
       from unnest(ids, next_cursors, up_to, errors) as plan (id, next_cursor, up_to, error)
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )

@@ -28,7 +28,9 @@ begin
     return query select 0::bigint, 'unknown', 0::bigint;
   end if;
   with held as (
-    select * from unnest(ids, epochs, ages_s, progresses) as held (id, epoch, age_s, progress)
+    select id, epoch, case when age_s is not null then least(greatest(age_s, 0), 2764800) end as age_s,   -- at most 32 days
+           case when progress is not null then least(greatest(progress, 0), 1) end as progress
+      from unnest(ids, epochs, ages_s, progresses) as held (id, epoch, age_s, progress)
   ), locked as (
     select run.id, held.age_s, held.progress, run.locked_until > statement_timestamp() as holds
       from held join job_runs as run on run.id = held.id

@@ -9,6 +9,10 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
 begin
+  if kept_result(result) <> result then
+    raise exception using errcode = '22023', message =
+      'the result of a step has more than 32 levels, or a number beyond what a double holds; return ids, or texts';
+  end if;
   perform from job_runs as run
     where run.id = step.run_id and run.locked_by = step.worker and run.lease_epoch = step.epoch
       for key share nowait;
