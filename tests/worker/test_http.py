@@ -132,7 +132,11 @@ async def test_any_answer_stays_an_object_when_it_is_stored(call: Call, receiver
     assert len(stored["body"]) == 8_000
 
 
-@pytest.mark.parametrize(("charset", "read"), [("latin-1", "café"), ("no-such", "caf\ufffd"), ("rot13", "caf\ufffd")])
+@pytest.mark.parametrize(
+    ("charset", "read"),
+    [("latin-1", "café"), ("windows-1252", "café")]
+    + [(name, "caf\ufffd") for name in ("no-such", "rot13", "punycode", "idna", "unicode_escape", "utf-7")],
+)
 async def test_an_answer_is_text_whatever_it_says_it_is(
     call: Call, receiver: Receiver, charset: str, read: str
 ) -> None:
