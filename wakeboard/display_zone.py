@@ -1,6 +1,6 @@
-"""The zone in which people see and write times: UTC, unless `--zone` or WAKEBOARD_ZONE says otherwise.
+"""The time zone of times that commands show and read: UTC, or the one of `--zone` or WAKEBOARD_ZONE.
 
-It is set once, when a command starts. JSON, logs and the database have UTC whatever it is.
+It is set once, when a command starts. JSON, logs and the database always use UTC.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ def use_zone(name: str) -> None:
 
 
 def zone_label() -> str:
-    """What the zone is called above a column of times."""
+    """The name of the zone for the heading of a column of times."""
     return _name
 
 
 def in_zone(moment: datetime) -> datetime:
-    """The same moment as the clock of the zone shows it."""
+    """The same moment in the zone."""
     return moment.astimezone(_zone)
 
 
 def of_zone(moment: datetime) -> datetime:
-    """What a moment that was written without an offset means; one with an offset stays."""
+    """The moment in UTC; one without an offset is taken as a time of the zone."""
     return moment.replace(tzinfo=_zone).astimezone(UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def offset_of(moment: datetime) -> str:
-    """What follows a time of day, so that it is one moment: "UTC" or "+01:00"."""
+    """The offset of the zone at this moment, to be written after the time: "UTC" or "+01:00"."""
     return "UTC" if _zone is UTC else in_zone(moment).isoformat()[-6:]

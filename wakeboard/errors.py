@@ -38,7 +38,7 @@ class InvalidSettings(WakeboardError):
 
 
 class InvalidValue(WakeboardError):
-    """An argument of a command or a function cannot be honoured: the sentence says what to write instead."""
+    """An argument of a command or a function is invalid. The message says what to write instead."""
 
 
 class BrokenHandlers(WakeboardError):
@@ -50,11 +50,11 @@ class DatabaseUnavailable(WakeboardError):
 
 
 class LoginRefused(DatabaseUnavailable):
-    """The server refuses this user, password or way to connect: waiting does not help, an administrator does."""
+    """The server refuses this user, password or way to connect. An administrator must change something."""
 
 
 class Locked(DatabaseUnavailable):
-    """Another transaction keeps a lock that this statement needs; the connection is well. Try again later."""
+    """Another transaction holds a lock that this statement needs. The connection is usable; try again later."""
 
 
 class SchemaMismatch(WakeboardError):
@@ -78,8 +78,8 @@ class StepRepeated(WakeboardError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"this attempt has a step {name!r} already: the result of a step is kept under its name, so each step of a"
-            " run needs a name of its own (in a loop, put the item into it)."
+            f"this attempt already has a step {name!r}. The result of a step is stored under its name, so each step of"
+            " a run needs its own name (in a loop, put the item into it)."
         )
 
 

@@ -19,10 +19,10 @@ FACTS = ("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error"
 
 
 class SafeLines(logging.Formatter):
-    """Text of log records: what looks like a credential is masked, and a record that cannot be formatted is shown."""
+    """Formats log records: masks what looks like a credential, and shows records that cannot be formatted."""
 
     def message(self, record: logging.LogRecord) -> str:
-        """What the record says."""
+        """The message of the record."""
         try:
             text = record.getMessage()
         except Exception:  # noqa: BLE001 - a wrong format string, or an argument whose __str__ raises
@@ -57,7 +57,7 @@ class ConsoleLines(SafeLines):
     """`12:00:01 warning run 7 default/report attempt 2: …` for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The record as one line; a stack stands below it, indented, so that no line of it looks like a record."""
+        """The record as one line. A stack follows on indented lines, so that none of them looks like a record."""
         run = getattr(record, "run", None)
         about = ""
         if run is not None:
@@ -69,7 +69,7 @@ class ConsoleLines(SafeLines):
 
 
 def for_console(settings: Settings) -> bool:
-    """Whether logs are read by a person."""
+    """Whether logs are written for a terminal."""
     return settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
 
 

@@ -24,7 +24,7 @@ LONGEST_KEY: Final = 256  # characters
 
 
 def check_key(key: str, what: str) -> None:
-    """Raises WakeboardError for a key that the database would refuse, in the same words."""
+    """Raises WakeboardError for a key that the database would refuse, with the same message."""
     if len(key) > LONGEST_KEY or not re.fullmatch(PRINTABLE, key) or "\0" in key:
         shown = json.dumps(key if len(key) <= 60 else f"{key[:60]}...", ensure_ascii=False)  # noqa: PLR2004
         raise WakeboardError(f"{what} is {shown}; write 1 to 256 characters, no control characters")

@@ -1,8 +1,8 @@
-"""The one way to the terminal: nothing of ours writes to standard output or standard error but through this module.
+"""Writes to standard output and standard error, sanitised. No other module writes to them.
 
-`wakeboard` runs inside `sanitized_streams`, so whatever it prints, typer's and Python's own words included, is safe to
-show. Rich finds the real stream behind ours (`rich_proxied_file`) and writes colours to it: `local/safe_console.py`
-sanitises what it draws. Logs have formatters of their own (loglines.py).
+`wakeboard` runs inside `sanitized_streams`, which also sanitises what typer and Python print. Rich writes colours to
+the original stream (`rich_proxied_file`); `local/safe_console.py` sanitises what Rich draws. Logs have formatters of
+their own (loglines.py).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class SanitizedStream:
-    """A text stream that sanitises what is written to it; everything else is the stream's own."""
+    """A text stream that sanitises what is written to it and passes everything else to the original stream."""
 
     def __init__(self, stream: TextIO) -> None:
         self.rich_proxied_file = stream
@@ -45,11 +45,11 @@ def sanitized_streams() -> Generator[None]:
 
 
 def write_line(text: str, stream: TextIO | None = None) -> None:
-    """Text and a line end, on standard output unless another stream is given."""
+    """Writes a line, to standard output unless another stream is given."""
     (stream or sys.stdout).write(printable(text) + "\n")
 
 
 def write_error(who: str, text: str) -> None:
-    """A sentence on standard error after the program that says it, without credentials; further lines are indented."""
+    """Writes `who: text` to standard error, with credentials masked; further lines are indented."""
     first, *more = printable(redact(text)).splitlines() or [""]
     sys.stderr.write("\n  ".join([f"{who}: {first}", *more]) + "\n")

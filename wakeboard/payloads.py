@@ -39,7 +39,7 @@ def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
 
 
 def check_payload(payload: object) -> None:
-    """Raises InvalidValue, naming the place, for what the database or its readers would not take as a payload."""
+    """Raises InvalidValue, naming the place, for a payload that the database or other languages cannot represent."""
     if not isinstance(payload, dict | list):
         shown = str(payload)[:_SHOWN]
         raise InvalidValue(f'payload is {shown}, neither an object nor a list; write for example {{"report_id": 42}}')
@@ -58,7 +58,7 @@ def check_text(text: str, name: str) -> None:
 
 
 def _check_size(payload: Json) -> None:
-    """As Postgres counts: the length of the text with a space behind each comma and colon."""
+    """The size as Postgres counts it: the length of the text with a space after each comma and colon."""
     size = len(json.dumps(payload, ensure_ascii=False).encode())
     if size > MAX_BYTES:
         raise _too_large(counted(size, "byte"))

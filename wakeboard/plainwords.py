@@ -1,4 +1,4 @@
-"""Words for people: how far away a moment is, how long something took, and counts."""
+"""Formats relative times, durations and counts for users."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 # Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
 
-_REASONS = {  # that SQL gives to runs which nobody ran to their end
+_REASONS = {  # stored by the SQL functions for runs that were not run to their end
     "DeadRetention": "it was dead for too long",
     "Forbidden": "the run before was unfinished",
     "Paused": "it was paused",

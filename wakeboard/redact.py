@@ -1,7 +1,7 @@
 """Masks what looks like a credential in error texts and log lines, before they are stored, logged or shown.
 
-It knows shapes, not secrets: passwords in URLs, `password=…` and its relatives, HTTP credentials, private keys, and the
-tokens of well-known services. Where a shape is in doubt it masks too much rather than too little.
+It recognises patterns: passwords in URLs, `password=…` and similar names, HTTP credentials, private keys, and the
+tokens of well-known services. It does not know the values of secrets. In doubt it masks too much.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MASK: Final = "***"
 
-# Each pattern starts with fixed text and has bounded parts: its time is linear in the text.
+# Each pattern starts with fixed text and has bounded parts, so that matching is linear in the length of the text.
 _PRIVATE_KEY: Final = r"(?s)-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
 _KNOWN_SHAPES: Final = (
     r"\b(?:(?:AKIA|ASIA)[0-9A-Z]{16}"  # AWS
@@ -70,14 +70,15 @@ def _named(found: re.Match[str]) -> str:
 
 
 def _is_prose(name: str, separator: str, value: str, found: re.Match[str]) -> bool:
-    """Whether `password: must be longer` is a sentence: words follow a colon, and none of them is a password alone."""
+    """Whether a match is prose such as `password: must be longer`: a word after a colon that does not end the line."""
     if ":" not in separator or not re.fullmatch(_WORD, value):
         return False
     stands_alone = found.string[found.end() : found.end() + 1] in {"", "\n", "\r"}
     return not (stands_alone and name.lower().startswith("pass"))
 
 
-# What a text in lower case must hold for a pattern to be tried: compiling them takes 10 ms, which a wake has not.
+# Words of which the lower-case text must contain one before a pattern is tried. Compiling all patterns takes 10 ms,
+# which is too long for a waking worker.
 _RULES: Final[tuple[tuple[tuple[str, ...], str, str | Callable[[re.Match[str]], str]], ...]] = (
     (("-----begin",), _PRIVATE_KEY, MASK),
     (("://",), _USERINFO, rf"\1{MASK}@"),

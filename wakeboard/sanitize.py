@@ -1,8 +1,8 @@
-"""Text from users made safe to show: nothing in it steers a terminal, forges a line, or breaks an encoder.
+"""Makes text from users safe to show: it cannot control a terminal, forge a line, or fail to be encoded.
 
-Replaced are control characters (C0 with ESC, DEL, and C1 such as U+009B), Unicode's own line ends, marks that reorder
-text, and lone surrogates. Tabs and line feeds stay in `printable` and go in `one_line`. In JSON nothing is lost: there
-the same characters are escaped.
+It replaces control characters (C0 with ESC, DEL, and C1 such as U+009B), Unicode line ends, marks that reorder text,
+and lone surrogates. `printable` keeps line feeds and expands tabs; `one_line` replaces both. In JSON the same
+characters are escaped, so that no information is lost.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def one_line(text: str) -> str:
 
 
 def json_text(value: Any, indent: int | None = None) -> str:
-    """A value as JSON text in which unsafe characters are escaped; what JSON has no word for is shown as text."""
+    """A value as JSON text with unsafe characters escaped; values without a JSON type are written as strings."""
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

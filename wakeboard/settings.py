@@ -245,11 +245,11 @@ def _bound(field: FieldInfo, name: str) -> float | None:
     return next((getattr(each, name) for each in field.metadata if hasattr(each, name)), None)
 
 
-# -- names that nothing reads ------------------------------------------------------------------------------------------
+# -- unknown names -----------------------------------------------------------------------------------------------------
 
 
 def unknown_settings(environment: Iterable[str]) -> list[str]:
-    """A sentence for each name among these that looks like a setting and is none, so that a typing error is noticed."""
+    """A sentence for each of these names that has the prefix of a setting but is none: it may be misspelled."""
     known = {PREFIX + name.upper() for name in Settings.model_fields} | ELSEWHERE
     return [
         f"{name} is no setting and has no effect{_meant(name, known)}"

@@ -53,8 +53,8 @@ PAUSE_S: Final = 1.0  # after something went wrong
 LEADERLESS_POLL_S: Final = 0.2
 CONFIRMED_EVERY_S: Final = 1.0  # while a removal is held
 ELSEWHERE: Final = (
-    "%d schedules of another database do not run: no operator of that database answers. If it is gone, take them over:"
-    " helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true)"
+    "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
+    " take them over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true)"
 )
 
 

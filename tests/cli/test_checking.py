@@ -125,7 +125,7 @@ def pooled(request: pytest.FixtureRequest, database: str, postgres_folder: Path)
 @pytest.mark.parametrize(
     ("pooled", "level", "says"),
     [
-        ("transaction", "ok", "through a transaction pooler, where LISTEN hears nothing: workers behind it poll"),
+        ("transaction", "ok", "through a transaction pooler, where LISTEN receives nothing: workers behind it poll"),
         ("session", "ok", "through a session pooler"),
     ],
     indirect=["pooled"],

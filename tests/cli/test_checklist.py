@@ -105,7 +105,7 @@ def test_a_board_that_is_well_is_all_ok():
         ("server", {"replica": True}, "fail", "database", "read-only replica"),
         ("server", {"version": 140_003}, "fail", "database", "PostgreSQL 14"),
         ("server", {"durable": False}, "warn", "durability", "may be lost"),
-        ("server", {"replicas": 2}, "warn", "durability", "promises hold on one timeline of commits"),
+        ("server", {"replicas": 2}, "warn", "durability", "a failover may lose the newest commits"),
         ("server", {"replicas": 2, "synchronous_replicas": 1}, "ok", "durability", "synchronous"),
         ("server", {"autovacuum": False}, "fail", "vacuum", "autovacuum is off"),
         ("server", {"oldest_transaction": timedelta(hours=2)}, "warn", "vacuum", "of psql has been open for 2 h"),
@@ -196,7 +196,7 @@ def test_runs_that_wait_too_long_are_noticed(waiting: Due, level: str, what: str
     [
         ({"clock_ahead": timedelta(seconds=-9)}, "warn", "clock", "9.0 s behind this machine's"),
         ({"route": "session pooler"}, "ok", "connection", "through a session pooler"),
-        ({"route": "transaction pooler"}, "ok", "connection", "LISTEN hears nothing"),
+        ({"route": "transaction pooler"}, "ok", "connection", "LISTEN receives nothing"),
         ({"route": "transaction pooler", "listen": False}, "ok", "connection", "transaction pooler"),
         (
             {"route": "transaction pooler", "prepared_statements": True},

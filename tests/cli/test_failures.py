@@ -51,7 +51,7 @@ def test_failures_of_one_type_and_time_only(type_command: Type, ended: BoardStor
     assert [row["job_type"] for row in type_command("failures", "--type", "ping", "--json").json] == ["ping"]
     for run in range(1, 6):
         ended.long_ago(run, "2 days")
-    assert type_command("failures").out == "nothing ended in this time.\n"
+    assert type_command("failures").out == "no attempt ended in this period.\n"
     assert len(type_command("failures", "--since", "3d", "--json").json) == 2
 
 

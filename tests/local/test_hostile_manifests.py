@@ -93,14 +93,16 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
     found = load_folder(tmp_path)
     assert [each.full_name for each in found.schedules] == ["default/linked"]
     assert sum("nowhere.yaml: it cannot be read" in problem for problem in found.problems) == 1
-    assert sum("is no regular file" in problem for problem in found.problems) == 4  # a link to a folder is not followed
+    assert (
+        sum("is not a regular file" in problem for problem in found.problems) == 4
+    )  # a link to a folder is not followed
     assert not found.complete
 
 
 def test_a_pipe_given_by_name_is_refused_and_not_taken_for_an_empty_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     found = load_folder(tmp_path / "pipe")
-    assert "is no regular file" in found.problems[0]
+    assert "is not a regular file" in found.problems[0]
     assert not found.complete
 
 
@@ -115,7 +117,7 @@ def test_standard_input_is_read_within_the_same_bounds() -> None:
 
 def test_settings_of_a_folder_are_read_within_bounds(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "wakeboard.env")
-    with pytest.raises(InvalidSettings, match=r"wakeboard.env, line 1: this is no regular file"):
+    with pytest.raises(InvalidSettings, match=r"wakeboard.env, line 1: this is not a regular file"):
         read_folder_settings(tmp_path)
     (tmp_path / "wakeboard.env").unlink()
     (tmp_path / "wakeboard.env").write_text("#" * 100_000)

@@ -184,7 +184,7 @@ def test_a_hostile_file_is_told_and_up_goes_on(postgres_folder: Path) -> None:
         up.wait_for("deep.yaml:1: it lies too many levels deep")
         (postgres_folder / "jobs" / "deep.yaml").unlink()
         os.mkfifo(postgres_folder / "jobs" / "pipe.yaml")
-        up.wait_for("pipe.yaml:1: this is no regular file")
+        up.wait_for("pipe.yaml:1: this is not a regular file")
         run_id = up.enqueue("greet")
         up.wait_for(f"run {run_id}     greet succeeded")
 

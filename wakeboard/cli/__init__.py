@@ -68,7 +68,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _question_settings() -> None:
-    """Notes names in the environment that are no settings. The usual ones cost no import."""
+    """Warns of WAKEBOARD_ variables that are no settings. Known common names are skipped without an import."""
     names = [name for name in os.environ if name.startswith("WAKEBOARD_") and name not in USUAL]
     if names and "_WAKEBOARD_COMPLETE" not in os.environ:
         from wakeboard.settings import unknown_settings
@@ -85,7 +85,7 @@ def _require_text(arguments: Sequence[str]) -> None:
 
 
 def _wrong_words(error: TyperException) -> int:
-    """Says what is wrong with the call; a group without a command shows its help."""
+    """Reports an error of the parser; a group without a command shows its help."""
     from wakeboard.cli.usage import usage_sentence
 
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -96,7 +96,7 @@ def _wrong_words(error: TyperException) -> int:
 
 
 def global_options_first(arguments: Sequence[str]) -> list[str]:
-    """The options of `wakeboard` itself may stand anywhere on the line; the parser wants them before the command.
+    """The options of `wakeboard` itself may be written anywhere on the line; the parser expects them first.
 
     Raises InvalidValue when one has no value.
     """

@@ -30,7 +30,7 @@ application = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-# The name of an argument says what it is; the Python type that typer writes beside it says nothing to people.
+# Hides the Python type that typer writes beside an argument: the name of the argument is enough.
 TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
 for group in (bringing_up, applying, looking, failing, making, deciding, steering):
     application.add_typer(group.commands)

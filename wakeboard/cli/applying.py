@@ -95,7 +95,7 @@ def apply(
 
 def _name_of(folder: Path) -> str:
     if str(folder) == STANDARD_INPUT:
-        raise InvalidValue("name the source of what stands on standard input: add --name NAME.")
+        raise InvalidValue("standard input has no name to use as the source: add --name NAME.")
     resolved = folder.resolve()
     return resolved.stem if resolved.is_file() else resolved.name
 

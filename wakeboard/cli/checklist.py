@@ -142,8 +142,8 @@ def _route(here: Here) -> Finding:
         do = "set WAKEBOARD_PREPARED_STATEMENTS=false, or connect directly"
         return _fail("connection", f"{says}, where prepared statements break", do)
     if here.route == "transaction pooler" and here.listen:
-        # The settings are those of this machine; what the workers have nobody knows here. They poll in any case.
-        return _ok("connection", f"{says}, where LISTEN hears nothing: workers behind it poll")
+        # This command sees the settings of this machine, not those of the workers. They poll in any case.
+        return _ok("connection", f"{says}, where LISTEN receives nothing: workers behind it poll")
     return _ok("connection", says)
 
 
@@ -153,7 +153,7 @@ def _durability(vitals: Vitals) -> Finding:
         do = "turn fsync, full_page_writes and synchronous_commit on"
         return _warn("durability", "commits may be lost when the server crashes", do)
     if server.replicas > server.synchronous_replicas == 0:
-        says = f"{counted(server.replicas, 'replica')}, all asynchronous: promises hold on one timeline of commits"
+        says = f"{counted(server.replicas, 'replica')}, all asynchronous: a failover may lose the newest commits"
         return _warn("durability", says, "expect a failover to replay its lost tail, or make one replica synchronous")
     return _ok("durability", "commits are safe" + (" on a synchronous replica too" if server.replicas else ""))
 

@@ -1,4 +1,4 @@
-"""A move over many runs: which ones a person means, what would become of them, and what the board said."""
+"""Bulk actions on runs: which runs are selected, a preview of what would happen, and the results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SAMPLE = 10  # runs that are shown before they are changed
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which runs a person means: these ids, or all in these states that match the filters."""
+    """The selected runs: these ids, or all in these states that match the filters."""
 
     runs: Sequence[str]
     statuses: Sequence[str]
@@ -48,7 +48,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class How:
-    """How it is to be done: without a question, not at all but shown, and answered for programs."""
+    """The options --yes (no question), --dry-run (only the preview) and --json."""
 
     yes: bool
     dry_run: bool
@@ -57,7 +57,7 @@ class How:
 
 @dataclass(frozen=True, slots=True)
 class Deed:
-    """A move over many runs, in the words of its command. `states`: the board refuses runs in any other."""
+    """A bulk action and the words that its command uses. `states`: runs in any other state are refused."""
 
     verb: str
     states: Sequence[str]
@@ -66,7 +66,7 @@ class Deed:
 
 
 def do(deed: Deed, selection: Selection, choices: str, how: How) -> None:
-    """Does it, and tells. Exit code 1 when the board refused anything, or with --dry-run would."""
+    """Acts and prints the results. Exit code 1 if a run was refused, or with --dry-run would be."""
     _require_one_way(selection, choices)
     find = _finder(selection)
     if how.dry_run:
@@ -92,7 +92,7 @@ def _require_one_way(selection: Selection, choices: str) -> None:
 
 
 def _finder(selection: Selection) -> Callable[[Visit], Awaitable[list[int]]]:
-    """What finds the runs on the board. Raises InvalidValue before anything is asked."""
+    """The query for the selected runs. Raises InvalidValue before anything is sent."""
     from wakeboard.cli.addressing import find_runs, read_run
 
     runs = [read_run(text) for text in selection.runs]
@@ -116,7 +116,7 @@ def _finder(selection: Selection) -> Callable[[Visit], Awaitable[list[int]]]:
 
 @dataclass(frozen=True, slots=True)
 class _Preview:
-    """The runs that were chosen, newest first. `ids` may name some that are not there."""
+    """The selected runs, newest first. `ids` may contain runs that do not exist."""
 
     ids: list[int]
     runs: list[RunRow]
@@ -131,7 +131,7 @@ async def _preview(visit: Visit, find: Callable[[Visit], Awaitable[list[int]]]) 
 
 
 def _confirmed(deed: Deed, find: Callable[[Visit], Awaitable[list[int]]]) -> list[int]:
-    """The runs, once the person has seen which ones they are and said yes."""
+    """The runs, after the user has seen and confirmed them."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             "there is no terminal to ask on: add --yes, or --dry-run to see which runs", param_hint="--yes"
@@ -165,7 +165,7 @@ def _rehearse(deed: Deed, preview: _Preview, as_json: bool) -> None:
 
 
 def _shown(runs: Sequence[RunRow], now: datetime) -> Iterator[str]:
-    """How many runs of what, and the first of them."""
+    """Lines with the number of runs of each kind, and the first runs."""
     from wakeboard.cli.listings import RUN_COLUMNS, run_cells
     from wakeboard.cli.tables import table, width
 

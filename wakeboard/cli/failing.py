@@ -1,4 +1,4 @@
-"""The command that tells what fails: failures by job type."""
+"""The command `failures`: failure rates and errors by job type."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def failures(
     elif rows:
         _print(rows, now)
     else:
-        say("nothing ended in this time.")
+        say("no attempt ended in this period.")
 
 
 def _print(rows: list[FailureRow], now: datetime) -> None:

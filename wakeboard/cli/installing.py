@@ -87,7 +87,7 @@ def _roles() -> Roles:
 
 
 async def _say_retention(dsn: str) -> None:
-    """The installation keeps things as long as the environment says; where it says nothing, as before."""
+    """Stores the retention settings of the environment; without any of them the stored ones stay."""
     from datetime import timedelta
 
     from wakeboard.settings import read_settings

@@ -28,7 +28,7 @@ def iso(moment: datetime) -> str:
 
 
 def read_duration(text: str) -> timedelta:
-    """What a person wrote: 90s, 10m, 2h, 3d, 1w, or several (1h30m). Raises InvalidValue."""
+    """Parses a length of time: 90s, 10m, 2h, 3d, 1w, or several (1h30m). Raises InvalidValue."""
     parts = _DURATION.findall(text)
     if not parts or _DURATION.sub("", text).strip():
         raise InvalidValue(f"{text!r} is no length of time; write for example 90s, 10m, 2h or 3d.")
@@ -49,7 +49,7 @@ def read_moment(text: str) -> datetime:
 
 
 def read_since(text: str) -> timedelta | datetime:
-    """What `--since` says: how long ago (2h), or a moment. Raises InvalidValue."""
+    """Parses `--since`: how long ago (2h), or a moment. Raises InvalidValue."""
     try:
         return read_duration(text) if _DURATION.match(text) else read_moment(text)
     except InvalidValue:
@@ -63,7 +63,7 @@ def moment_since(since: timedelta | datetime, now: datetime) -> datetime:
     try:
         return now - since if isinstance(since, timedelta) else since
     except OverflowError:
-        raise InvalidValue("--since lies before all time; write for example 2h or 3d.") from None
+        raise InvalidValue("--since is too long ago; write for example 2h or 3d.") from None
 
 
 def moment_after(span: timedelta, now: datetime) -> datetime:

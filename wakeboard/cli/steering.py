@@ -111,7 +111,7 @@ def _require_name(what: What, name: str | None) -> None:
 
 
 async def _pausable(visit: Visit, what: What, name: str | None) -> tuple[str, str]:
-    """What the board calls it, and what people do."""
+    """An action: the name that the SQL functions use, and the words for users."""
     if name is None:
         return "all", "everything"
     if what is What.QUEUE:
@@ -162,7 +162,7 @@ def limit(
     schedules keep their concurrencyPolicy are not among them.
     """
     if default and (key is None or at_once is not None):
-        raise typer.BadParameter("say a KEY and no N", param_hint="--default")
+        raise typer.BadParameter("write a KEY and no N", param_hint="--default")
     if key is None or (at_once is None and not default):
         _list_limits(key, as_json)
         return

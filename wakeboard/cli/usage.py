@@ -1,6 +1,6 @@
-"""What is wrong with the words of a call, as one sentence that says what to write instead.
+"""Turns the errors of typer's parser into one sentence that says what to write instead.
 
-typer and pydantic have words of their own for it, written for programmers.
+The messages of typer and pydantic are written for programmers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SHOWN = 60  # characters of a refused value
 
 
 def usage_sentence(error: Any, everywhere: Sequence[str] = ()) -> str:
-    """The sentence for an error of typer's parser. `everywhere`: options that may stand in every call."""
+    """The sentence for an error of typer's parser. `everywhere`: options that every command accepts."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "wakeboard"
     return f"{_problem(error, context, everywhere)}. `{command} --help` shows what can be written."
@@ -76,7 +76,7 @@ def _wanted(kind: Any) -> str:
 
 
 def _of_the_line(message: str, context: Any) -> str:
-    """What the parser says about the whole line; its own words where they are new to us."""
+    """The sentence for an error about the whole line; an unknown message is passed on."""
     if found := re.match(r"Got unexpected extra argument(?:\(s\)|s)? \((.*)\)", message, re.DOTALL):
         return f"{shown(found[1])} is more than this command takes"
     if found := re.match(r"No such command '(.*?)'\.", message, re.DOTALL):

@@ -1,4 +1,4 @@
-"""Reads the files of a folder that somebody else may fill: regular ones only, up to a size, and never waiting."""
+"""Reads files that others may have written: only regular ones, up to a maximum size, and without blocking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_BYTES: Final = 4 << 20  # of one file
 
 
 class Unreadable(Exception):
-    """Something in a file cannot be read: at which line, and what to write instead."""
+    """A part of a file cannot be read. `line` is its line; the message says what to write instead."""
 
     def __init__(self, line: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -34,7 +34,7 @@ def read_text(path: Path, most_bytes: int = MOST_BYTES) -> str:
 
 
 def decoded(content: bytes, most_bytes: int = MOST_BYTES) -> str:
-    """Bytes as text. Raises Unreadable: more than so many bytes, or no UTF-8."""
+    """Bytes as text. Raises Unreadable if there are more than `most_bytes` or they are not UTF-8."""
     if len(content) > most_bytes:
         raise Unreadable(1, f"the file is larger than {most_bytes >> 10:,} KiB; split it")
     try:
@@ -46,4 +46,4 @@ def decoded(content: bytes, most_bytes: int = MOST_BYTES) -> str:
 
 def _require_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise Unreadable(1, "this is no regular file (a pipe, a device or a folder); put a file here, or remove it")
+        raise Unreadable(1, "this is not a regular file but a pipe, a device or a folder; replace or remove it")

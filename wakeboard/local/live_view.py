@@ -157,12 +157,12 @@ def _footer(picture: Picture, program: str, width: int) -> list[Text]:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text in lines of the window's width: a file and its line stand where they can be read whole."""
+    """The text wrapped to the width of the window, so that file names and line numbers are not cut."""
     return [str(line).rstrip() for line in Text(text).wrap(SafeConsole(), width)]
 
 
 def _cut_in_the_middle(text: str, width: int) -> str:
-    """Names that begin alike still differ when they are cut: both ends stay."""
+    """Cuts a name in the middle, so that names with the same beginning still differ."""
     if cell_len(text) <= width:
         return text
     tail = (width - 1) // 2

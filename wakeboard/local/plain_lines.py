@@ -35,7 +35,7 @@ class Screen(Protocol):
 
 
 def plain_line(line: Line, now: datetime) -> str:
-    """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the zone of people."""
+    """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the display zone."""
     return f"{in_zone(line.at or now):%H:%M:%S}  {one_line(line.who):<{WHO_WIDTH}}  {one_line(line.text)}"
 
 

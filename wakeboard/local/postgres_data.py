@@ -143,7 +143,7 @@ class PostgresData:
         return ["-D", str(data), "-U", SUPERUSER, "-E", "UTF8", "--locale=C", "--no-sync", *builtin, nobody]
 
     def _password_is_ours(self) -> bool:
-        """Whether the file is there and nobody else can read it: earlier releases gave it to the server's user."""
+        """Whether the file exists and no other user can read it: earlier releases gave it to the server's user."""
         try:
             status = self._password_file.lstat()
         except FileNotFoundError:
@@ -151,7 +151,7 @@ class PostgresData:
         return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and not status.st_mode & 0o077
 
     def _set_password(self, data: Path) -> None:
-        """Gives the superuser a new password. The file is written last: without it this is done again."""
+        """Sets a new superuser password. The file is written last, so that an interrupted change is repeated."""
         for path in (self._password_file, self.home / "password"):
             path.unlink(missing_ok=True)
         password = secrets.token_urlsafe(24)

@@ -1,4 +1,4 @@
-"""The console of rich, in which no text can steer the terminal; colours come from styles alone."""
+"""A Rich console that sanitises all text, so that only styles control the terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class SafeConsole(Console):
-    """Whatever is printed or drawn on it is sanitised at the end. No markup, no emoji codes, no guessed colours."""
+    """Sanitises everything that is printed or drawn. Markup, emoji codes and automatic highlighting are off."""
 
     def __init__(self, *, soft_wrap: bool = False) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of a renderable; their text steers nothing."""
+        """The segments of a renderable, with their text sanitised."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)

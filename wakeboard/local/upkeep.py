@@ -219,11 +219,11 @@ class Upkeep:
         self._look_for_handlers()
 
     def _look_for_handlers(self) -> None:
-        """The folder's own handlers may go while runs wait for them, or be no file that a worker could read."""
+        """Reports a handlers.py that has disappeared or is not a regular file."""
         file = self._folder / f"{FOLDER_MODULE}.py"
         trouble = ""
         if file.exists() and not file.is_file():
-            trouble = f"{file} is no regular file, so no worker reads it; put a file there, or remove it."
+            trouble = f"{file} is not a regular file, so no worker reads it; put a file there, or remove it."
         elif self._had_handlers and not self._settings.modules:
             trouble = f"{file} is gone: no worker knows its job types, and their runs wait until it is back."
         self._had_handlers = self._had_handlers or bool(self._settings.modules)
