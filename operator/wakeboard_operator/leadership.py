@@ -41,6 +41,10 @@ outages = Outages(log)  # of all parts of the operator
 STANDBY_LOOKS_EVERY_S: Final = 0.5
 AFTER_AN_ERROR_S: Final = 1.0
 ANSWER_WITHIN_S: Final = 5.0
+BLOCKED: Final = (
+    "release %s leads %s in this database: this operator stands by and is not ready. For two releases to work side by"
+    " side, set operator.namespaces and operator.source (WAKEBOARD_NAMESPACES, WAKEBOARD_SOURCE) in each."
+)
 
 
 def boot_time() -> float:
@@ -134,7 +138,10 @@ class Leadership:
         if self.led is None or (led.term, led.leads) != (self.led.term, self.led.leads):
             who = "this operator" if led.leads else f"{led.leader} (release {led.leader_release})"
             log.info("term %d of %s: %s leads", led.term, self._source, who)
+        blocked_before = self.blocked_by()
         self.led, self.database_away = led, None
+        if (release := self.blocked_by()) is not None and release != blocked_before:
+            log.warning(BLOCKED, release, self._source)
         outages.back("leadership")
 
     async def _went_wrong(self, error: Exception) -> None:

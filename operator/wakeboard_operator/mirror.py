@@ -47,6 +47,11 @@ class Known:
         before = self.status()
         return before is not None and any(each.reason == FOREIGN for each in before.conditions or [])
 
+    def says_foreign_of_this_spec(self) -> bool:
+        """The same, and the status is about the newest generation."""
+        before = self.status()
+        return self.says_foreign() and before is not None and before.observed_generation == self.resource.generation
+
     def status(self) -> JobScheduleStatus | None:
         """The status that it has in the cluster; None: none, or one that nobody can read."""
         raw: dict[str, Any] = json.loads(self.status_text)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from wakeboard.store.board import KnownDefinition
     from wakeboard_operator.resources import Key, Resource
 
-ANSWER_WITHIN_S: Final = 15.0  # the time for a repair; a running operator needs well under a second
+ANSWER_WITHIN_S: Final = 10.0  # the time for a repair; a running operator needs well under a second
 ASK_AGAIN_S: Final = 3600.0  # after a repair, until the next status is written
 
 
@@ -72,10 +72,16 @@ class Ownership:
         taken, self._taken = self._taken, Counter()
         return taken
 
-    def counts(self) -> dict[str, int]:
-        """Number of schedules of other installations: `answers` if an operator repaired a status, else `silent`."""
-        answers = sum(self.others.answers(each) for each in self._claims.values())
-        return {"answers": answers, "silent": len(self._claims) - answers}
+    def counts(self, now: float) -> dict[str, int]:
+        """Number of schedules of other installations: `answers` if an operator repaired a status, `silent` if none did.
+
+        While an installation may still answer, its schedules are neither.
+        """
+        claims = self._claims.values()
+        return {
+            "answers": sum(self.others.answers(each) for each in claims),
+            "silent": sum(self.others.is_silent(each, now) for each in claims),
+        }
 
     def _owner(self, found: Resource) -> str | None:
         """The other installation that it belongs to; None: it is ours."""
@@ -98,6 +104,13 @@ class Others:
     def answers(self, installation: str) -> bool:
         """Whether an operator of this installation repaired a status within the last hour or so."""
         return installation in self._answered
+
+    def is_silent(self, installation: str, now: float) -> bool:
+        """Whether no operator of this installation repaired a status in the time that it had."""
+        if installation in self._answered or installation not in self._asked:
+            return False
+        _, asked_at = self._asked[installation]
+        return now >= asked_at + ANSWER_WITHIN_S
 
     def has_answered(self, installation: str, now: float) -> None:
         """Records that a status that this operator wrote was repaired."""

@@ -380,7 +380,7 @@ class _Operator:
             self._metrics.look(vitals)
             self._metrics.ended(finished.runs)
             self._metrics.count_conditions(mirror)
-            foreign = reconciler.ownership.counts()
+            foreign = reconciler.ownership.counts(time.monotonic())
             self._metrics.count_foreign(foreign)
             if foreign["silent"] > silent:
                 log.warning(ELSEWHERE, foreign["silent"])

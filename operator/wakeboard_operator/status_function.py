@@ -243,7 +243,7 @@ def _last_failure(facts: ScheduleFacts) -> LastFailure | None:
     return LastFailure(
         time=at,
         reason=facts.last_failure_type or "Error",
-        message=facts.last_failure_message or "",
+        message=facts.last_failure_message or f"See `wakeboard run {facts.last_failure_run_id}`.",
         run_id=facts.last_failure_run_id,
     )
 

@@ -109,11 +109,14 @@ class StatusWriter:
             for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
                 before = known.status()
                 owner = self._owner_of(known, before)
+                foreign = owner.installation != self._reconciler.installation
                 after = status_of(known.resource, known.problem, facts, before, owner, now, self._errors)
                 wanted = _Wanted(known, known.resource, before, after, now)
                 match difference(before, after):
                     case "none":
                         pass
+                    case _ if foreign and known.says_foreign_of_this_spec():
+                        pass  # an operator of a third database wrote it; to replace its words would never end
                     case _ if (wait_s := self._repair_wait_s(known)) > 0:
                         self._look_later(known.resource.key, time.monotonic() + wait_s)
                     case "transition":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from wakeboard_operator.cluster_access import Cluster
 from wakeboard_operator.metrics import Metrics
 from wakeboard_operator.mirror import Mirror
 from wakeboard_operator.operator_settings import read_operator_settings
+from wakeboard_operator.ownership import ANSWER_WITHIN_S
 from wakeboard_operator.reconciling import Reconciler
 from wakeboard_operator.resources import GROUP, PLURAL, resource
 from wakeboard_operator.status_writing import StatusWriter
@@ -232,8 +234,29 @@ async def test_a_schedule_that_nobody_answers_for_says_so_and_what_to_type(desk:
     assert "nextRunTime" not in status
     await desk.stream()
     assert await desk.write() == 0
-    assert desk.stage.reconciler.ownership.counts() == {"answers": 0, "silent": 1}
+    assert desk.stage.reconciler.ownership.counts(time.monotonic()) == {"answers": 0, "silent": 0}, (
+        "it may still answer"
+    )
+    assert desk.stage.reconciler.ownership.counts(time.monotonic() + ANSWER_WITHIN_S) == {"answers": 0, "silent": 1}
     assert desk.events() == ["OtherInstallation"]
+
+
+async def test_two_operators_that_find_a_schedule_of_a_third_database_do_not_overwrite_each_other(desk: Desk) -> None:
+    desk.edit_status({"installation": "gone", "observedGeneration": 1})
+    await desk.stage.board.conn.execute(b"delete from wakeboard.job_definitions")
+    desk.start_term()
+    await desk.list()
+    assert await desk.write() == 1
+    conditions = desk.seen()["status"]["conditions"]
+    for each in conditions:
+        each["message"] = each["message"].replace("this operator", "that operator")
+    desk.edit_status({"conditions": conditions})
+    await desk.stream()
+    assert await desk.write() == 0
+    desk.edit({"spec": {"priority": 1}})
+    await desk.stream()
+    assert await desk.write() == 1
+    assert desk.seen()["status"]["observedGeneration"] == 2
 
 
 async def test_a_schedule_whose_own_operator_answers_is_left_to_it(desk: Desk) -> None:
@@ -246,7 +269,7 @@ async def test_a_schedule_whose_own_operator_answers_is_left_to_it(desk: Desk) -
     await desk.stream()
     assert await desk.write() == 0
     assert desk.seen()["status"]["queued"] == 7
-    assert desk.stage.reconciler.ownership.counts() == {"answers": 1, "silent": 0}
+    assert desk.stage.reconciler.ownership.counts(time.monotonic()) == {"answers": 1, "silent": 0}
 
 
 async def test_a_forged_status_is_repaired_without_events_and_more_and_more_slowly(desk: Desk) -> None:

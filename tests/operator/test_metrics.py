@@ -164,6 +164,20 @@ async def test_a_standby_of_another_release_says_what_blocks_it() -> None:
     assert not standby.leads()
 
 
+async def test_a_standby_that_another_release_blocks_logs_what_to_set(
+    leadership: Leadership, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    other = Leadership(database, "k8s:one", 15, release="team-b/wakeboard")
+    standing_by = asyncio.create_task(other.run())
+    while other.blocked_by() is None:  # noqa: ASYNC110 - a standby sets no event
+        await asyncio.sleep(0.01)
+    standing_by.cancel()
+    await asyncio.gather(standing_by, return_exceptions=True)
+    await other.resign()
+    assert leadership.leads()
+    assert "set operator.namespaces and operator.source" in caplog.text
+
+
 async def test_a_newer_version_of_the_same_release_is_not_blocked_while_the_older_leads() -> None:
     """Or a rolling upgrade would wait for ever: for a pod that is ready when the old one has gone."""
     newer = Leadership("", "k8s:one", 15, release="wakeboard/wakeboard")

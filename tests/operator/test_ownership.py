@@ -14,6 +14,18 @@ def test_one_schedule_of_another_installation_is_asked_and_the_others_wait_for_t
     assert others.wait_s("x", B, 101.0) == ANSWER_WITHIN_S - 1
     assert others.wait_s("x", B, 100.0 + ANSWER_WITHIN_S) == 0, "nobody answers"
     assert not others.answers("x")
+    assert others.is_silent("x", 100.0 + ANSWER_WITHIN_S)
+
+
+def test_an_installation_is_not_silent_before_it_had_the_time_to_answer() -> None:
+    others = Others()
+    assert not others.is_silent("x", 100.0), "it was not asked"
+    others.wait_s("x", A, 100.0)
+    assert not others.is_silent("x", 100.0 + ANSWER_WITHIN_S - 1)
+    others.has_answered("x", 101.0)
+    assert not others.is_silent("x", 100.0 + ANSWER_WITHIN_S)
+    others.wait_s("x", A, 101.0 + ASK_AGAIN_S)
+    assert not others.is_silent("x", 102.0 + ASK_AGAIN_S), "it is asked again"
 
 
 def test_an_installation_that_answers_is_left_alone_for_an_hour() -> None:

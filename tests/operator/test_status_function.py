@@ -206,5 +206,6 @@ def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
     told = [made.model_dump_json(), *(each.message for each in events_between(None, made))]
     assert made.last_failure is not None
     assert made.last_failure.reason == "HttpError"
-    assert "Run 8 was given up: HttpError" in told
+    assert made.last_failure.message == "See `wakeboard run 8`."
+    assert "Run 8 was given up: HttpError: See `wakeboard run 8`." in told
     assert not any("503" in text for text in told)

@@ -63,10 +63,16 @@ def test_retry_dead_queues_every_dead_run_again(person: Player) -> None:
     assert person.run(elsewhere).status == "dead"
 
 
+def test_one_dead_run_is_spoken_of_as_one(person: Player) -> None:
+    definition = define(person)
+    dead_run(person, definition)
+    assert act(person, definition, "retry-dead", "a") == ("queued 1 dead run again", True)
+
+
 def test_discard_dead_gives_them_up(person: Player) -> None:
     definition = define(person)
     dead_run(person, definition)
-    assert act(person, definition, "discard-dead", "a") == ("discarded 1 dead runs", True)
+    assert act(person, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
     assert person.value("select status from job_run_history") == "dead"
 
 

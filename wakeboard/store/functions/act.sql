@@ -35,9 +35,11 @@ begin
   else
     dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
     if act.action = 'retry-dead' then
-      select 'queued ' || count(*) || ' dead runs again' into told from retry(dead) where answer = 'queued';
+      select 'queued ' || count(*)
+             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into told from retry(dead) where answer = 'queued';
     elsif act.action = 'discard-dead' then
-      select 'discarded ' || count(*) || ' dead runs' into told from discard(dead) where answer = 'discarded';
+      select 'discarded ' || count(*)
+             || case count(*) when 1 then ' dead run' else ' dead runs' end into told from discard(dead) where answer = 'discarded';
     end if;
   end if;
   if told like '%; try again' then     -- nothing was done: the token is not used up
