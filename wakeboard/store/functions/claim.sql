@@ -13,58 +13,66 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 set plan_cache_mode = force_generic_plan
 as $$
+declare
+  ids bigint[];
+  definitions bigint[];                -- of these runs, in their order
 begin
+  if look is null then
+    select array_agg(due.id), array_agg(due.definition_id) into ids, definitions
+      from (
+        select free.id, free.definition_id
+          from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
+         cross join lateral (
+           select job_runs.id, job_runs.definition_id
+             from job_runs
+            where job_runs.queue = pair.queue and job_runs.priority = pair.priority
+              and limit_key is null and crash_count < 2 and dead_at is null
+              and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
+              and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
+              and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
+            order by run_at, id
+            limit count
+              for update skip locked) as free
+         where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+         limit count) as due;
+  else
+    select array_agg(due.id), array_agg(due.definition_id) into ids, definitions
+      from (
+        select free.id, free.definition_id
+          from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
+         cross join lateral (
+           select free.id, free.definition_id
+             from (select job_runs.ctid, locked_by, job_type
+                     from job_runs
+                    where job_runs.queue = pair.queue and job_runs.priority = pair.priority
+                      and limit_key is null and crash_count < 2 and dead_at is null
+                      and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
+                    order by run_at, id
+                    limit look) as looked
+             join job_runs as free on free.ctid = looked.ctid
+            where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second look
+              and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
+              and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
+              and free.limit_key is null
+              and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
+            limit count
+              for update of free skip locked) as free
+         where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+         limit count) as due;
+  end if;
+  if ids is null then
+    return;
+  end if;
+  insert into definition_changes (definition_id)
+  select distinct definition_id from unnest(definitions) as definition_id where definition_id is not null;
+  -- A statement of its own, so that each row is written once for the caller, and not to a CTE before.
   return query
-  with claimed as (
-    update job_runs as run
-       set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
-           started_at = statement_timestamp(),
-           locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
-     where run.id = any (case when look is null then array(
-       select free.id
-         from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
-        cross join lateral (
-          select job_runs.id
-            from job_runs
-           where job_runs.queue = pair.queue and job_runs.priority = pair.priority
-             and limit_key is null and crash_count < 2 and dead_at is null
-             and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
-             and locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
-             and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch')
-           order by run_at, id
-           limit count
-             for update skip locked) as free
-        where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
-        limit count)
-     else array(
-       select due.id
-         from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
-        cross join lateral (
-          select free.id
-            from (select job_runs.ctid, locked_by, job_type
-                    from job_runs
-                   where job_runs.queue = pair.queue and job_runs.priority = pair.priority
-                     and limit_key is null and crash_count < 2 and dead_at is null
-                     and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
-                   order by run_at, id
-                   limit look) as looked
-            join job_runs as free on free.ctid = looked.ctid
-           where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second look
-             and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
-             and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
-             and free.limit_key is null
-             and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
-           limit count
-             for update of free skip locked) as due
-        where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
-        limit count) end)
-    returning definition_id, id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer,
-              scheduled_for, run_at, queue::text, priority::smallint, crash_count, uuid, schedule   -- read twice: kept narrow
-  ), noted as (
-    insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
-  )
-  select id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority, crash_count,
-         uuid, definition_id, schedule
-    from claimed;
+  update job_runs as run
+     set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
+         started_at = statement_timestamp(),
+         locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
+   where run.id = any (ids)
+  returning run.id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for,
+            run_at, run.queue::text, run.priority::smallint, crash_count, uuid, definition_id, schedule;
 end
 $$;
