@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -79,6 +80,20 @@ def test_a_worker_may_keep_more_and_the_operator_less(person: Player, worker: Pl
     person.enqueue()
     person.sql("update job_runs set status = 'dead', dead_at = now() - interval '21 days'")
     assert worker.value("select tidy(always => true)") == 1
+
+
+def test_a_partition_that_somebody_reads_delays_completions_for_a_moment_only(
+    person: Player, worker: Player, other: Player
+) -> None:
+    """Whoever waits to drop one has everybody wait who writes history."""
+    old_week(person, 9)
+    other.sql("begin")
+    other.sql("select count(*) from job_run_history")
+    began = time.monotonic()
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        worker.sql("select drop_partitions()")
+    assert time.monotonic() - began < 0.8
+    other.sql("rollback")
 
 
 @pytest.mark.parametrize(

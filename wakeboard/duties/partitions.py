@@ -1,7 +1,7 @@
 """The partitions of the history: made weeks ahead, dropped when every run in them is old enough.
 
-Both need a moment's lock on the history. They wait a second for it and then step back, so that nobody's queries queue
-up behind them; here they are tried again.
+Both need a moment's lock on the history. They wait a second at most for it and then step back, so that nobody's
+queries queue up behind them; here they are tried again.
 """
 
 from __future__ import annotations

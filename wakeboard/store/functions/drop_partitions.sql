@@ -1,11 +1,12 @@
 -- for: operator, worker
 -- Drops the partitions of job_run_history whose every row finished more than `retention` ago, and at least as long as the installation
--- keeps history (set_retention): DETACH and DROP. Answers with how many. Gives up after a second of waiting for a lock: try again.
+-- keeps history (set_retention): DETACH and DROP. Answers with how many. Gives up after 200 ms of waiting for a
+-- lock, because completions wait meanwhile: try again.
 
 create or replace function wakeboard.drop_partitions(retention interval default '30 days')
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set lock_timeout = '1s' set timezone = 'UTC'
+set lock_timeout = '200ms' set timezone = 'UTC'
 as $$
 declare
   part record;
