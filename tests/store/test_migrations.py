@@ -98,6 +98,24 @@ def test_two_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: 
     assert sorted(len(done.result().applied) for done in both) == [0, NEWEST]
 
 
+def test_migrators_in_a_schema_without_tables_do_the_work_once(
+    empty_database: str, meanwhile: ThreadPoolExecutor
+) -> None:
+    do(empty_database, "create schema wakeboard")
+    all_four = [meanwhile.submit(migrated, empty_database) for _ in range(4)]
+    assert sorted(len(done.result().applied) for done in all_four) == [0, 0, 0, NEWEST]
+
+
+def test_an_advisory_lock_of_whatever_role_stops_no_migration(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any role may take it."""
+    monkeypatch.setattr(migrate, "LOCK_WAIT", "5ms")
+    monkeypatch.setattr(migrate, "TRIES", 1)
+    with psycopg.connect(database) as holder:
+        holder.execute("select pg_advisory_lock(hashtext('wakeboard migrate')), wakeboard.schema_state()")
+        holder.execute("select from wakeboard.migrations")
+        assert migrated(database) == Migrated((), moves_written=False, version=NEWEST)
+
+
 def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> None:
     do(empty_database, "create schema wakeboard", "create table wakeboard.job_steps ()")
     with pytest.raises(WakeboardError, match="already exists"):

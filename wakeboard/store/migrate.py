@@ -1,8 +1,8 @@
 """Brings a schema up to this release: migrations forward only and each once, then the moves, then the grants.
 
-Everything happens in one transaction under one advisory lock: two migrators that start at once do the work once, and
-a failure leaves nothing half done. An older release or revision never replaces the moves of a newer one, and no role
-loses rights because a setting is missing.
+Everything happens in one transaction under a lock on the table of the migrations: two migrators that start at once do
+the work once, and a failure leaves nothing half done. It is no advisory lock, because any role may take those. An older
+release or revision never replaces the moves of a newer one, and no role loses rights because a setting is missing.
 """
 
 from __future__ import annotations
@@ -31,6 +31,18 @@ if TYPE_CHECKING:
 LOCK_WAIT = "5s"  # for one try: nobody's queries queue up behind a waiting migration for longer
 TRIES = 12
 OLDEST_POSTGRES = 15
+
+# By another migrator, between our look and its commit.
+_MADE_MEANWHILE = (
+    psycopg.errors.DuplicateSchema,
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.DuplicateObject,
+    psycopg.errors.UniqueViolation,
+)
+
+
+class _AnotherWasFirst(Exception):
+    """Another migrator has just made the schema or its first table: look again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +158,7 @@ async def migrate(
             try:
                 async with pinned(conn):
                     return await _migrate(conn, roles or Roles(), revoke, up_to)
-            except psycopg.errors.LockNotAvailable as exc:
+            except (psycopg.errors.LockNotAvailable, _AnotherWasFirst) as exc:
                 if attempt == TRIES:
                     raise SchemaMismatch(
                         f"could not migrate {place_of(conn)}: other transactions kept their locks for a minute;"
@@ -163,13 +175,7 @@ async def _migrate(
 ) -> Migrated:
     await _refuse_what_cannot_work(conn)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
-    await conn.execute("select pg_advisory_xact_lock(hashtext('wakeboard migrate'))")
-    await _own_schema(conn)
-    await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
-    await conn.execute(
-        "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
-        " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
-    )
+    await _lock_migrations(conn)
     done = {row[0] async for row in await conn.execute("select version from wakeboard.migrations")}
     wanted = [m for m in migrations() if m.version not in done and (up_to is None or m.version <= up_to)]
     for migration in wanted:
@@ -221,6 +227,20 @@ async def _functions_in_place(conn: psycopg.AsyncConnection[Any]) -> _Functions:
     cursor = await conn.execute("select functions_by, functions_hash, functions_revision from wakeboard.installation")
     row = await cursor.fetchone()
     return _Functions(*row) if row else _Functions("", "", 0)
+
+
+async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
+    """Keeps other migrators waiting until the transaction ends. Makes schema and table where there are none."""
+    try:
+        await _own_schema(conn)
+        await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
+        await conn.execute(
+            "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
+            " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
+        )
+    except _MADE_MEANWHILE as exc:
+        raise _AnotherWasFirst from exc
+    await conn.execute("lock table wakeboard.migrations in share row exclusive mode")
 
 
 async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
