@@ -1,7 +1,7 @@
 -- for: operator
 -- Makes a run of a definition, due now, also when it is suspended, and honours its concurrency policy. Answers 'queued' with
 -- the run's id, or 'refused: …' (Forbid, and a run of it is unfinished; Replace, and another
--- transaction has locked a run that would give way).
+-- transaction has locked a run that it replaces).
 
 create or replace function wakeboard.run_now(definition bigint)
 returns table (id bigint, answer text) language plpgsql security definer
