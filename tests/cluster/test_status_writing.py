@@ -249,7 +249,7 @@ async def test_two_operators_that_find_a_schedule_of_a_third_database_do_not_ove
     assert await desk.write() == 1
     conditions = desk.seen()["status"]["conditions"]
     for each in conditions:
-        each["message"] = each["message"].replace("this operator", "that operator")
+        each["message"] = each["message"].replace("This operator", "That operator")
     desk.edit_status({"conditions": conditions})
     await desk.stream()
     assert await desk.write() == 0
