@@ -38,13 +38,16 @@ class OperatorSettings(Settings):
         60.0, ge=1, le=3600, description="The operator lists every JobSchedule at least so often."
     )
     status_writes_per_second: float = Field(
-        50.0, gt=0, le=1000, description="Writes of moving values (times, counts) at most. Transitions go at once."
+        50.0,
+        gt=0,
+        le=1000,
+        description="Status writes per second for times and counts. Conditions are written at once.",
     )
     status_moving_seconds: float = Field(
         5.0,
         ge=0,
         le=3600,
-        description="Values that move (times, counts of runs) are written at most so often for one schedule.",
+        description="Seconds between two status writes for times and counts of one schedule.",
     )
     status_errors: Literal["full", "type-only"] = Field(
         "full",
