@@ -66,6 +66,9 @@ def _default_text(value: Any) -> str:
 def _bounds(metadata: list[Any]) -> str:
     low = next((each.ge for each in metadata if hasattr(each, "ge")), None)
     high = next((each.le for each in metadata if hasattr(each, "le")), None)
+    above = next((each.gt for each in metadata if hasattr(each, "gt")), None)
+    if above is not None:
+        return f" More than {above}." if high is None else f" More than {above}, up to {high}."
     if low is None and high is None:
         return ""
     return f" {low}…{high}." if high is not None else f" At least {low}."

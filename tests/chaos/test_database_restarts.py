@@ -85,9 +85,7 @@ def test_outages_longer_than_a_lease_are_no_crashes_of_what_was_running(postgres
         server.stop()
 
 
-def test_a_worker_says_once_that_the_database_went_and_once_that_it_is_back(
-    postgres_folder: Path, tmp_path: Path
-) -> None:
+def test_a_worker_logs_the_start_and_the_end_of_an_outage_once(postgres_folder: Path, tmp_path: Path) -> None:
     server = EmbeddedPostgres(postgres_folder / "server")
     dsn = server.start()
     asyncio.run(migrate(dsn))

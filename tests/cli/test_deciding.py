@@ -131,7 +131,7 @@ def test_a_dry_run_of_many_shows_a_sample_and_the_counts(type_command: Type, sto
     assert story.value("select count(*) from wakeboard.job_runs") == 1500
 
 
-def test_a_dry_run_says_what_would_be_refused(type_command: Type, story: BoardStory, dead: list[int]):
+def test_a_dry_run_shows_what_would_be_refused(type_command: Type, story: BoardStory, dead: list[int]):
     queued = story.enqueue()
 
     said = type_command("retry", str(queued), str(dead[0]), "999", "--dry-run")

@@ -86,7 +86,7 @@ def test_migrate_waits_for_a_database_that_is_made_meanwhile(postgres: PostgresS
                 conn.execute("drop database made_late with (force)")
 
 
-def test_a_role_loses_its_rights_only_when_that_is_said(
+def test_a_role_loses_its_rights_only_when_that_is_requested(
     type_anywhere: Type, database: str, monkeypatch: pytest.MonkeyPatch
 ):
     with psycopg.connect(database, autocommit=True) as conn:

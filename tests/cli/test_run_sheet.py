@@ -110,7 +110,7 @@ def test_what_is_no_run_is_said_in_one_sentence(type_command: Type):
         assert said.err.startswith(f"wakeboard: {word!r} is no run: write its id")
 
 
-def test_a_run_tells_the_generation_and_the_spec_from_which_it_was_made(type_command: Type, story: BoardStory):
+def test_a_run_shows_the_generation_and_the_spec_from_which_it_was_made(type_command: Type, story: BoardStory):
     weekly = story.declare("weekly-report", spec_hash="0123456789abcdef", generation=3)
     run = story.run_now(weekly)
 
@@ -128,7 +128,7 @@ def test_a_run_tells_the_generation_and_the_spec_from_which_it_was_made(type_com
     assert "spec " not in type_command("run", str(story.enqueue())).out
 
 
-def test_a_run_that_was_replaced_says_so(type_command: Type, story: BoardStory):
+def test_a_run_that_was_replaced_shows_that(type_command: Type, story: BoardStory):
     weekly = story.declare("weekly-report", concurrency_policy="Replace")
     first = story.run_now(weekly)
     story.run_now(weekly)

@@ -82,7 +82,7 @@ def test_the_version_may_be_asked_anywhere(type_anywhere: Type):
     assert type_anywhere("runs", "--version").out == type_anywhere("--version").out != ""
 
 
-def test_what_stands_after_two_dashes_is_no_option(type_anywhere: Type):
+def test_a_word_after_two_dashes_is_no_option(type_anywhere: Type):
     said = type_anywhere("run", "--", "--dsn")
 
     assert said.err.startswith("wakeboard: '--dsn' is no run")

@@ -220,7 +220,7 @@ async def test_an_edit_that_is_taken_in_between_computing_and_writing_is_a_confl
     assert desk.conflicts() == 1
 
 
-async def test_a_schedule_that_nobody_answers_for_says_so_and_what_to_type(desk: Desk, database: str) -> None:
+async def test_a_schedule_of_a_silent_installation_reports_that_and_what_to_type(desk: Desk, database: str) -> None:
     """Its database was replaced by an empty one, and it was another release that ran it."""
     desk.edit_status({"installation": "gone", "observedGeneration": 1, "nextRunTime": "2026-01-01T00:00:00Z"})
     await desk.stage.board.conn.execute(b"delete from wakeboard.job_definitions")

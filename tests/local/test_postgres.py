@@ -292,7 +292,7 @@ def address_without_password(dsn: str) -> dict[str, str]:
     return {name: str(value) for name, value in conninfo_to_dict(dsn).items() if name != "password"}
 
 
-def test_nobody_connects_without_the_password_that_its_owner_alone_can_read(postgres_folder: Path) -> None:
+def test_no_connection_is_made_without_the_password_that_only_its_owner_can_read(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(**address_without_password(server.dsn))  # pyright: ignore[reportArgumentType]
@@ -342,7 +342,7 @@ def test_data_of_an_earlier_release_get_a_password_and_keep_what_is_in_them(post
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_user_without_a_name_is_told_what_postgres_needs(tmp_path: Path) -> None:
+def test_a_user_without_a_name_gets_a_message_with_what_postgres_needs(tmp_path: Path) -> None:
     code = "from wakeboard.local.server_account import account_for_server; account_for_server()"
     answer = subprocess.run(
         [sys.executable, "-c", "import os; from wakeboard.local import server_account; os.setuid(54321); " + code],

@@ -160,7 +160,7 @@ def test_a_board_that_is_looked_at_by_many_parts_is_never_in_trouble(postgres_fo
         assert "all is well again" not in up.said
 
 
-def test_handlers_that_are_deleted_are_missed_until_they_are_back(postgres_folder: Path) -> None:
+def test_deleted_handlers_are_reported_until_they_are_back(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)
     with up:
@@ -175,7 +175,7 @@ def test_handlers_that_are_deleted_are_missed_until_they_are_back(postgres_folde
         up.wait_for(f"run {run_id}     greet succeeded")
 
 
-def test_a_hostile_file_is_told_and_up_goes_on(postgres_folder: Path) -> None:
+def test_a_hostile_file_is_reported_and_up_continues(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)
     with up:

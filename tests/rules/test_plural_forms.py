@@ -40,7 +40,7 @@ def test_a_number_has_its_noun_in_the_right_form(number: int, noun: str, said: s
     assert counted(number, noun) == said
 
 
-def test_how_often_is_said_in_words():
+def test_how_often_is_written_in_words():
     assert [times(number) for number in (1, 2, 3)] == ["once", "twice", "3 times"]
 
 

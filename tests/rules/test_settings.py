@@ -29,7 +29,9 @@ FOR_PEOPLE = {"DEBUG", "EFFECTS_DSN", "UP_BESIDE", "WORKER_NAME", "ZONE"}
         ("COMMANDS", "{", "must be a JSON object (Expecting property name enclosed in double quotes)"),
     ],
 )
-def test_a_wrong_value_is_told_what_to_write(monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str):
+def test_the_error_for_a_wrong_value_says_what_to_write(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str
+):
     monkeypatch.setenv(PREFIX + name, value)
 
     with pytest.raises(InvalidSettings) as refused:

@@ -77,7 +77,7 @@ def login(database: str) -> Iterator[str]:
         conn.execute(f"drop role {name}")
 
 
-async def test_a_login_that_is_refused_says_so(database: str, login: str) -> None:
+async def test_a_refused_login_is_reported_as_such(database: str, login: str) -> None:
     with pytest.raises(LoginRefused, match=f"as {login}: role is not permitted to log in"):
         await connect(f"{database}&user={login}")
     with pytest.raises(LoginRefused, match="as nobody_made_it: role does not exist"):

@@ -212,7 +212,7 @@ def test_a_run_that_died_in_an_outage_is_queued_again(person: Player, worker: Pl
     assert (person.run(run).status, person.run(run).crash_count, person.run(run).dead_at) == ("queued", 2, None)
 
 
-def test_a_worker_that_tells_late_takes_nothing_from_who_has_the_run_by_then(
+def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_run(
     person: Player, worker: Player, other: Player
 ) -> None:
     run = person.enqueue()

@@ -122,7 +122,7 @@ def test_a_broken_connection_without_a_code_is_tried_again(message: str) -> None
         (psycopg.InternalError, "what is this", "refuses this"),
     ],
 )
-def test_what_the_client_refuses_is_final_and_says_what_is_wrong(
+def test_an_error_of_the_client_is_final_and_names_the_problem(
     kind: type[psycopg.Error], message: str, says: str
 ) -> None:
     error = error_with(None, message, kind)

@@ -112,7 +112,7 @@ def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
     assert worker.renew(lease) == {run: "cancel"}
 
 
-def test_people_are_told_what_is_locked_and_get_the_rest(person: Player, other: Player, holder: Player) -> None:
+def test_bulk_actions_report_locked_runs_and_change_the_rest(person: Player, other: Player, holder: Player) -> None:
     locked, free = person.enqueue(), person.enqueue()
     holder.sql("select from job_runs where id = %s for update", locked)
     assert other.cancel(locked, free) == {locked: LOCKED, free: "cancelled"}
@@ -121,7 +121,7 @@ def test_people_are_told_what_is_locked_and_get_the_rest(person: Player, other: 
     assert other.discard(locked) == {locked: LOCKED}
 
 
-def test_run_now_of_replace_says_which_run_is_locked(person: Player, holder: Player) -> None:
+def test_run_now_of_replace_names_the_locked_run(person: Player, holder: Player) -> None:
     schedule = definition(person, "s")
     (run,) = person.column("select id from run_now(%s)", schedule)
     holder.sql("select from job_runs for update")

@@ -316,7 +316,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
         do(postgres.dsn, "drop database latin")
 
 
-def test_a_role_that_may_only_read_is_told_why_it_cannot_migrate(plain: str, empty_database: str) -> None:
+def test_a_read_only_role_gets_the_reason_why_it_cannot_migrate(plain: str, empty_database: str) -> None:
     name = ask(plain, "select current_user::text")
     do(empty_database, f"alter role {name} set default_transaction_read_only = on")
     with pytest.raises(DatabaseUnavailable, match="default_transaction_read_only is on"):
@@ -350,7 +350,7 @@ def test_each_move_says_for_whom_it_is() -> None:
         assert rest.startswith("-- ")
 
 
-def test_everything_in_the_schema_says_what_it_is_for(database: str) -> None:
+def test_everything_in_the_schema_has_a_comment(database: str) -> None:
     assert (
         ask(
             database,

@@ -137,7 +137,7 @@ def test_a_suspect_needs_a_slot_of_both_keys(database: str, person: Player, work
     assert [lease.id for lease in worker.claim_suspect()] == [run]
 
 
-def test_an_edit_waits_for_nobody_and_is_made_when_the_runs_can_follow(
+def test_an_edit_waits_for_no_lock_and_is_made_when_the_runs_can_get_the_new_keys(
     database: str, person: Player, other: Player, worker: Player
 ) -> None:
     schedule(database)
@@ -150,7 +150,7 @@ def test_an_edit_waits_for_nobody_and_is_made_when_the_runs_can_follow(
     assert len(claim_all(worker)) == 1
 
 
-def test_a_handlers_own_transaction_is_in_no_edits_way(
+def test_a_handlers_own_transaction_blocks_no_edit(
     database: str, person: Player, other: Player, worker: Player
 ) -> None:
     """It holds the run as `once` does."""

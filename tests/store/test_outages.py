@@ -62,7 +62,7 @@ def test_it_is_back_when_every_part_has_its_answer(
     assert caplog.messages[1:] == ["the database answers again, after 2.0 s"]
 
 
-def test_a_part_that_gave_up_keeps_nobody_waiting(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_part_that_gave_up_does_not_prolong_the_outage(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
     outages.away("claims", GONE)
     outages.away("outcomes", GONE)
     outages.forget("outcomes")
@@ -81,7 +81,7 @@ def test_a_connection_that_breaks_again_and_again_makes_one_line_a_minute(
     assert len([line for line in caplog.messages if line.startswith("waiting")]) == 2
 
 
-def test_a_second_outage_is_told_at_once(outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_outage_is_logged_at_once(outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
         outages.away("claims", GONE)
         clock.now += 1

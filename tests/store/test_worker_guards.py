@@ -40,7 +40,7 @@ def old_week(person: Player, weeks: int) -> str:
 
 
 @pytest.mark.parametrize("retention", SHORT)
-def test_history_is_kept_as_long_as_the_installation_says(person: Player, worker: Player, retention: str) -> None:
+def test_history_is_kept_for_the_retention_of_the_installation(person: Player, worker: Player, retention: str) -> None:
     young, old = old_week(person, 3), old_week(person, 9)
     assert worker.value(f"select drop_partitions({retention})") == 1
     assert person.column(
@@ -53,7 +53,7 @@ def test_history_is_kept_as_long_as_the_installation_says(person: Player, worker
 
 
 @pytest.mark.parametrize("retention", SHORT)
-def test_keys_dead_runs_and_steps_are_kept_as_long_as_the_installation_says(
+def test_keys_dead_runs_and_steps_are_kept_for_the_retention_of_the_installation(
     person: Player, worker: Player, retention: str
 ) -> None:
     dead = person.enqueue()
@@ -82,7 +82,7 @@ def test_a_worker_may_keep_more_and_the_operator_less(person: Player, worker: Pl
     assert worker.value("select tidy(always => true)") == 1
 
 
-def test_a_partition_that_somebody_reads_delays_completions_for_a_moment_only(
+def test_a_partition_that_is_being_read_delays_completions_only_briefly(
     person: Player, worker: Player, other: Player
 ) -> None:
     """Whoever waits to drop one has everybody wait who writes history."""
@@ -125,7 +125,7 @@ def test_no_thousand_partitions_are_made(worker: Player, weeks: str) -> None:
         ({"queues": "array['a b']"}, "queue is"),
     ],
 )
-def test_what_a_worker_says_of_itself_is_bounded(person: Player, about: dict[str, str], sentence: str | None) -> None:
+def test_what_a_worker_registers_is_bounded(person: Player, about: dict[str, str], sentence: str | None) -> None:
     given = {
         "name": "'w'",
         "pool": "'p'",
@@ -241,7 +241,9 @@ def plan(worker: Player, schedule: int, cursor: str, **given: str) -> list[Any]:
 
 @pytest.mark.parametrize("moment", UNREADABLE)
 @pytest.mark.parametrize("place", ["next_cursor", "up_to", "tick", "skip_from", "skip_until"])
-def test_no_tick_lies_where_no_client_can_read_it(person: Player, worker: Player, place: str, moment: str) -> None:
+def test_no_tick_is_beyond_the_dates_that_clients_can_read(
+    person: Player, worker: Player, place: str, moment: str
+) -> None:
     with pytest.raises(psycopg.Error, match="a tick lies before 1970"):
         plan(worker, *due_schedule(person), **{place: f"'{moment}'"})
 
@@ -252,7 +254,7 @@ def test_a_stretch_of_skipped_ticks_holds_some(person: Player, worker: Player, c
         plan(worker, *due_schedule(person), count=count)
 
 
-def test_what_is_said_of_a_schedule_is_bounded(person: Player, worker: Player) -> None:
+def test_the_fields_of_a_schedule_are_bounded(person: Player, worker: Player) -> None:
     plan(worker, *due_schedule(person), error="repeat('x', 100000)", reason="repeat('y', 100000)")
     assert person.value("select length(tick_error) from job_definitions") == 500
     assert person.value("select length(reason) from job_run_history") == 100

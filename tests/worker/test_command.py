@@ -172,14 +172,14 @@ async def test_nobody_of_its_group_outlives_a_program_that_ended(tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a child subreaper")
 @pytest.mark.parametrize("command", ["flee", "vanish"])
-async def test_nobody_who_left_the_group_outlives_a_program_that_ended(command: str, tmp_path: Path) -> None:
+async def test_no_process_outside_the_group_outlives_a_program_that_ended(command: str, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     assert (await call({"command": command, "args": {"file": str(file)}})).result["output"] == "done\n"
     assert not _alive(await _pid_in(file))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a child subreaper")
-async def test_nobody_who_left_the_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
+async def test_no_process_outside_the_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     run = TrialRun({"command": "stray", "args": {"file": str(file)}})
     task = asyncio.create_task(call(None, run))
@@ -190,7 +190,7 @@ async def test_nobody_who_left_the_group_outlives_a_cancelled_run(tmp_path: Path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel to tell of the worker's death")
-async def test_nobody_outlives_a_worker_that_is_killed(board: Board, tmp_path: Path) -> None:
+async def test_no_process_outlives_a_worker_that_is_killed(board: Board, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     board.enqueue("command", json.dumps({"command": "stray", "args": {"file": str(file)}}), max_attempts=1)
     with board.worker(commands=json.dumps(COMMANDS)) as worker:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tests.worker.conftest import Board
 
 
-def test_a_worker_that_stays_says_whom_it_serves_and_each_run(board: Board) -> None:
+def test_a_staying_worker_logs_what_it_serves_and_each_run(board: Board) -> None:
     with board.worker("--forever", log_format="console", log_level="info", queues="default,mail") as worker:
         (run,) = board.enqueue("answers")
         board.watcher.wait("select true from wakeboard.job_run_history")

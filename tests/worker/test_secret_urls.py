@@ -70,7 +70,9 @@ async def test_an_address_that_is_a_secret_is_never_named(monkeypatch: pytest.Mo
         assert "127.0.0.1" not in str(outcome.error)
 
 
-async def test_a_failed_handshake_names_nothing(receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_error_of_a_failed_handshake_names_no_host(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     outcome = await call(f"{receiver.url('/Hush7')}".replace("http://", ""), "https://", monkeypatch)
     assert_unnamed(outcome)
     assert "127.0.0.1" not in str(outcome.error)
@@ -93,7 +95,7 @@ async def test_a_host_before_the_secret_is_named(monkeypatch: pytest.MonkeyPatch
     assert "hooks.example.com:443 is not on the worker's list" in str(outcome.error)
 
 
-async def test_a_server_that_repeats_the_host_in_another_case_gives_nothing_away(
+async def test_a_host_that_a_server_repeats_in_another_case_is_masked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from wakeboard_worker.builtin.secrets import Secrets

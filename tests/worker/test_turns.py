@@ -35,7 +35,7 @@ def test_workers_that_live_for_few_starts_give_the_same_share_together(starts: i
     assert given == pytest.approx(3_000, rel=0.15)
 
 
-def test_who_has_claimed_all_that_was_due_owes_nothing() -> None:
+def test_a_claim_of_all_due_runs_adds_nothing_to_the_share() -> None:
     lane = OldestFirst(WALK, ["a"])
     before = lane.share(20)
     for _ in range(100):
@@ -54,7 +54,7 @@ def test_room_for_a_suspect_is_made_for_half_of_the_time_at_most() -> None:
     assert 0.3 < without_claims / now < 0.55
 
 
-def test_room_for_a_suspect_is_made_for_as_long_as_what_is_in_hand_takes() -> None:
+def test_attempts_to_make_room_for_a_suspect_get_longer_while_the_worker_is_busy() -> None:
     turns, began, longest = SuspectTurns(), 0.0, 0.0
     for second in range(4_000):
         now = float(second)
