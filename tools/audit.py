@@ -1,8 +1,8 @@
-"""Compares the locked versions with known advisories: `make audit`. Ends with 1 if there is one.
+"""Compares the locked versions with known advisories: `make audit`. Exits with 1 if there is one.
 
-pip-audit asks the package index about each version in locks/, and npm its registry about bench/rivals/npm. Not every
-index or registry offers advisories (a mirror often does not): what could not be compared is counted and said. Go
-modules of the test tools are not compared: they are in no image.
+pip-audit queries the package index for each version in locks/, and npm its registry for bench/rivals/npm. Not every
+index or registry offers advisories (a mirror often does not): the report counts the versions that were not compared.
+Go modules of the test tools are not compared: they are in no image.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PYTHON_LOCKS: Final = sorted(path for path in (ROOT / "locks").glob("*.txt"))
 
 
 class Audited(NamedTuple):
-    """What one registry answered: a sentence for each advisory, and how many packages it knew nothing about."""
+    """The answer of one registry: a sentence for each advisory, and how many packages it has no data for."""
 
     advisories: list[str]
     compared: int
@@ -82,12 +82,12 @@ def ask_npm() -> Audited:
 
 
 def _printed_by(command: list[str], environment: dict[str, str], folder: Path) -> str:
-    """The standard output of a tool, whose exit code says no more than that. Ends the audit where there is none."""
+    """The standard output of a tool; its exit code is ignored. Exits if there is no output."""
     ran = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=ASK_S
     )
     if not ran.stdout.strip():
-        raise SystemExit(f"{' '.join(command)} said nothing but: {ran.stderr.strip()}")
+        raise SystemExit(f"{' '.join(command)} printed no report: {ran.stderr.strip()}")
     return ran.stdout
 
 

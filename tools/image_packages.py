@@ -1,7 +1,7 @@
 """What the images contain: the packages of a lock file, with the licences that their metadata names.
 
 Versions come from the lock, licences from the packages themselves, which `make setup` has installed at
-the same versions. The base image's own packages (Debian, CPython) are not in a lock: whoever builds chooses the base.
+the same versions. The base image's own packages (Debian, CPython) are in no lock: the base is chosen at build time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPDX: Final[Mapping[str, str]] = {  # classifiers and free texts that are no SPD
 
 
 class LicenceUnknown(Exception):
-    """A package's metadata names no licence that SPDX knows: add what it says to SPDX."""
+    """A package's metadata names no licence that SPDX knows: add its text to the table SPDX."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What `make audit` says about the answers of package registries."""
+"""How `make audit` reads and reports the answers of package registries."""
 
 from __future__ import annotations
 

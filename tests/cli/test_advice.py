@@ -1,4 +1,4 @@
-"""What messages and pages advise to type can be typed."""
+"""Commands that messages and pages advise exist and are accepted by the parser."""
 
 from __future__ import annotations
 

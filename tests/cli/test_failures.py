@@ -1,4 +1,4 @@
-"""What fails, by job type: `wakeboard failures`, and the query that docs/monitoring.md has for other tools."""
+"""The command `wakeboard failures`, and the query of docs/monitoring.md for other tools."""
 
 from __future__ import annotations
 

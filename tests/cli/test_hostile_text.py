@@ -1,4 +1,4 @@
-"""Every command on a board whose users wrote what steers terminals, forges lines and shows credentials."""
+"""Every command with stored texts that contain terminal controls, forged lines and credentials."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command on a database that it cannot use: one sentence and an exit code, whatever is wrong with it."""
+"""Every command on an unusable database: one sentence and an exit code."""
 
 from __future__ import annotations
 

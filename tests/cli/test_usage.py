@@ -1,4 +1,4 @@
-"""What is wrong with a call is one sentence that says what to write, and exit code 2."""
+"""An invalid call gives one sentence that says what to write, and exit code 2."""
 
 from __future__ import annotations
 

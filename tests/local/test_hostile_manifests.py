@@ -1,4 +1,4 @@
-"""Files that would hang, crash or exhaust whoever reads them: each is one sentence, and its neighbours are read."""
+"""Files that could block, crash or exhaust a reader: each gives one sentence, and the other files are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who answers for the schedules of another installation, and when they may be written."""
+"""Which schedules belong to another installation, and when their statuses may be written."""
 
 from __future__ import annotations
 

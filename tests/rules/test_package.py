@@ -1,4 +1,4 @@
-"""What `import wakeboard` gives."""
+"""The public names of `import wakeboard`."""
 
 from __future__ import annotations
 

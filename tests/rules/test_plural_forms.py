@@ -1,4 +1,4 @@
-"""Messages count nouns by one helper, so that "1 runs" is never said."""
+"""Messages count nouns with one helper, so that none contains "1 runs"."""
 
 from __future__ import annotations
 

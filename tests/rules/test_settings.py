@@ -1,4 +1,4 @@
-"""Settings: what is wrong with one, and names that nothing reads."""
+"""Settings: errors of invalid values, and unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One set of bounds: whoever writes a value that is beyond them is told so in the same sentence."""
+"""One set of bounds: a value beyond them is refused with the same sentence by every way to write it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a connection string, no part of its password is repeated, and a malformed one is final."""
+"""Errors of connection strings repeat no part of the password; a malformed string is final."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is a crash and what is not: answers that were lost, runs that never started, a board that was away."""
+"""What counts as a crash: lost replies, runs that never started and outages do not."""
 
 from __future__ import annotations
 

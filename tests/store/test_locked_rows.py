@@ -1,4 +1,4 @@
-"""A row that another transaction keeps locked: no move waits for it without a bound, and its neighbours go on."""
+"""Rows that another transaction has locked: every move waits for a bounded time and handles the other rows."""
 
 from __future__ import annotations
 

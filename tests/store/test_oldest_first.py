@@ -1,4 +1,4 @@
-"""Claims by age: what has been due for longest goes first, whatever its priority."""
+"""Claims by age: the runs that have been due for longest come first, whatever their priority."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A database that is away makes few lines, whoever waits for it."""
+"""An outage of the database gives few log lines for all parts of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever may create objects in a schema of the search path cannot change what wakeboard's statements mean."""
+"""Objects that others create in a schema of the search path do not change what our statements mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several tasks may share a connection: each statement stands alone."""
+"""Several tasks may share a connection: no statement runs in the transaction of another task."""
 
 from __future__ import annotations
 

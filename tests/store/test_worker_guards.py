@@ -1,4 +1,4 @@
-"""No worker destroys history, schedules, keys or dead runs, whatever it says to the functions that it may call."""
+"""A worker cannot destroy history, schedules, keys or dead runs, whatever arguments it passes to its functions."""
 
 from __future__ import annotations
 

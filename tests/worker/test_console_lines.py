@@ -1,4 +1,4 @@
-"""What a person sees who starts a worker that stays."""
+"""The console lines of a worker that stays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that are cut while they are idle, sooner than a worker polls: what is due is done all the same."""
+"""Connections that are closed while idle: due runs are executed all the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose row another transaction has locked delays no other run, and no worker's end."""
+"""A run that another transaction has locked delays no other run and does not keep a worker from exiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A worker, the heartbeat and the command line in sessions with any defaults."""
+"""A worker, the heartbeat and the command line in sessions with unusual defaults."""
 
 from __future__ import annotations
 

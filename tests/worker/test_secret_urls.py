@@ -1,4 +1,4 @@
-"""A url that holds a secret: no error, log line or row names a part of it, however it comes back."""
+"""A url that contains a secret: no error, log line or row names a part of it."""
 
 from __future__ import annotations
 

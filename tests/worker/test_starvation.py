@@ -1,4 +1,4 @@
-"""Whatever load of higher priorities there is, the oldest due runs are started: one start in twenty is theirs."""
+"""Under any load of higher priorities, one start in twenty goes to the oldest due runs."""
 
 from __future__ import annotations
 

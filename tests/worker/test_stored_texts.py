@@ -1,4 +1,4 @@
-"""What of an error or a result is stored: no credentials, and JSON where that is possible."""
+"""Stored errors and results contain no credentials, and are valid JSON if possible."""
 
 from __future__ import annotations
 

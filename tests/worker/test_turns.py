@@ -1,4 +1,4 @@
-"""Whose turn it is when not everything that is due can start: nothing waits for ever."""
+"""Decisions that keep runs from starving: shares by age, and room for suspects."""
 
 from __future__ import annotations
 

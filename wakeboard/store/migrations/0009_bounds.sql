@@ -1,6 +1,6 @@
 -- One set of bounds for names, keys and payloads, for whoever writes them. Rows from before are not checked.
 
--- Called by a bound that a value does not keep: raises the sentence that says so. functions/refuse_value.sql has its body.
+-- CHECK constraints call it for an invalid value; it raises the message. functions/refuse_value.sql has its body.
 create function refuse_value(what text, value text) returns boolean language sql strict as 'select false';
 
 alter domain job_type_name drop constraint job_type_has_1_to_128_characters;
@@ -20,8 +20,8 @@ alter domain limit_key_name add constraint limit_key_is_a_name
 alter table job_definitions add constraint limit_key_is_a_name
   check (limit_key not like '%:%' or refuse_value('limit_key', limit_key)) not valid;
 
--- What is small is looked at here, in a third of a microsecond. A document of up to 256 bytes cannot be nested 32 levels deep, but may
--- hold a number of thousands of digits.
+-- Small payloads are checked here, in a third of a microsecond. A document of up to 256 bytes cannot be nested 32 levels deep, but may
+-- contain a number of thousands of digits.
 create function check_payload(payload jsonb) returns boolean language sql strict as 'select false';
 alter domain run_payload drop constraint "payload_is_an_object_or_list_up_to_64_KiB_pass_ids_not_blobs";
 alter domain run_payload add constraint payload_is_bounded check (

@@ -1,4 +1,4 @@
--- How long things are kept at least, as the operator or the owner says (set_retention). A worker may keep more, never less.
+-- Minimum retentions, set by the operator or the owner (set_retention). A worker may keep rows for longer, never for less.
 
 alter table installation
   add column history_kept interval not null default '30 days',
@@ -9,7 +9,7 @@ alter table installation
   add constraint keys_are_not_kept_longer_than_history check (keys_kept <= history_kept),
   add constraint dead_runs_are_kept_for_1_to_3650_days check (dead_kept between '1 day' and '3650 days');
 
--- A worker says who it is in bounded words, and about a bounded number of types (the function register).
+-- Bounds for what a worker registers. The function register bounds the number of its types.
 alter table workers
   add constraint a_lease_is_1_second_to_1_hour check (lease_s between 1 and 3600) not valid,
   add constraint a_worker_is_named_in_up_to_256_characters
@@ -17,6 +17,6 @@ alter table workers
   add constraint a_worker_serves_up_to_1000_queues check (cardinality(queues) <= 1000) not valid,
   add constraint capacity_is_1_to_1000000 check (capacity between 1 and 1000000) not valid;
 
--- Keys of schedules belong to their schedules: a limit that somebody gave to one switched its policy off.
+-- Limit keys of schedules cannot be set: a limit that an administrator gave to one disabled its concurrencyPolicy.
 update job_limits set max_running = 1, said = false where key like 'schedule:%';
 alter table job_limits add constraint limit_is_0_to_1000000 check (max_running <= 1000000) not valid;

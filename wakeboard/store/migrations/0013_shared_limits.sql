@@ -1,5 +1,5 @@
--- A run stands behind one limit key, and may need a slot of a second one: a schedule that must not run twice at once has a key of
--- its own, and shares its limitKey with other schedules.
+-- A run has one limit key and may need a slot of a second one: a schedule that must not run twice at once has a key of its own, and
+-- may share its limitKey with other schedules.
 
 alter table job_runs add column shared_limit_key text;      -- the schedule's limitKey, where limit_key is the schedule's own
 create index job_runs_shared_slots on job_runs (shared_limit_key) where holds_slot and shared_limit_key is not null;
