@@ -94,6 +94,17 @@ def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(person: Player, wor
     assert person.run(run).crash_count == 1
 
 
+def test_a_worker_that_registers_again_counts_as_no_heartbeat(person: Player, worker: Player) -> None:
+    worker.register(lease_s=LEASE_S)
+    person.sql("update workers set last_seen = last_seen - interval '1 s', beats_since = beats_since - interval '9 s'")
+    before = person.sql("select last_seen, beats_since from workers")
+    worker.register(lease_s=LEASE_S)
+    assert person.sql("select last_seen, beats_since from workers") == before
+    person.sql("update workers set last_seen = last_seen - %s * interval '1 s'", LEASE_S)
+    worker.register(lease_s=LEASE_S)
+    assert person.value("select last_seen = beats_since and last_seen > now() - interval '1 minute' from workers")
+
+
 def test_a_run_that_was_named_and_then_not_has_crashed(person: Player, worker: Player) -> None:
     """Its handler started, and no outcome of it could be told: should that happen for ever, the run must end."""
     run = person.enqueue()

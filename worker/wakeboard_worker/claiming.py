@@ -39,6 +39,7 @@ AT_ONCE = 1000  # rows of one claim
 LIMIT_KEYS = 200  # looked at in one go
 LIMITED_AHEAD_S = 0.005
 LIMITED_EVERY_S = 0.05
+KNOWN_AGAIN_S = 180.0  # readers look at the job types that were known in the last 10 minutes
 SHORTEST_PAUSE_S = 0.01
 
 
@@ -87,6 +88,7 @@ class Claiming:
         self._suspects = SuspectTurns()
         self._round_at_once = self._limited_first = False
         self._forgotten = 0  # what the heartbeat had counted when this worker last said who it is
+        self._registered_at = self._born
         self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
         self.stopped = False
 
@@ -144,11 +146,13 @@ class Claiming:
         return await self._pause(leasing)
 
     async def _introduce_again(self, leasing: Leasing) -> None:
-        """Whoever took the lapsed leases of a silent worker back has taken it for dead."""
-        forgotten = self._heartbeat.forgotten
-        if forgotten != self._forgotten:
+        """Registers again when the database has forgotten this worker, and often enough to remain known."""
+        forgotten, now = self._heartbeat.forgotten, time.monotonic()
+        long_ago = now > self._registered_at + min(KNOWN_AGAIN_S, self._settings.lease_seconds)
+        if forgotten != self._forgotten or long_ago:
             await leasing.register(tuple(self._desk.handlers), again=True)
             self._forgotten = forgotten
+            self._registered_at = now
 
     # -- claims --------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 -- for: worker
--- A worker says who it is and which job types it knows. False: its pool has `max_workers` workers seen in the last 30 s
--- already, and this one should go.
+-- A worker says who it is and which job types it knows: when it starts, and again every few minutes for as long as it stays.
+-- False: its pool has `max_workers` workers seen in the last 30 s already, and this one should go.
 
 create or replace function wakeboard.register(
   nonce bigint, name text, pool text, host text, version text, queues text[], capacity integer, lease_s integer,
@@ -30,7 +30,8 @@ begin
   insert into workers (nonce, name, pool, host, version, queues, capacity, lease_s)
   values (register.nonce, register.name, register.pool, register.host, register.version, register.queues, register.capacity,
           register.lease_s)
-  on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), beats_since = statement_timestamp();
+  on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), beats_since = statement_timestamp()
+   where workers.last_seen < statement_timestamp() - make_interval(secs => excluded.lease_s);   -- no heartbeat by itself: see `reap`
   begin
     update worker_types set last_known_at = statement_timestamp()
      where ctid = any (array(
