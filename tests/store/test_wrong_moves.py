@@ -8,6 +8,7 @@ from typing import Final
 import psycopg
 import pytest
 from hypothesis import Phase, settings
+from hypothesis.errors import FlakyFailure
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.store.board_machine import BoardMachine
@@ -33,9 +34,9 @@ WRONG: Final = (
 
 @pytest.mark.parametrize(("move", "line", "instead"), WRONG, ids=[f"{move}: {line[:30]}" for move, line, _ in WRONG])
 def test_a_move_that_is_wrong_is_found_out(database: str, move: str, line: str, instead: str) -> None:
-    stage = Stage(database)
     text = (FUNCTIONS / f"{move}.sql").read_text("utf-8")
     assert line in text
+    stage = Stage(database)
     stage.person.sql(text.replace(line, instead))
 
     class Machine(BoardMachine):
@@ -50,6 +51,9 @@ def test_a_move_that_is_wrong_is_found_out(database: str, move: str, line: str, 
         database=None,
         phases=[Phase.generate],
     )
-    with pytest.raises((AssertionError, psycopg.Error)):
-        run_state_machine_as_test(Machine, settings=chosen)
-    stage.close()
+    # FlakyFailure: the steps that found it found nothing when they were tried again: backoff and claims are random.
+    try:
+        with pytest.raises((AssertionError, psycopg.Error, FlakyFailure)):
+            run_state_machine_as_test(Machine, settings=chosen)
+    finally:
+        stage.close()

@@ -44,6 +44,7 @@ class Receiver:
             "/busy": self._busy,
             "/cookie": self._cookie,
             "/echo": self._echo,
+            "/hostile": self._hostile,
             "/path/{any:.*}": self._path,
             "/bomb": self._bomb,
             "/charset/{charset}": self._charset,
@@ -81,6 +82,9 @@ class Receiver:
 
     async def _echo(self, request: web.Request) -> web.Response:
         return web.Response(text=self.bodies[-1] + request.headers.get("X-Key", ""))
+
+    async def _hostile(self, request: web.Request) -> web.Response:
+        return web.Response(text='"\\\n\0\x1b[31m' * 5_000)
 
     async def _path(self, request: web.Request) -> web.Response:
         return web.Response(status=404, text=f"there is no {request.raw_path}")
