@@ -245,3 +245,22 @@ def test_no_application_has_the_limit_key_of_a_schedule(conn: psycopg.Connection
         "select * from wakeboard.enqueue_many('{ping}', '{\"{}\"}', limit_keys => '{schedule:4}')",
     ):
         assert 'limit_key is "schedule:4"' in refused(conn, call)
+
+
+@pytest.mark.parametrize("name", ["_x", "é", "a b", "", "x" * 129, "-x"])
+def test_a_name_that_looks_like_an_identifier_is_no_way_around_the_bound(
+    conn: psycopg.Connection[Any], name: str
+) -> None:
+    assert "job_type is" in refused(conn, f"insert into wakeboard.job_runs (job_type) values ('{name}')")
+    assert "job_type is" in refused(conn, f"select * from wakeboard.enqueue_many('{{\"{name}\"}}', '{{\"{{}}\"}}')")
+
+
+def test_many_runs_of_one_type_have_a_uuid_each(conn: psycopg.Connection[Any]) -> None:
+    for keys in ("null", "array['a', 'b', 'c']"):
+        call = (
+            "select wakeboard.enqueue_many('{select, select, select}', array['{}', '[]', '{}']::jsonb[],"
+            f" idempotency_keys => {keys})"
+        )
+        conn.execute(call.encode())
+    row = conn.execute("select count(distinct uuid) from wakeboard.job_runs where job_type = 'select'").fetchone()
+    assert row == (6,)

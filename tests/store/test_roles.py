@@ -106,6 +106,9 @@ def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(cast: Cast) -
         ).fetchall()
     assert len(rows) == len(moves())
     for name, as_owner, settings in rows:
+        if name == "refuse_insert":  # it looks at the search path of whoever inserts, and its names depend on none
+            assert (as_owner, settings) == (False, None)
+            continue
         assert "search_path=pg_catalog, wakeboard, pg_temp" in settings, name
         assert as_owner or name in {"backoff", "check_payload", "refuse_value"}, name
 

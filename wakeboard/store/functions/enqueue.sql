@@ -16,15 +16,20 @@ declare
   new_uuid uuid := gen_random_uuid();
   hash text;
   known job_keys;
+  -- Checked here, by casts that the session keeps, the values are not checked again by an INSERT that is made ready for each call.
+  checked_type job_type_name; checked_payload run_payload; checked_queue queue_name; checked_key limit_key_name;
+  checked_priority run_priority; checked_attempts attempt_limit := max_attempts; checked_timeout duration_s := timeout_s;
+  checked_base duration_s := backoff_base_s; checked_cap duration_s := backoff_cap_s;
 begin
-  payload := coalesce(payload, '{}');
   if limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed') then
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_value('backoff', backoff);
   end if;
+  checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := queue; checked_key := limit_key;
+  checked_priority := priority;
   if enqueue.idempotency_key is not null then
-    hash := md5(enqueue.payload::text);
+    hash := md5(checked_payload::text);
     loop
       insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
       values (enqueue.job_type, enqueue.idempotency_key, new_id, new_uuid, hash)
@@ -48,8 +53,8 @@ begin
     job_type, payload, limit_key, idempotency_key)
   values (
     new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
-    enqueue.backoff::backoff_strategy, enqueue.backoff_base_s, enqueue.backoff_cap_s, enqueue.timeout_s, enqueue.max_attempts,
-    enqueue.priority, enqueue.queue, enqueue.job_type, enqueue.payload, enqueue.limit_key, enqueue.idempotency_key);
+    enqueue.backoff::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
+    checked_type, checked_payload, checked_key, enqueue.idempotency_key);
   return query select new_id, new_uuid, true;
 end
 $$;

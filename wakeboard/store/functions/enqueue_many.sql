@@ -13,14 +13,35 @@ as $$
 #variable_conflict use_column
 declare
   new_ids bigint[];
+  -- Random once, and from there by a hash: some servers take a microsecond for each random uuid.
+  seed constant text := gen_random_uuid()::text;
+  -- What is the same for all runs is checked once.
+  checked_attempts attempt_limit := max_attempts;
+  checked_timeout duration_s := timeout_s;
+  checked_type job_type_name;
+  base duration_s := 10;
+  cap duration_s := 3600;
+  normal run_priority := 3;
+  default_queue queue_name := 'default';
 begin
   perform refuse_value('limit_key', key) from unnest(limit_keys) as key where key like '%:%';     -- the keys of schedules
   perform refuse_value('priority', priority::text) from unnest(priorities) as priority where priority not between 1 and 5;
+  if num_nonnulls(queues, priorities, run_ats, idempotency_keys, limit_keys) = 0 and job_types[1] = all(job_types) then
+    checked_type := job_types[1];
+    return query
+    insert into job_runs as run (uuid, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload)
+    select md5(seed || job.place)::uuid, checked_timeout, checked_attempts, base, cap, normal, default_queue,
+           case when job.job_type is not null then checked_type end, coalesce(job.payload, '{}')
+      from unnest(job_types, payloads) with ordinality as job (job_type, payload, place)
+    returning run.id, true;
+    return;
+  end if;
   if idempotency_keys is null then
     return query
-    insert into job_runs as run (scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key)
-    select coalesce(job.run_at, statement_timestamp()), coalesce(job.run_at, statement_timestamp()), enqueue_many.timeout_s,
-           enqueue_many.max_attempts, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
+    insert into job_runs as run (
+      scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload, limit_key)
+    select coalesce(job.run_at, statement_timestamp()), coalesce(job.run_at, statement_timestamp()), checked_timeout,
+           checked_attempts, base, cap, coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type,
            coalesce(job.payload, '{}'), job.limit_key
       from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys)
              as job (job_type, payload, queue, priority, run_at, limit_key)
@@ -32,7 +53,7 @@ begin
   new_ids := array(select nextval('job_runs_id_seq') from unnest(job_types));
   with free as (
     insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
-    select job.job_type, job.key, job.id, gen_random_uuid(), md5(coalesce(job.payload, '{}')::text)
+    select job.job_type, job.key, job.id, md5(seed || job.id)::uuid, md5(coalesce(job.payload, '{}')::text)
       from unnest(job_types, payloads, idempotency_keys, new_ids) with ordinality as job (job_type, payload, key, id, place)
      where job.key is not null
      order by job.job_type, job.key, job.place   -- two callers with the same keys wait, and do not deadlock
@@ -40,9 +61,10 @@ begin
     returning run_id, run_uuid
   )
   insert into job_runs (
-    id, uuid, scheduled_for, run_at, timeout_s, max_attempts, priority, queue, job_type, payload, limit_key, idempotency_key)
+    id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
+    limit_key, idempotency_key)
   select job.id, coalesce(free.run_uuid, gen_random_uuid()), coalesce(job.run_at, statement_timestamp()),
-         coalesce(job.run_at, statement_timestamp()), enqueue_many.timeout_s, enqueue_many.max_attempts,
+         coalesce(job.run_at, statement_timestamp()), checked_timeout, checked_attempts, base, cap,
          coalesce(job.priority, 3), coalesce(job.queue, 'default'), job.job_type, coalesce(job.payload, '{}'), job.limit_key, job.key
     from unnest(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, new_ids)
            as job (job_type, payload, queue, priority, run_at, key, limit_key, id)
