@@ -52,7 +52,7 @@ with ended as (
     left join wakeboard.job_runs as live on live.id = made.run_id
     left join wakeboard.job_run_history as past
            on past.id = made.run_id and past.finished_at >= now() - interval '1 day'
-   where made.ended_at >= now() - interval '1 day'
+   where made.ended_at >= now() - interval '1 day' and made.outcome in ('failed', 'timed_out', 'crashed')
   union all
   select job_type, 'succeeded'
     from wakeboard.job_run_history
@@ -70,7 +70,7 @@ select job_type,
  order by failure_rate desc, job_type;
 ```
 
-An attempt counts when it ended in that time. Keep the conditions on `finished_at`: history is partitioned by it, and
+An attempt counts when it ended in that time. One that was snoozed or given back counts as neither. Keep the conditions on `finished_at`: history is partitioned by it, and
 old partitions are then not read.
 """
 

@@ -55,6 +55,20 @@ def test_failures_of_one_type_and_time_only(type_command: Type, ended: BoardStor
     assert len(type_command("failures", "--since", "3d", "--json").json) == 2
 
 
+@pytest.mark.parametrize("outcome", ["snoozed", "released"])
+def test_an_attempt_that_was_put_off_is_no_failure(type_command: Type, ended: BoardStory, outcome: str):
+    put_off = "update wakeboard.job_attempts set outcome = %s, error_type = null, error = null where run_id = %s"
+    for job_type in ("ping", "patience"):
+        run = ended.enqueue(job_type)
+        ended.fail(run)
+        ended.sql(put_off, outcome, run)
+    pings = type_command("failures", "--type", "ping", "--json").json
+
+    assert [(row["failure_rate"], row["succeeded"], row["errors"]) for row in pings] == [(0, 2, {})]
+    assert [row["job_type"] for row in type_command("failures", "--json").json] == ["mail", "ping"]
+    test_the_documented_query_answers_the_same(type_command, ended)
+
+
 def test_the_documented_query_answers_the_same(type_command: Type, ended: BoardStory):
     query = re.search(r"```sql\n(.*?failure_rate.*?)```", MONITORING.read_text("utf-8"), re.DOTALL)
     assert query

@@ -41,8 +41,9 @@ def failures(
 ) -> None:
     """Show how often the runs of each job type fail, and with what.
 
-    RATE is the share of attempts that failed, timed out or crashed among all that ended. A run that is tried three
-    times and succeeds then has two failed attempts and one that succeeded.
+    RATE is the share of attempts that failed, timed out or crashed among these and those that succeeded. A run that is
+    tried three times and succeeds then has two failed attempts and one that succeeded. An attempt that was snoozed or
+    given back counts as neither.
     """
     given = read_since(since)
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class FailureRow:
     """How the attempts of one job type ended in a period.
 
-    `failure_rate`: share of failed, timed-out and crashed attempts among all that ended, 0 to 1; null if none ended.
-    `dead`: runs that became dead in the period and still are. `errors`: number of attempts for each error type.
+    `failure_rate`: share of failed, timed-out and crashed attempts among these and those that succeeded, 0 to 1; null if
+    there are none. Snoozed and returned attempts count as neither. `dead`: runs that became dead in the period and still
+    are. `errors`: number of attempts for each error type.
     """
 
     job_type: str
@@ -51,7 +52,7 @@ with ended as (
     from wakeboard.job_attempts as made
     left join wakeboard.job_runs as live on live.id = made.run_id
     left join wakeboard.job_run_history as past on past.id = made.run_id and past.finished_at >= %(since)s
-   where made.ended_at >= %(since)s
+   where made.ended_at >= %(since)s and made.outcome in ('failed', 'timed_out', 'crashed')
   union all
   select job_type, 'succeeded', finished_at, null, null
     from wakeboard.job_run_history
