@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 import wakeboard
 from tests.pooler import running_pooler
 from wakeboard import Job
-from wakeboard.errors import KeyReused, WakeboardError
+from wakeboard.errors import InvalidValue, KeyReused, WakeboardError
 from wakeboard.store.connection import connect
 
 if TYPE_CHECKING:
@@ -191,3 +191,30 @@ def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
 def test_a_key_that_postgres_cannot_store_is_refused_with_a_sentence(database: str) -> None:
     with psycopg.connect(database) as conn, pytest.raises(WakeboardError, match="holds a NUL character"):
         wakeboard.enqueue(conn, "ping", idempotency_key="k\0")
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ({"job_type": 5}, "job_type is 5, which is not text"),
+        ({"queue": b"mail"}, "queue is b'mail', which is not text"),
+        ({"run_at": "2031-01-01T08:00Z"}, "run_at is '2031-01-01T08:00Z', which is no datetime"),
+        ({"run_at": date(2031, 1, 1)}, "which is no datetime"),
+        ({"priority": "3"}, "priority is '3'; write a whole number"),
+        ({"priority": None}, "priority is None; write a whole number"),
+        ({"timeout_s": timedelta(minutes=1)}, "timeout_s is datetime.timedelta.*; write a whole number"),
+        ({"max_attempts": 2.0}, "max_attempts is 2.0; write a whole number"),
+        ({"backoff": 5}, "backoff is 5, which is not text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_name(
+    application: psycopg.Connection[Any], named: dict[str, Any], sentence: str
+) -> None:
+    """Postgres would know no such function, which reads as a schema that is too old."""
+    job: dict[str, Any] = {"job_type": "ping", **named}
+    with pytest.raises(InvalidValue, match=sentence):
+        wakeboard.enqueue(application, **job)
+    if "backoff" not in job:
+        of_all: dict[str, Any] = {name: job.pop(name) for name in ("timeout_s", "max_attempts") if name in job}
+        with pytest.raises(InvalidValue, match=sentence):
+            wakeboard.enqueue_many(application, [Job("ping"), Job(**job)], **of_all)

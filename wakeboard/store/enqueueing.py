@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from operator import attrgetter
+from datetime import datetime
+from operator import attrgetter, index
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 import psycopg
@@ -20,7 +21,6 @@ from wakeboard.store.statements import checked, translating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
-    from datetime import datetime
     from uuid import UUID
 
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
@@ -126,8 +126,15 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     With an idempotency key (unique per job type) a second call gives back the first run with `created` False.
     Raises KeyReused when the key stands for another payload, WakeboardError when the board refuses a value.
     """
-    _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key)
+    _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
     _check_moment(run_at)
+    _check_numbers(
+        priority=[priority],
+        max_attempts=[max_attempts],
+        timeout_s=[timeout_s],
+        backoff_base_s=[backoff_base_s],
+        backoff_cap_s=[backoff_cap_s],
+    )
     values = (
         *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
@@ -155,6 +162,7 @@ def enqueue_many(
     timeout_s: int = 600,
 ) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
     """Enqueues many runs in one statement, and answers in their order. Raises as `enqueue` does; it is all or none."""
+    _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     columns = _columns(list(jobs))
     values = (*columns, max_attempts, timeout_s)
     if isinstance(conn, psycopg.AsyncConnection):
@@ -188,17 +196,18 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
     payloads: list[Any] = [{} if job.payload is None else job.payload for job in jobs]
     job_types = [job.job_type for job in jobs]
     queues, keys, limit_keys = column("queue", "default"), column("idempotency_key", None), column("limit_key", None)
-    moments = column("run_at", None)
+    moments, priorities = column("run_at", None), column("priority", 3)
     for name, texts in (
         ("job_type", job_types),
         ("queue", queues),
         ("idempotency_key", keys),
         ("limit_key", limit_keys),
     ):
-        _check_texts(**{name: "".join(filter(None, texts or ()))})
+        _check_column(name, texts or ())
     for moment in moments or ():
         _check_moment(moment)
-    return job_types, _json(payloads, each=True), queues, column("priority", 3), moments, keys, limit_keys
+    _check_numbers(priority=priorities or ())
+    return job_types, _json(payloads, each=True), queues, priorities, moments, keys, limit_keys
 
 
 def _json(payload: Any, *, each: bool = False) -> str:
@@ -220,13 +229,39 @@ def _check_payloads(payload: Any, *, each: bool) -> None:
         check_payload(one)
 
 
+# Postgres looks for a function of the types that it is sent, so a wrong one reads as a function that is not there.
+
+
 def _check_texts(**texts: str | None) -> None:
-    """What psycopg cannot send."""
     for name, text in texts.items():
-        check_text(text or "", name)
+        _check_column(name, [text])
 
 
-def _check_moment(moment: datetime | None) -> None:
+def _check_column(name: str, texts: Iterable[object]) -> None:
+    """Raises InvalidValue for what is no text, or one that psycopg cannot send."""
+    given = list[str]()
+    for text in texts:
+        if isinstance(text, str):
+            given.append(text)
+        elif text is not None:
+            raise InvalidValue(f"{name} is {text!r}, which is not text; write it in quotes")
+    check_text("".join(given), name)
+
+
+def _check_numbers(**numbers: Iterable[Any]) -> None:
+    for name, column in numbers.items():
+        for number in column:
+            try:
+                index(number)
+            except TypeError:
+                raise InvalidValue(f"{name} is {number!r}; write a whole number") from None
+
+
+def _check_moment(moment: object) -> None:
+    if moment is not None and not isinstance(moment, datetime):
+        raise InvalidValue(
+            f"run_at is {moment!r}, which is no datetime; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
+        )
     if moment is not None and moment.utcoffset() is None:
         raise InvalidValue(
             f"run_at is {moment}, which has no time zone; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
