@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wakeboard.cli.answers import AsJson, complain, print_json, say
+from wakeboard.cli.places import read_place
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import visit_board
 from wakeboard.errors import InvalidValue
@@ -61,7 +62,10 @@ class Applied:
 )
 def apply(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of YAML files, one file, or - for standard input.")
+        Path,
+        typer.Argument(
+            metavar="DIR", parser=read_place, help="A folder of YAML files, one file, or - for standard input."
+        ),
     ],
     prune: Annotated[
         bool, typer.Option("--prune", help="Remove schedules that are no longer declared.", show_default=False)

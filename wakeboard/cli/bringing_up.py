@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from wakeboard.cli.places import read_place
 from wakeboard.cli.teaching import examples
 from wakeboard.cli.visit import given_dsn
 
@@ -23,7 +24,8 @@ commands = typer.Typer()
 )
 def up(
     folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder of JobSchedule YAML, and handlers beside it.")
+        Path,
+        typer.Argument(metavar="DIR", parser=read_place, help="A folder of JobSchedule YAML, and handlers beside it."),
     ],
     fresh: Annotated[bool, typer.Option("--fresh", help="Empty the database first.", show_default=False)] = False,
     no_live: Annotated[
