@@ -97,6 +97,12 @@ def page(width: int, height: int, picture: Picture = PICTURE, concerns: list[str
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
+def test_why_a_run_was_skipped_is_said_as_elsewhere() -> None:
+    skipped = run(5, "skipped", finished_at=NOON - timedelta(seconds=1), reason="Forbidden")
+    (line,) = [line for line in page(80, 20, Picture(NOON, SCHEDULES, [skipped])) if "skipped" in line]
+    assert line.endswith("1 s ago  the run before was unfinished")
+
+
 def test_a_page_on_a_usual_terminal() -> None:
     assert page(80, 20) == [
         "wakeboard up examples            1 worker awake, next wake in 53 s  12:00:07 UTC",

@@ -171,8 +171,21 @@ def test_deleted_handlers_are_reported_until_they_are_back(postgres_folder: Path
         assert "their runs wait until it is back" in line
         run_id = up.enqueue("greet")
         up.write("handlers.py", HANDLERS)
-        up.wait_for("handlers: all is well again")
+        up.wait_for("handlers.py is there; the next worker reads it.")
+        assert "all is well again" not in up.said
         up.wait_for(f"run {run_id}     greet succeeded")
+
+
+def test_a_folder_that_is_back_is_no_longer_reported_missing(postgres_folder: Path) -> None:
+    up = Up(postgres_folder)
+    up.declare("greeting", "greet", run_on_up=True)
+    with up:
+        up.wait_for("default/greeting succeeded")
+        (postgres_folder / "jobs").rename(postgres_folder / "away")
+        up.wait_for("there is no folder")
+        (postgres_folder / "away").rename(postgres_folder / "jobs")
+        up.wait_for("the folder: all is well again")
+        up.wait_for("1 schedule, as before")
 
 
 def test_a_hostile_file_is_reported_and_up_continues(postgres_folder: Path) -> None:
@@ -198,7 +211,7 @@ def test_a_broken_schedule_hides_no_other_and_is_not_removed(postgres_folder: Pa
         up.declare("broken", "greet", cron="61 * * * *")
         line = up.wait_for("broken.yaml:7")
         assert "61" in line
-        up.wait_for("2 schedules, as before; 1 as last read")
+        up.wait_for("2 schedules, as before; of these 1 as last read")
         assert up.ask("select count(*) from wakeboard.job_definitions where removed_at is null") == 2
         up.declare("broken", "greet")
         up.wait_for("the schedules: all is well again")

@@ -18,7 +18,7 @@ from rich.text import Text
 from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.local.safe_console import SafeConsole
 from wakeboard.local.telling import again
-from wakeboard.plainwords import counted, lasted, relative
+from wakeboard.plainwords import counted, lasted, reason_in_words, relative
 from wakeboard.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def about_run(run: RunRow, now: datetime) -> Text:
             took = lasted(run.finished_at - run.started_at) if run.finished_at and run.started_at else ""
             return Text(f"{_ago(run.finished_at, now)}, in {took}", "dim")
         case _:
-            return Text(one_line(f"{_ago(run.finished_at, now)}  {run.reason or ''}"), "dim")
+            return Text(f"{_ago(run.finished_at, now)}  {reason_in_words(run.reason, run.status)}".rstrip(), "dim")
 
 
 def _error(run: RunRow) -> str:

@@ -40,6 +40,7 @@ class Loading:
         except WakeboardError as error:
             self._concerns.now("the folder", [str(error)])
             return False
+        self._concerns.now("the folder", [])
         report = await sync(
             await self._line.board(),
             self._source,
@@ -71,7 +72,7 @@ class Loading:
 def _summary(report: SyncReport, read: int) -> str:
     """How many schedules are in force, and what the sync did; those whose file cannot be read stay as they were."""
     count = report.live + len(report.created) - len(report.removed)
-    kept = f"; {count - read} as last read" if count > read else ""
+    kept = f"; of these {count - read} as last read" if count > read else ""
     parts = [("new", report.created), ("changed", report.updated), ("removed", report.removed)]
     done = ", ".join(f"{len(names)} {what}" for what, names in parts if names)
     return f"{counted(count, 'schedule')}, {done or 'as before'}{kept}"

@@ -38,14 +38,14 @@ class Concerns:
         self._tell = tell
         self._known: dict[str, tuple[str, ...]] = {}
 
-    def now(self, about: str, sentences: Sequence[str]) -> None:
-        """From now on these are the concerns about this; none: all is well again."""
+    def now(self, about: str, sentences: Sequence[str], *, over: str = "all is well again.") -> None:
+        """From now on these are the concerns about this; none: `over` is told, if there were any."""
         before = self._known.get(about, ())
         for sentence in sentences:
             if sentence not in before:
                 self._tell(Line(UP, sentence, "bad"))
         if before and not sentences:
-            self._tell(Line(UP, f"{about}: all is well again.", "good"))
+            self._tell(Line(UP, f"{about}: {over}", "good"))
         self._known[about] = tuple(sentences)
 
     @property

@@ -156,11 +156,9 @@ class Upkeep:
         self._screen.close()
         self._screen = self._following.screen = PlainLines()
         counts = self._following.counts
-        told = [
-            f"{counts[what]} {what}"
-            for what in ("succeeded", "failed", "dead", "skipped", "cancelled")
-            if what in counts
-        ]
+        told = [f"{counts[what]} {what}" for what in ("succeeded", "dead", "skipped", "cancelled") if what in counts]
+        if failed := counts.get("failed", 0) + counts.get("timed_out", 0):
+            told.append(counted(failed, "failed attempt"))
         self._say(f"stopping. Runs since the start: {', '.join(told) or 'none'}.")
 
     # -- what goes on --------------------------------------------------------------------------------------------------
@@ -227,7 +225,7 @@ class Upkeep:
         elif self._had_handlers and not self._settings.modules:
             trouble = f"{file} is gone: no worker knows its job types, and their runs wait until it is back."
         self._had_handlers = self._had_handlers or bool(self._settings.modules)
-        self._concerns.now("handlers", [trouble] if trouble else [])
+        self._concerns.now("handlers", [trouble] if trouble else [], over=f"{file} is there; the next worker reads it.")
 
     async def _load(self) -> None:
         await self._loading.load()
