@@ -138,7 +138,7 @@ class Settings(BaseSettings):
     )
 
     # database roles, for `wakeboard migrate`
-    operator_role: str | None = Field(None, description="Database role of operators. Empty: that role is not in use.")
+    operator_role: str | None = Field(None, description="Database role of operators. Empty: it stays as it is.")
     worker_role: str | None = Field(None, description="Database role of workers.")
     client_role: str | None = Field(None, description="Database role of applications that enqueue.")
     viewer_role: str | None = Field(None, description="Database role of people and dashboards that only read.")

@@ -28,7 +28,10 @@ def test_what_is_paused_is_listed_until_it_is_resumed(type_command: Type, story:
     assert type_command("schedules", "--json").json[0]["state"] == "paused"
 
     assert type_command("resume", "all", "--json").json == {"what": "all", "changed": True}
-    assert type_command("resume", "all").out == "everything was not paused.\n"
+    assert (
+        type_command("resume", "all").out
+        == "no pause of everything is in force; `wakeboard pause` lists what is paused.\n"
+    )
     assert type_command("resume", "schedule", "weekly-report", "--json").json["what"] == f"schedule:{weekly}"
 
 

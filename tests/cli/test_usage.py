@@ -21,6 +21,7 @@ WRONG = {  # the call: the beginning of the sentence
     "enqueue ping --at tomorrow": "'tomorrow' is no moment; write for example 2026-03-29T08:00:00+01:00",
     "enqueue ping --at 2h --in 2h": "--in: say --at or --in, not both.",
     "enqueue ping {": "the payload is not JSON (",
+    """enqueue ping '["a\tb"]'""": "the payload is not JSON (Invalid control character at line 1, column 4); write",
     "enqueue": "TYPE is missing: the job type: which handler runs it.",
     "runs --limit 0": "--limit '0': write a whole number from 1 to 100,000.",
     "runs -n x": "--limit 'x': write a whole number from 1 to 100,000.",

@@ -99,7 +99,7 @@ def read_payload(text: str | bytes) -> Any:
         raise InvalidValue(f"the payload is not UTF-8; {example}.") from None
     except json.JSONDecodeError as exc:
         where = f"line {exc.lineno}, column {exc.colno}"
-        raise InvalidValue(f"the payload is not JSON ({exc.msg} at {where}); {example}.") from None
+        raise InvalidValue(f"the payload is not JSON ({exc.msg.removesuffix(' at')} at {where}); {example}.") from None
     except RecursionError:
         raise InvalidValue(f"the payload is nested too deeply; {example}.") from None
     except ValueError:  # Python reads no integer of more than 4,300 digits

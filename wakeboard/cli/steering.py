@@ -101,7 +101,13 @@ def resume(what: WhatToPause = None, name: ItsName = None, as_json: AsJson = Fal
     if as_json:
         print_json({"what": key, "changed": changed})
     else:
-        say(f"{shown} is resumed." if changed else f"{shown} was not paused.")
+        say(f"{shown} is resumed." if changed else _not_paused(what, shown))
+
+
+def _not_paused(what: What, shown: str) -> str:
+    if what is What.ALL:  # queues and schedules have pauses of their own
+        return "no pause of everything is in force; `wakeboard pause` lists what is paused."
+    return f"{shown} was not paused."
 
 
 def _require_name(what: What, name: str | None) -> None:

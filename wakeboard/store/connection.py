@@ -128,7 +128,8 @@ def place(dsn: str) -> str:
     host = f"{parts.get('host') or parts.get('hostaddr') or 'the local socket'}"
     port = f":{parts['port']}" if parts.get("port") else ""
     user = parts.get("user")
-    return f"database {parts.get('dbname') or user or 'postgres'} on {host}{port} as {user or 'the system user'}"
+    name = parts.get("dbname") or user
+    return f"{f'database {name}' if name else 'the default database'} on {host}{port} as {user or 'the system user'}"
 
 
 def _parts(dsn: str) -> dict[str, str]:
