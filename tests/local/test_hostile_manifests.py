@@ -99,6 +99,12 @@ def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
     assert not found.complete
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="needs /proc")
+def test_a_file_that_fails_while_it_is_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "memory.yaml").symlink_to("/proc/self/mem")
+    assert load_folder(tmp_path).problems == (f"{tmp_path}/memory.yaml: it cannot be read: Input/output error",)
+
+
 def test_a_pipe_given_by_name_is_refused_and_not_taken_for_an_empty_folder(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     found = load_folder(tmp_path / "pipe")

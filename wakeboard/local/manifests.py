@@ -91,8 +91,8 @@ class _Reading:
             tuple(good), tuple(self._problems), tuple(self._notes), frozenset(self._in_doubt), self._complete
         )
 
-    def cannot_read(self, error: OSError) -> None:
-        self._lose(f"{error.filename}: it cannot be read: {error.strerror}")
+    def cannot_read(self, error: OSError, file: Path | None = None) -> None:
+        self._lose(f"{error.filename or file}: it cannot be read: {error.strerror}")  # reading names no file
 
     def read(self, file: Path) -> None:
         """Everything that one file declares, up to where it stops being YAML."""
@@ -104,7 +104,7 @@ class _Reading:
             for node in nodes_of(text()):
                 self._read_document(node, file)
         except OSError as error:
-            self.cannot_read(error)
+            self.cannot_read(error, file)
         except Unreadable as error:
             self._lose(f"{file}:{error.line}: {error}")
 
