@@ -91,5 +91,6 @@ def test_leases_that_a_leaving_worker_does_not_know_of_come_back_as_soon_as_a_de
             assert leaving.exit_code() == 0
         assert trap.sprung.is_set()
         left = time.monotonic()
-        watcher.wait("select count(*) = 10 from wakeboard.job_runs where status = 'queued' and crash_count = 1")
+        # A crash or none: that depends on whether the worker stayed for half a lease after the claim.
+        watcher.wait("select count(*) = 10 from wakeboard.job_runs where status = 'queued' and lease_epoch = 2")
         assert time.monotonic() - left < LEASE_S + 6 + BUSY_MACHINE_S
