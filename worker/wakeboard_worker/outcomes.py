@@ -32,7 +32,7 @@ LONGEST_RESULT: Final = 16_384  # characters of JSON
 DEEPEST_RESULT: Final = 32  # levels
 LONGEST_ERROR: Final = 2_000  # characters
 LONGEST_STACK: Final = 16_000  # characters
-LONGEST_READ: Final = 200_000  # characters of an error that are searched for credentials; the rest is dropped
+LONGEST_READ: Final = 3 * LONGEST_STACK  # characters of an error that are searched for credentials; the rest is dropped
 LONGEST_DELAY_S: Final = 31 * 86_400.0
 AFTER_CUT_OFF_S: Final = 5.0  # until a run is due again whose handler lost its connection to the database
 
