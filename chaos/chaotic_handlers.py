@@ -176,7 +176,7 @@ def never_stops_in_a_thread(run: wakeboard.Run) -> None:
     time.sleep(8)
 
 
-@wakeboard.handler("hangs behind once")
+@wakeboard.handler("hangs-behind-once")
 def hangs_behind_once(run: wakeboard.Run) -> None:
     """Outlives its timeout, and for longer than a lease keeps a transaction open that has locked its run."""
     with psycopg.connect(DSN, application_name="chaos effects", connect_timeout=5) as conn:

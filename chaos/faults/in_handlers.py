@@ -60,7 +60,7 @@ class HandlerHangsBehindOnce(_Misbehaviour):
     """A handler outlives its timeout in a thread, and its open transaction keeps its run locked meanwhile."""
 
     name = "handler hangs behind once"
-    job_types = ("hangs behind once",)
+    job_types = ("hangs-behind-once",)
     timeout_s = 1
     max_attempts = 2
 

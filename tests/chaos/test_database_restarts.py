@@ -77,7 +77,9 @@ def test_outages_longer_than_a_lease_are_no_crashes_of_what_was_running(postgres
                     epoch = watcher.ask("select lease_epoch from wakeboard.job_runs where id = %s", run)
                     lapses_at = time.monotonic() + 2.0  # a lease
                     _end(server, postgres_folder / "server", "killed")
-                    wait_until(lambda n=outage: worker.log.count("most of a lease") >= n, "it gives its lease up")
+                    wait_until(
+                        lambda n=outage: worker.log.count("three quarters of a lease") >= n, "it gives its lease up"
+                    )
                     wait_until(lambda at=lapses_at: time.monotonic() > at, "the lease has lapsed")
                     assert server.start() == dsn
                     watcher.wait(run_again, epoch, run)

@@ -280,7 +280,7 @@ async def test_two_steps_of_one_name_in_one_attempt_are_refused(plain: bool) -> 
 
     outcome = await run_handler(report if plain else report_too)
     assert isinstance(outcome.error, StepRepeated)
-    assert "a name of its own" in str(outcome.error)
+    assert "needs its own name" in str(outcome.error)
 
 
 async def test_a_step_that_raised_may_be_tried_again_in_the_same_attempt() -> None:
