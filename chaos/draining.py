@@ -46,7 +46,7 @@ def drain(stage: Stage, told: Told) -> tuple[float, list[Violation]]:
 def try_every_worker(stage: Stage) -> list[Violation]:
     """A run for each seat alone: whoever sits there must run it, whatever has happened to it."""
     seats = [seat.name for seat in stage.cast.seats if "wakeboard_worker" in seat.words]
-    probes = {stage.ask(_PROBE, f"only {name}")[0][0]: name for name in seats}
+    probes = {stage.ask(_PROBE, f"only-{name}")[0][0]: name for name in seats}
     began, done = time.monotonic(), set[int]()
     while time.monotonic() < began + WORK_WITHIN_S:
         done = {row[0] for row in stage.ask(_DONE, list(probes))}

@@ -108,7 +108,7 @@ class Stage:
             Seat("duties", ("chaos.duties_process",), operator),
         ]
         for seat in seats:
-            seat.settings = {**seat.settings, "queues": f"default,only {seat.name}"}
+            seat.settings = {**seat.settings, "queues": f"default,only-{seat.name}"}
         return seats
 
     # -- the main thread -----------------------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wakeboard.cronline import parse_cron
+from wakeboard_worker.desk import Lane
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Board
+    from wakeboard.store.leasing import ClaimedRow
 
 ASYNC, PLAIN = "tests.worker.misbehaving_handlers", "tests.worker.misbehaving_functions"
 MANY = "insert into wakeboard.job_runs (job_type, payload, priority, run_at) select %s, %s, %s, now() - %s::interval"
@@ -112,3 +114,11 @@ def test_no_transaction_is_open_while_a_handler_runs(board: Board) -> None:
             while not board.watcher.ask(renewed, until):
                 assert board.watcher.rows(f"{ours} and state ~ 'idle in transaction'") == []
         assert len(board.watcher.rows(ours)) > 1
+
+
+def test_a_lane_that_gave_back_more_than_it_started_hands_out_what_waits_and_no_more() -> None:
+    lane = Lane("threads", 2, ("sits",))
+    lane.waiting.extend(cast("list[ClaimedRow]", [(number,) for number in range(3)]))
+    lane.started = -40  # 40 attempts of the reserve were given back since the last look
+    assert len(lane.overstock()) == 3
+    assert not lane.waiting

@@ -127,7 +127,7 @@ class Lane:
             if not self.waiting:
                 self.appetite = min(LARGEST_APPETITE, 4 * self.appetite)
             return []
-        soon = int(started * STARTED_SOON)
+        soon = max(0, int(started * STARTED_SOON))  # attempts that were given back unstarted count against `started`
         self.appetite = max(1, soon)
         return [self.waiting.pop() for _ in range(len(self.waiting) - soon)]
 
