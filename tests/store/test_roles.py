@@ -154,6 +154,27 @@ def test_an_application_may_insert_six_columns_and_read_nothing(cast: Cast) -> N
         assert cast.refused("client", plain.format(f"job_type, {column}", ", default")), column
 
 
+def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(cast: Cast) -> None:
+    client, worker = Player(cast.dsn("client")), Player(cast.dsn("worker"), 71)
+    ((mine, uuid),) = client.sql("select id, uuid from enqueue('ping')")
+    ((other, another_uuid),) = client.sql("select id, uuid from enqueue('ping')")
+    get, cancel = "select status::text, result from get_run(%s, %s)", "select cancel_run(%s, %s, 'withdrawn')"
+    assert client.sql(get, mine, uuid) == [("queued", None)]
+    assert client.sql(get, other, uuid) == []
+    assert client.value(cancel, other, uuid) == "refused: there is no such run"
+    assert client.value(cancel, mine, None) == "refused: there is no such run"
+    assert client.value(cancel, mine, uuid) == "cancelled"
+    assert client.value("select reason from get_run(%s, %s)", mine, uuid) == "withdrawn"
+    worker.register()
+    (lease,) = worker.claim()
+    assert client.value(cancel, other, another_uuid) == "requested"
+    worker.complete(lease, results={other: {"sent": 1}})
+    assert client.sql(get, other, another_uuid) == [("succeeded", {"sent": 1})]
+    assert client.value(cancel, other, another_uuid) == "refused: the run has succeeded"
+    client.close()
+    worker.close()
+
+
 def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None:
     """Enqueued by an application, run by a worker, decided about by an operator, looked at by a viewer."""
     by = {role: Player(cast.dsn(role), 71) for role in ROLES}
