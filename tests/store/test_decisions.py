@@ -330,3 +330,21 @@ def test_what_people_decide_about_a_schedules_run_is_noted(person: Player, worke
         getattr(person, move)(run)
     assert person.column("select * from take_changes()") == [schedule]
     assert person.column("select * from take_changes()") == []
+
+
+def test_a_reason_is_kept_to_two_hundred_characters(person: Player, worker: Player) -> None:
+    long = "because " * 10_000
+    waiting, running = person.enqueue(), person.enqueue()
+    assert person.value("select answer from cancel(array[%s::bigint], %s)", waiting, long) == "cancelled"
+    assert person.past(waiting).reason == long[:200]
+    worker.claim()
+    assert person.value("select answer from cancel(array[%s::bigint], %s)", running, long) == "requested"
+    assert person.value("select cancel_reason from job_runs where id = %s", running) == long[:200]
+    assert person.value("select pause('all', %s)", long) is True
+    assert person.value("select reason from pauses") == long[:200]
+
+
+def test_a_leader_cannot_lead_for_longer_than_five_minutes(person: Player) -> None:
+    for asked, given in ((2_000_000_000, 300), (-5, 1), (None, 1), (15, 15)):
+        person.sql("delete from leadership")
+        assert round(person.value("select held_s from lead('k8s:a', 'me', '1', %s)", asked)) == given

@@ -16,7 +16,7 @@ begin
   return query                               -- in a snapshot from after the locks
   with asked as (
     update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
-                               cancel_reason = coalesce(run.cancel_reason, cancel.reason)
+                               cancel_reason = coalesce(run.cancel_reason, left(cancel.reason, 200))
      where run.id = any (mine) and run.status = 'running'
     returning run.definition_id
   ), noted as (
@@ -36,6 +36,6 @@ begin
    order by 1;
 
   select array_agg(run.id) into waiting from job_runs as run where run.id = any (mine) and run.status in ('queued', 'failed');
-  perform finish_runs(waiting, 'cancelled', reason) where waiting is not null;
+  perform finish_runs(waiting, 'cancelled', left(reason, 200)) where waiting is not null;
 end
 $$;

@@ -23,6 +23,6 @@ begin
    order by 1;
 
   select array_agg(run.id) into given_up from job_runs as run where run.id = any (mine) and run.status = 'dead';
-  perform finish_runs(given_up, 'dead', reason) where given_up is not null;
+  perform finish_runs(given_up, 'dead', left(reason, 200)) where given_up is not null;
 end
 $$;

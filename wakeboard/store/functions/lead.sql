@@ -10,7 +10,7 @@ as $$
 #variable_conflict use_column
 begin
   insert into leadership as held (source, term, holder, release, held_until, taken_at)
-  select lead.source, 1, lead.holder, lead.release, statement_timestamp() + make_interval(secs => lease_s), statement_timestamp()
+  select lead.source, 1, lead.holder, lead.release, statement_timestamp() + make_interval(secs => least(greatest(lease_s, 1), 300)), statement_timestamp()
    where not exists (
      select from leadership as led
       where led.source = lead.source and led.holder <> lead.holder and led.held_until > statement_timestamp())

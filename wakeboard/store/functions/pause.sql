@@ -9,7 +9,7 @@ set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 begin
-  insert into pauses (what, reason) values (pause.what, pause.reason) on conflict do nothing;
+  insert into pauses (what, reason) values (pause.what, left(pause.reason, 200)) on conflict do nothing;
   if not found then
     return false;
   end if;
