@@ -1,9 +1,9 @@
 """A share of a lane's claims takes the oldest due runs, so that higher priorities do not starve lower ones.
 
 Of each twenty runs that a lane claims from a backlog, one is the run of a queue that has been due for longest, whatever
-its priority. The queues of the worker are served in turn. These claims are at least 50 ms apart; each takes all rows of
-the share that have accumulated, so that the other claims cost no more than before. The count starts at a random value:
-workers that live for a few claims only then also give one in twenty on average.
+its priority. The queues of the worker are served in turn. These claims are at least 200 ms apart. Each takes all rows
+of the share that have accumulated, so that the other claims cost no more than before. The count starts at a random
+value: workers that live for a few claims only then also give one in twenty on average.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from wakeboard_worker.walking import Walk
 
 SHARE = 1 / 20  # of the starts
-BETWEEN_TURNS_S = 0.05
+BETWEEN_TURNS_S = 0.2
 
 
 class OldestFirst:
