@@ -83,6 +83,7 @@ def test_a_result_has_no_more_levels_than_readers_can_follow(levels: int) -> Non
     while isinstance(value := json.loads(text), list):
         levels, text = levels - 1, json.dumps(value[0])
     assert levels >= 1
+    assert isinstance(value, str)
     assert "core" in value
 
 
