@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench chaos audit lock setup clean servers cluster judges bench-large bench-rivals images wheelhouse bytecode
+.PHONY: help demo test check fix bench chaos audit lock setup clean test-postgres test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,7 +18,7 @@ help: ## list what can be typed
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
-test: .venv/dev.ready bytecode servers cluster judges images ## run every test there is (TEST_ARGS='-k lease')
+test: .venv/dev.ready bytecode test-postgres test-cluster chart-tools images ## run every test there is (TEST_ARGS='-k lease')
 	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
 
 check: .venv/dev.ready ## look at style, types, layers and generated files; change nothing
@@ -27,7 +27,7 @@ check: .venv/dev.ready ## look at style, types, layers and generated files; chan
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python tools/generated.py --check
-	$(BIN)/python tools/check_house.py
+	$(BIN)/python tools/check_repo.py
 	$(BIN)/python -m tools.check_chart
 
 fix: .venv/dev.ready ## format, mend what can be mended, make generated files anew
@@ -35,16 +35,16 @@ fix: .venv/dev.ready ## format, mend what can be mended, make generated files an
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready bytecode servers cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
+bench: .venv/dev.ready bytecode test-postgres test-cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 bench-large: .venv/dev.ready bytecode ## the same with millions of rows, for half an hour
 	exec $(BIN)/python -m bench --large
 
-bench-rivals: .venv/dev.ready bytecode ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
-	exec $(BIN)/python -m bench.rivals $(BENCH_ARGS)
+bench-competitors: .venv/dev.ready bytecode ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
+	exec $(BIN)/python -m bench.competitors $(BENCH_ARGS)
 
-chaos: .venv/dev.ready bytecode servers ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
+chaos: .venv/dev.ready bytecode test-postgres ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
 audit: .venv/dev.ready ## compare the locked versions with the advisories that the package registries offer
@@ -57,8 +57,8 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) pyproject.toml --extra operator --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
 	$(COMPILE) --group go --output-file locks/go.txt
-	$(COMPILE) --group rivals --output-file locks/rivals.txt
-	$(BIN)/python -m bench.rivals --lock
+	$(COMPILE) --group competitors --output-file locks/competitors.txt
+	$(BIN)/python -m bench.competitors --lock
 	$(COMPILE) --group checkov --output-file locks/checkov.txt
 	$(COMPILE) --group audit --output-file locks/audit.txt
 
@@ -71,14 +71,14 @@ clean: ## remove .venv, caches and the demo's database
 bytecode: .venv/dev.ready # of our own modules, as an installed package has it: Python may have been told to write none
 	$(BIN)/python -m compileall -q wakeboard worker operator bench chaos tests
 
-servers: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
-	$(PYTHON) tools/bootstrap.py servers
+test-postgres: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
+	$(PYTHON) tools/bootstrap.py test-postgres
 
-cluster: .venv/dev.ready # what tests/cluster runs: a Kubernetes, built once and kept in the user's cache
+test-cluster: .venv/dev.ready # what tests/cluster runs: a Kubernetes, built once and kept in the user's cache
 	$(BIN)/python -m tests.cluster.binaries
 
-judges: .venv/dev.ready # what looks at the chart: helm, kube-score, checkov and others, kept in the user's cache
-	$(BIN)/python -m tools.judges
+chart-tools: .venv/dev.ready # what looks at the chart: helm, kube-score, checkov and others, kept in the user's cache
+	$(BIN)/python -m tools.chart_linters
 
 images: .venv/dev.ready # what runs on the test cluster's node: ours, and a Postgres, built once for each change of the code
 	$(BIN)/python -m tests.cluster.images

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from bench.arena import running_arena
 from bench.claims import measure_claims
+from bench.database import running_arena
 from bench.drains import measure_drains
 from bench.enqueues import measure_enqueues
 from bench.goals import goals_table
@@ -31,7 +31,7 @@ from bench.wakes import measure_wakes
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.arena import Arena
+    from bench.database import Arena
     from bench.goals import Goal
     from bench.tables import Table
 

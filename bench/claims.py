@@ -13,20 +13,22 @@ from bench.goals import at_most
 from bench.plan import Crowd
 from bench.tables import Table, number, spread
 from wakeboard.store.connection import connect
-from wakeboard.store.leasing import LONGEST_TIMEOUT_S, LOOK, Leasing, Marks, Worker, text_array
+from wakeboard.store.worker_api import LONGEST_TIMEOUT_S, LOOK, ScanPositions, Worker, WorkerStore, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from psycopg import AsyncConnection
 
-    from bench.arena import Arena, Database
+    from bench.database import Arena, Database
     from bench.plan import Plan
 
 AT_ONCE: Final = 100  # due rows of one claim
 WARMING: Final = 3  # claims that do not count
 PAIR: Final = ("default", 3)
-ME: Final = Worker(nonce=7, name="bench", pool="bench", host="", version="", queues=["default"], capacity=1, lease_s=60)
+ME: Final = Worker(
+    worker_id=7, name="bench", pool="bench", host="", version="", queues=["default"], capacity=1, lease_s=60
+)
 KNOWN: Final = text_array(["noop"])
 
 # In the queue, and of the priority, of the rows that are claimed; due for an hour, so before them in the index.
@@ -135,7 +137,7 @@ class _Claiming:
         self.took_ms: list[float] = []
         self.walk_ms = 0.0
         self._database = database
-        self._leasing, self._marks = Leasing(conn, ME), Marks(ME.queues)
+        self._leasing, self._marks = WorkerStore(conn, ME), ScanPositions(ME.queues)
 
     async def walk(self) -> None:
         """As a worker does it: past whatever is due and none of its business."""
@@ -143,7 +145,7 @@ class _Claiming:
         while True:
             if await self._leasing.claim(self._marks, KNOWN, AT_ONCE):
                 raise RuntimeError("nothing of ours should be due yet")
-            further = await self._leasing.look_ahead(self._marks, self._marks.pairs, KNOWN)
+            further = await self._leasing.advance_scan(self._marks, self._marks.pairs, KNOWN)
             if not further:
                 break
             for pair, run_at, run_id in further:
@@ -153,14 +155,14 @@ class _Claiming:
     async def claim(self, *, counts: bool) -> None:
         """Enqueues, claims and finishes so many runs. The mark goes on behind them, as in a worker."""
         wakeboard.enqueue_many(self._database.conn, [wakeboard.Job("noop")] * AT_ONCE)
-        values = (ME.nonce, ME.lease_s, *self._marks.columns(), KNOWN, AT_ONCE, LOOK, LONGEST_TIMEOUT_S)
+        values = (ME.worker_id, ME.lease_s, *self._marks.columns(), KNOWN, AT_ONCE, LOOK, LONGEST_TIMEOUT_S)
         answer = await (await self._leasing.conn.execute(EXPLAINED, values)).fetchone()
         assert answer is not None
         (explained,) = answer[0]
         plan = explained["Plan"]
         if plan["Actual Rows"] != AT_ONCE:
             raise RuntimeError(f"{plan['Actual Rows']} of {AT_ONCE} runs were claimed")
-        last = self._database.conn.execute(FINISH, [ME.nonce]).fetchone()
+        last = self._database.conn.execute(FINISH, [ME.worker_id]).fetchone()
         assert last is not None
         self._marks.move(PAIR, *last)
         if counts:

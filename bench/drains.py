@@ -16,7 +16,7 @@ from bench.workers import PATIENCE_S, NotDone, workplace
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.arena import Arena, Database
+    from bench.database import Arena, Database
     from bench.plan import Plan
     from bench.workers import Workplace
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 import wakeboard
-from bench.arena import BATCH
+from bench.database import BATCH
 from bench.goals import at_least
 from bench.tables import Table, percentile, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.arena import Arena, Database
+    from bench.database import Arena, Database
     from bench.plan import Plan
 
 PAYLOAD: Final = {"customer": 4711, "kind": "reminder"}

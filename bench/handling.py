@@ -13,18 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import wakeboard
-from bench.arena import BATCH, Database
+from bench.database import BATCH, Database
 from bench.drains import Case, Questions, drain, drain_copy
 from bench.goals import at_least
 from bench.processes import OURS, MeasuredProcess
+from bench.progress import WAITS_S
 from bench.tables import Table, spread
-from bench.telling import WAITS_S
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from bench.arena import Arena
+    from bench.database import Arena
     from bench.drains import Drain
     from bench.plan import Plan
 
@@ -137,7 +137,7 @@ def _drain_requests(arena: Arena, runs: int) -> Drain:
                 Case(runs, 1),
                 questions=Questions(first=FIRST_STARTED),
                 http_allowed_hosts=place,
-                http_allow_private="127.0.0.0/8",
+                http_allowed_private_networks="127.0.0.0/8",
             )
         arena.forget(template)
         return found

@@ -15,7 +15,7 @@ from bench.workers import workplace
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.arena import Arena, Database
+    from bench.database import Arena, Database
     from bench.plan import Plan
     from bench.workers import Workplace
 

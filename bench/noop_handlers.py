@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO
 
 import wakeboard
-from bench.telling import LATENESS, tell_first
+from bench.progress import LATENESS, tell_first
 
 
 def _open_lateness() -> IO[str] | None:

@@ -20,7 +20,7 @@ from tests.cluster.job_schedules import job_schedule, path
 from tests.cluster.operators import Operator, Scene, wait_for
 
 if TYPE_CHECKING:
-    from bench.arena import Arena
+    from bench.database import Arena
     from bench.plan import Plan
 
 SIDE_BY_SIDE: Final = 40

@@ -8,7 +8,7 @@ from bench.processes import PROJECT
 
 PAGE: Final = PROJECT / "docs" / "benchmarks.md"
 PLOTS: Final = PROJECT / "docs" / "benchmarks"
-SECTIONS: Final = ("make bench", "make bench-large", "make bench-rivals")
+SECTIONS: Final = ("make bench", "make bench-large", "make bench-competitors")
 HEADING: Final = """\
 # Benchmarks
 

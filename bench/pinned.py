@@ -17,7 +17,7 @@ from bench.workers import workplace
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from bench.arena import Arena, Database
+    from bench.database import Arena, Database
     from bench.plan import Plan
 
 BACKLOG: Final = 50_000  # runs that wait

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import wakeboard
-from bench.telling import tell_first
+from bench.progress import tell_first
 
 
 @wakeboard.handler("noop")

@@ -17,7 +17,7 @@ from tests.cluster.operators import wait_for
 from tests.cluster.release import IMAGES, OPERATOR, Release, load_images
 
 if TYPE_CHECKING:
-    from bench.arena import Arena
+    from bench.database import Arena
     from bench.plan import Plan
 
 MB: Final = 1_000_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.arena import running_arena
+from bench.database import running_arena
 from bench.drains import Case, drain_copy
 from bench.tables import Table, spread
 from tests.pooler import running_pooler
@@ -19,7 +19,7 @@ from wakeboard.local.postgres_binaries import find_binaries
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from bench.arena import Arena
+    from bench.database import Arena
     from bench.drains import Drain
     from bench.plan import Plan
 

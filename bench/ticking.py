@@ -8,20 +8,20 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
 
-import wakeboard.duties.ticks as duty
+import wakeboard.maintenance.scheduler as duty
 from bench.goals import at_most
 from bench.tables import Table, number, spread
-from wakeboard.cronline import parse_cron
-from wakeboard.store.board import Board
+from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.store.connection import connect
+from wakeboard.store.sql_api import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.arena import Arena, Database
+    from bench.database import Arena, Database
     from bench.plan import Plan
 
-MISSED_AFTER: Final = timedelta(minutes=5)
+MISFIRE_GRACE: Final = timedelta(minutes=5)
 ZONES: Final = (
     *("Etc/UTC", "Europe/Lisbon", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Africa/Cairo"),
     *("Asia/Kolkata", "Asia/Tokyo", "Australia/Sydney", "Australia/Lord_Howe"),
@@ -50,7 +50,7 @@ def measure_ticking(arena: Arena, plan: Plan) -> Table:
     return Table(
         title="Ticks",
         note=f"{plan.few_repetitions} times each."
-        f" Daily schedules, {24 * 60:,} times of day, {len(ZONES)} zones. What is timed is `materialise_due`: it"
+        f" Daily schedules, {24 * 60:,} times of day, {len(ZONES)} zones. What is timed is `schedule_due_ticks`: it"
         " reads due definitions, computes their ticks and next ticks, and writes runs.",
         head=("what is due", "seconds"),
         rows=[
@@ -106,5 +106,5 @@ def _declare(
 async def _materialise_s(dsn: str) -> float:
     async with await connect(dsn) as conn:
         began = time.perf_counter()
-        await duty.materialise_due(Board(conn), missed_after=MISSED_AFTER)
+        await duty.schedule_due_ticks(Store(conn), misfire_grace=MISFIRE_GRACE)
         return time.perf_counter() - began

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import wakeboard
-from bench.telling import WAITS_S, tell_first
+from bench.progress import WAITS_S, tell_first
 
 
 @wakeboard.handler("noop")

@@ -13,7 +13,7 @@ from bench.tables import Table, spread
 from bench.workers import workplace
 
 if TYPE_CHECKING:
-    from bench.arena import Arena
+    from bench.database import Arena
     from bench.plan import Plan
     from bench.processes import Cost
 

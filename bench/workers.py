@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.processes import OURS, STOP_WITHIN_S, MeasuredProcess
-from bench.telling import FIRST, LATENESS
+from bench.progress import FIRST, LATENESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from chaos.disk import can_mount
-from chaos.page import PAGE, page, summary
 from chaos.pgbouncer import find_pgbouncer
-from chaos.playing import Playing
+from chaos.player_process import Playing
+from chaos.report_page import PAGE, page, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Plays what was asked for."""
     options = _options(words)
     if os.environ.get("CI") and find_pgbouncer() is None:
-        sys.stderr.write("PgBouncer is not installed; `make servers` brings it\n")
+        sys.stderr.write("PgBouncer is not installed; `make test-postgres` brings it\n")
         return 2
     folder = Path(tempfile.mkdtemp(prefix="wakeboard-chaos-"))
     folder.chmod(0o755)  # the account that runs the server may differ from ours

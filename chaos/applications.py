@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 import wakeboard
 from chaos.chaotic_handlers import GOOD
-from wakeboard.cronline import parse_cron
+from wakeboard.rules.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,11 +21,11 @@ from chaos.applications import LIMITS, Applications, Told
 from chaos.checker import check, describe
 from chaos.draining import drain, try_every_worker
 from chaos.endings import judge_endings
+from chaos.environment import Stage
 from chaos.faults.catalogue import BY_NAME
+from chaos.plan import Strike, write_script
 from chaos.recovery import measured
 from chaos.results import UNDONE, Result, Violation
-from chaos.script import Strike, write_script
-from chaos.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from chaos.results import Result
 
 SHOWN: Final = 10  # of the rows that break one promise
-PROMISES: Final = Path(__file__).with_name("promises.sql")
+PROMISES: Final = Path(__file__).with_name("invariants.sql")
 
 
 def check(conn: psycopg.Connection[Any], told: Told) -> list[Violation]:
@@ -39,7 +39,7 @@ def check(conn: psycopg.Connection[Any], told: Told) -> list[Violation]:
 
 
 def promises() -> list[tuple[str, str, str]]:
-    """(sort, promise, query) of each one in promises.sql."""
+    """(sort, promise, query) of each one in invariants.sql."""
     text = PROMISES.read_text(encoding="utf-8")
     return [
         (sort, promise, query.replace("%'", "%%'"))  # psycopg reads % as a place for a value
@@ -155,7 +155,7 @@ _CLOCK_OFF_H: Final = "select max(abs(extract(epoch from worker_clock - at))) / 
 _LAPSE_LATENESS: Final = "select extract(epoch from at - lapsed_at) from chaos.transitions where what = 'taken back'"
 _LONG_LAPSES: Final = """
 select step.run_id, step.at, round(extract(epoch from step.at - lapsed_at), 1), worker.name
-  from chaos.transitions as step left join chaos.workers_seen as worker on worker.nonce = step.holder
+  from chaos.transitions as step left join chaos.workers_seen as worker on worker.worker_id = step.holder
  where what = 'taken back' and step.at - lapsed_at > interval '9 s' order by 3 desc limit 10
 """
 _TICK_LATENESS: Final = """

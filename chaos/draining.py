@@ -10,7 +10,7 @@ from chaos.results import Violation
 
 if TYPE_CHECKING:
     from chaos.applications import Told
-    from chaos.stage import Stage
+    from chaos.environment import Stage
 
 DRAIN_WITHIN_S: Final = 120.0
 WORK_WITHIN_S: Final = 20.0

@@ -11,7 +11,7 @@ from chaos.results import Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos.cast import Ended
+    from chaos.processes import Ended
     from chaos.results import Result
 
 # Why a worker may end with 1 by itself, in its own words.

@@ -9,8 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 import wakeboard
-from chaos.cast import PROJECT
-from wakeboard.store.connection import SCHEMA_VERSION
+from chaos.processes import PROJECT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +34,7 @@ class Release:
 def find_other_release(folder: Path) -> Release:
     """The newest earlier code for this schema, written to `folder`; this code as NUMBER where Git knows none."""
     for commit in _earlier_commits():
-        if _differs(commit) and _schema_version(commit) == SCHEMA_VERSION:
+        if _differs(commit) and _has_this_schema(commit):
             _extract(commit, folder)
             return Release(folder, "", f"the code of commit {commit[:10]}")
     return Release(PROJECT, NUMBER, f"the same code ({wakeboard.__version__}) calling itself {NUMBER}")
@@ -56,10 +55,8 @@ def _differs(commit: str) -> bool:
     return bool(_git("diff", "--name-only", commit, "--", *PARTS))
 
 
-def _schema_version(commit: str) -> int:
-    source = _git("show", f"{commit}:wakeboard/store/connection.py").decode()
-    lines = [line for line in source.splitlines() if line.startswith("SCHEMA_VERSION")]
-    return int(lines[0].split("=")[1].split("#")[0]) if lines else 0
+def _has_this_schema(commit: str) -> bool:
+    return not _git("diff", "--name-only", commit, "--", "wakeboard/store/migrations")
 
 
 def _extract(commit: str, folder: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from chaos.roles import ROLES
-from wakeboard.local import end_with_parent
+from wakeboard.local import pdeathsig
 
 if TYPE_CHECKING:
     import signal
@@ -52,7 +52,7 @@ class Pooler:
     def start(self) -> None:
         """Starts it, and waits until it listens. It ends when this process does."""
         user = ["--user", "nobody"] if os.geteuid() == 0 else []
-        launcher = [sys.executable, "-I", "-S", end_with_parent.__file__, str(os.getpid()), "-1", "-1"]
+        launcher = [sys.executable, "-I", "-S", pdeathsig.__file__, str(os.getpid()), "-1", "-1"]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*launcher, self._program, *user, str(self._ini)], stdout=log, stderr=log, start_new_session=True

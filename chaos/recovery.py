@@ -10,8 +10,8 @@ from chaos.results import Recovery
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from chaos.environment import Stage
     from chaos.faults.fault import Struck
-    from chaos.stage import Stage
 
 PATIENCE_S: Final = 20.0
 LOOK_EVERY_S: Final = 0.02
@@ -37,7 +37,7 @@ select extract(epoch from max(back.at)) - %s,
 """
 _STEPS: Final = """
 select step.at::text, step.what, coalesce(worker.name, '')
-  from chaos.transitions as step left join chaos.workers_seen as worker on worker.nonce = step.holder
+  from chaos.transitions as step left join chaos.workers_seen as worker on worker.worker_id = step.holder
  where step.run_id = %s order by step.place
 """
 _PROBE: Final = (

@@ -19,7 +19,7 @@ BEHIND_S: Final = 90  # a schedule whose next tick lies further back stands stil
 
 _SCHEDULES: Final = """
 select def.id, extract(epoch from first.at)::bigint, first.every_s, extract(epoch from def.last_tick_at)::bigint,
-       extract(epoch from def.next_run_at)::bigint, extract(epoch from now())::bigint, def.tick_error
+       extract(epoch from def.next_run_at)::bigint, extract(epoch from now())::bigint, def.schedule_error
   from wakeboard.job_definitions as def join chaos.first_ticks as first on first.definition_id = def.id
  order by def.id
 """

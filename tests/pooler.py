@@ -25,7 +25,9 @@ def running_pooler(database: str, folder: Path, mode: str, user: str = "postgres
     """A DSN of `database` for `user` through a PgBouncer of its own on loopback; `mode` is transaction or session."""
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("PgBouncer is not installed; `make servers` brings it")
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            "PgBouncer is not installed; `make test-postgres` brings it"
+        )
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

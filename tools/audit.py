@@ -1,6 +1,6 @@
 """Compares the locked versions with known advisories: `make audit`. Exits with 1 if there is one.
 
-pip-audit queries the package index for each version in locks/, and npm its registry for bench/rivals/npm. Not every
+pip-audit queries the package index for each version in locks/, and npm its registry for bench/competitors/npm. Not every
 index or registry offers advisories (a mirror often does not): the report counts the versions that were not compared.
 Go modules of the test tools are not compared: they are in no image.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AUDIT_LOCK: Final = ROOT / "locks" / "audit.txt"
-NPM_FOLDER: Final = ROOT / "bench" / "rivals" / "npm"
+NPM_FOLDER: Final = ROOT / "bench" / "competitors" / "npm"
 ASK_S: Final = 600
 PYTHON_LOCKS: Final = sorted(path for path in (ROOT / "locks").glob("*.txt"))
 
@@ -56,7 +56,9 @@ def npm_packages(answer: Mapping[str, Any]) -> Audited:
     if "vulnerabilities" not in answer:
         return Audited([], 0, _npm_count())
     found: Mapping[str, Mapping[str, Any]] = answer["vulnerabilities"]
-    advisories = [f"bench/rivals/npm: {name} has a {one['severity']} advisory." for name, one in sorted(found.items())]
+    advisories = [
+        f"bench/competitors/npm: {name} has a {one['severity']} advisory." for name, one in sorted(found.items())
+    ]
     return Audited(advisories, _npm_count(), 0)
 
 

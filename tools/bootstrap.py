@@ -30,7 +30,7 @@ SERVERS = {"postgresql-15": "/usr/lib/postgresql/15/bin/postgres", "pgbouncer": 
 
 def main(what: str) -> None:
     """Does one of the three; the stamp file tells make that it is done."""
-    if what == "servers":
+    if what == "test-postgres":
         install_servers()
         return
     use_a_new_enough_python()

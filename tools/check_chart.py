@@ -21,8 +21,8 @@ import yaml
 
 from tools.bootstrap import say
 from tools.chart_exceptions import Finding, unexcused
+from tools.chart_linters import find_tool, get_what_is_missing
 from tools.chart_rules import alerts_of, dashboard_queries, reduced
-from tools.judges import find_tool, get_what_is_missing
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic.alias_generators import to_camel
 
 from tools.chart_values import Value, read_values
-from wakeboard_operator.operator_settings import OperatorSettings
+from wakeboard_operator.settings import OperatorSettings
 from wakeboard_operator.tenancy import Tenant
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     },
     "worker.failedJobsHistoryLimit": COUNT,
     "worker.handlers": NAMES,
-    "worker.httpAllowPrivate": NAMES,
+    "worker.httpAllowedPrivateNetworks": NAMES,
     "worker.httpAllowedHosts": NAMES,
     "operator.imagePullPolicy": {"enum": ["", *POLICIES]},
     "worker.imagePullPolicy": {"enum": ["", *POLICIES]},

@@ -15,8 +15,8 @@ import yaml
 from pydantic.json_schema import GenerateJsonSchema
 
 from tools.admission_rules import RULES
-from wakeboard.schedules import JobSchedule, JobScheduleSpec, Metadata
-from wakeboard_operator.status_document import JobScheduleStatus
+from wakeboard.rules.job_schedule import JobSchedule, JobScheduleSpec, Metadata
+from wakeboard_operator.status_models import JobScheduleStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

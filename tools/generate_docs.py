@@ -19,7 +19,7 @@ MADE = "<!-- Made by tools/generate_docs.py from the source; `make fix` makes it
 def settings_page() -> str:
     """docs/settings.md: every setting, in the groups and the order of the source; the operator's own at the end."""
     from wakeboard.settings import Settings
-    from wakeboard_operator.operator_settings import OperatorSettings
+    from wakeboard_operator.settings import OperatorSettings
 
     lines = [
         MADE,
@@ -87,14 +87,14 @@ class Answer:
 
 def answers() -> dict[str, Answer]:
     """The answer of every command that has `--json`."""
-    from wakeboard.cli.applying import Applied
+    from wakeboard.cli.apply import Applied
     from wakeboard.cli.checklist import Finding
-    from wakeboard.cli.coming_ticks import ComingTicks
-    from wakeboard.store.enqueueing import Enqueued
-    from wakeboard.store.failures import FailureRow
+    from wakeboard.cli.upcoming_ticks import ComingTicks
+    from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
-    from wakeboard.store.reports import RunRow, ScheduleRow
-    from wakeboard.store.run_report import RunReport
+    from wakeboard.store.queries.failures import FailureRow
+    from wakeboard.store.queries.listings import RunRow, ScheduleRow
+    from wakeboard.store.queries.run_details import RunDetails
 
     refused = {"refused": "whether the board refused"}
     decided = {"id": "the run", "answer": "what became of it", **refused}
@@ -105,7 +105,7 @@ def answers() -> dict[str, Answer]:
         "schedules": Answer(ScheduleRow, many=True),
         "next": Answer(ComingTicks),
         "runs": Answer(RunRow, many=True),
-        "run": Answer(RunReport),
+        "run": Answer(RunDetails),
         "failures": Answer(FailureRow, many=True),
         "enqueue": Answer(Enqueued),
         "run-now": Answer({"schedule": "namespace/name", "id": "the new run"}),
@@ -173,7 +173,7 @@ def command_words() -> list[list[str]]:
     """The words of every command, in the order of `--help`."""
     import typer
 
-    from wakeboard.cli.application import application
+    from wakeboard.cli.app import application
 
     found: list[list[str]] = []
     for name, command in cast("Any", typer.main.get_command(application)).commands.items():
@@ -185,7 +185,7 @@ def command_words() -> list[list[str]]:
 def _help_block(words: list[str]) -> list[str]:
     from typer.testing import CliRunner
 
-    from wakeboard.cli.application import application
+    from wakeboard.cli.app import application
 
     said = CliRunner().invoke(application, [*words, "--help"], prog_name="wakeboard").output
     return ["```text", *(line.rstrip() for line in said.rstrip().splitlines()), "```"]

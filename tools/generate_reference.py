@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tools.admission_rules import RULES
 from tools.generate_crd import COLUMNS, SELECTABLE, WIDE_COLUMNS, Schema, resource_schema
-from wakeboard.names import IN_WORDS
+from wakeboard.rules.name_patterns import IN_WORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from wakeboard.errors import WakeboardError as WakeboardError
     from wakeboard.handlers import Run as Run
     from wakeboard.handlers import handler as handler
-    from wakeboard.store.enqueueing import Enqueued as Enqueued
-    from wakeboard.store.enqueueing import Job as Job
-    from wakeboard.store.enqueueing import enqueue as enqueue
-    from wakeboard.store.enqueueing import enqueue_many as enqueue_many
+    from wakeboard.store.enqueue import Enqueued as Enqueued
+    from wakeboard.store.enqueue import Job as Job
+    from wakeboard.store.enqueue import enqueue as enqueue
+    from wakeboard.store.enqueue import enqueue_many as enqueue_many
 
 __all__ = [
     "Discard",
@@ -46,10 +46,10 @@ _HOMES = {
     "WakeboardError": "wakeboard.errors",
     "Run": "wakeboard.handlers",
     "handler": "wakeboard.handlers",
-    "Enqueued": "wakeboard.store.enqueueing",
-    "Job": "wakeboard.store.enqueueing",
-    "enqueue": "wakeboard.store.enqueueing",
-    "enqueue_many": "wakeboard.store.enqueueing",
+    "Enqueued": "wakeboard.store.enqueue",
+    "Job": "wakeboard.store.enqueue",
+    "enqueue": "wakeboard.store.enqueue",
+    "enqueue_many": "wakeboard.store.enqueue",
 }
 
 

@@ -24,7 +24,7 @@ def use_zone(name: str) -> None:
     elif name == LOCAL:
         _name, _zone = "local time", None
     else:
-        from wakeboard.zones import known_zones, zone_info
+        from wakeboard.rules.zones import known_zones, zone_info
 
         if name not in known_zones():
             raise InvalidValue(

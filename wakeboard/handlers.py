@@ -20,7 +20,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from wakeboard.errors import BrokenHandlers, StepRepeated
-from wakeboard.names import IN_WORDS, WORD
+from wakeboard.rules.name_patterns import IN_WORDS, WORD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping

@@ -2,7 +2,7 @@
 
 `wakeboard` runs inside `sanitized_streams`, which also sanitises what typer and Python print. Rich writes colours to
 the original stream (`rich_proxied_file`); `local/safe_console.py` sanitises what Rich draws. Logs have formatters of
-their own (loglines.py).
+their own (logging_setup.py).
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from wakeboard.redact import redact
-from wakeboard.sanitize import printable
+from wakeboard.rules.redact import redact
+from wakeboard.rules.sanitize import printable
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -26,9 +26,9 @@ PREFIX: Final = "WAKEBOARD_"
 ELSEWHERE: Final = frozenset(
     PREFIX + name
     for name in (
-        *("ADOPT", "LEADERSHIP_SECONDS", "NAMESPACES", "OPERATOR_PORT", "RECONCILE_SECONDS", "RELEASE", "SOURCE"),
-        *("STATUS_ERRORS", "STATUS_MOVING_SECONDS", "STATUS_WRITES_PER_SECOND", "TENANCY"),
-        *("DEBUG", "EFFECTS_DSN", "UP_BESIDE", "WORKER_NAME", "ZONE"),
+        *("ADOPT", "LEADER_LEASE_SECONDS", "NAMESPACES", "OPERATOR_PORT", "RECONCILE_SECONDS", "RELEASE", "SOURCE"),
+        *("STATUS_ERRORS", "STATUS_MIN_INTERVAL_SECONDS", "STATUS_WRITES_PER_SECOND", "TENANCY"),
+        *("DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"),
     )
 )
 # Secrets of handlers, our tests, and what Kubernetes adds for each Service whose name begins with wakeboard.
@@ -100,7 +100,7 @@ class Settings(BaseSettings):
         [],
         description="Hosts that `http` may call: `api.example.com`, `*.example.com`, `host:port`. Empty: none.",
     )
-    http_allow_private: Names = Field(
+    http_allowed_private_networks: Names = Field(
         [], description="Private or link-local networks that `http` may reach, e.g. `10.1.0.0/16,127.0.0.1/32`."
     )
     http_max_body_bytes: int = Field(65_536, ge=0, le=10_485_760, description="Bytes of a response that `http` reads.")
@@ -112,7 +112,7 @@ class Settings(BaseSettings):
     secrets_dir: str = Field("", description='Folder of mounted secrets, one file each, for `{"$secret": "NAME"}`.')
 
     # duties
-    missed_after_seconds: int = Field(
+    misfire_grace_seconds: int = Field(
         300, ge=1, le=86_400, description="A tick made later than this after its time was missed: catchUp decides."
     )
     history_retention_days: int = Field(
@@ -122,7 +122,7 @@ class Settings(BaseSettings):
         description="Days that finished runs are kept. The operator, `up` and `migrate` decide this and the next two; a"
         " worker may only lengthen them.",
     )
-    key_retention_days: int = Field(
+    idempotency_key_retention_days: int = Field(
         7, ge=0, le=3650, description="Days that an idempotency key guards after its run ended."
     )
     dead_retention_days: int | None = Field(
@@ -143,7 +143,7 @@ class Settings(BaseSettings):
     client_role: str | None = Field(None, description="Database role of applications that enqueue.")
     viewer_role: str | None = Field(None, description="Database role of people and dashboards that only read.")
 
-    @field_validator("handlers", "queues", "http_allowed_hosts", "http_allow_private", mode="before")
+    @field_validator("handlers", "queues", "http_allowed_hosts", "http_allowed_private_networks", mode="before")
     @classmethod
     def _split(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
@@ -179,9 +179,10 @@ class Settings(BaseSettings):
     def _consistent(self) -> Settings:
         if len(set(self.queues)) != len(self.queues):
             raise ValueError("WAKEBOARD_QUEUES names a queue twice")
-        if self.key_retention_days > self.history_retention_days:
+        if self.idempotency_key_retention_days > self.history_retention_days:
             raise ValueError(
-                f"WAKEBOARD_KEY_RETENTION_DAYS is {self.key_retention_days}, more than WAKEBOARD_HISTORY_RETENTION_DAYS"
+                f"WAKEBOARD_IDEMPOTENCY_KEY_RETENTION_DAYS is {self.idempotency_key_retention_days}, more than"
+                f" WAKEBOARD_HISTORY_RETENTION_DAYS"
                 f" {self.history_retention_days}: a key is forgotten with its run's history; keep both as long"
             )
         return self

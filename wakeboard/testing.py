@@ -25,8 +25,8 @@ from uuid import UUID, uuid4, uuid5
 
 from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, WakeboardError
 from wakeboard.handlers import Handler, checked, load_handlers, unique_step
-from wakeboard.names import check_key
-from wakeboard.payloads import MAX_BYTES, check_payload
+from wakeboard.rules.canonical_json import MAX_BYTES, check_payload
+from wakeboard.rules.name_patterns import check_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ _caught: Final = (Exception, SystemExit, asyncio.CancelledError)  # what fails a
 
 
 @dataclass
-class TrialRun:
+class FakeRun:
     """A run on trial, through all its attempts.
 
     `steps` (name → result) and `effects` (key → 'begun' or 'done') hold what its attempts have left behind. A test may
@@ -147,7 +147,7 @@ class _Stopping:
 class _Attempt:
     """What the handler is given; implements `wakeboard.Run`, which says what each part promises."""
 
-    def __init__(self, trial: TrialRun, *, in_loop: bool) -> None:
+    def __init__(self, trial: FakeRun, *, in_loop: bool) -> None:
         self.id, self.uuid, self.job_type, self.queue = trial.id, trial.uuid, trial.job_type, trial.queue
         self.schedule, self.payload = trial.schedule, _as_json(trial.payload)
         self.scheduled_for, self.run_at = trial.scheduled_for, trial.run_at
@@ -184,8 +184,8 @@ class _Attempt:
         is_async = self.in_loop if execute is None else inspect.iscoroutinefunction(execute)
         return self._once_async(key) if is_async else self._once(key)
 
-    def effect(self, key: str) -> TrialEffect:
-        return TrialEffect(self, key)
+    def effect(self, key: str) -> FakeEffect:
+        return FakeEffect(self, key)
 
     def outcome(self, returned: Any, error: BaseException | None) -> Outcome:
         """The attempt is over; the run is ready for the next one."""
@@ -262,7 +262,7 @@ class _Attempt:
             raise LeaseLost(f"the lease of run {self.id} is lost")
 
 
-class TrialEffect:
+class FakeEffect:
     """`with run.effect(key)`, plain or async: see `wakeboard.handlers.Effect`."""
 
     def __init__(self, attempt: _Attempt, key: str) -> None:
@@ -321,10 +321,10 @@ def _found(handler: Callable[[Any], Any] | Handler | str) -> Handler:
     return known[handler]
 
 
-def _trial(handler: Handler, run: Any, about: dict[str, Any]) -> TrialRun:
-    if not isinstance(run, TrialRun):
+def _trial(handler: Handler, run: Any, about: dict[str, Any]) -> FakeRun:
+    if not isinstance(run, FakeRun):
         about.setdefault("job_type", handler.job_type)
-        return TrialRun({} if run is None else run, **about)
+        return FakeRun({} if run is None else run, **about)
     if about:
         raise TypeError(f"a TrialRun says {', '.join(about)} itself")
     return run
@@ -337,7 +337,7 @@ async def _awaited(handler: Handler, run: Run) -> tuple[Any, BaseException | Non
         return None, error
 
 
-def _attempt_in_thread(handler: Handler, trial: TrialRun) -> Outcome:
+def _attempt_in_thread(handler: Handler, trial: FakeRun) -> Outcome:
     attempt = _Attempt(trial, in_loop=False)
     try:
         return attempt.outcome(handler.function(attempt), None)

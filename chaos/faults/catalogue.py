@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from chaos.faults import in_handlers, on_lines, on_postgres, on_releases, on_workers
+from chaos.faults import in_handlers, on_postgres, on_releases, on_workers
+from chaos.faults import on_network as on_lines
 
 if TYPE_CHECKING:
     from chaos.faults.fault import Fault

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos.cast import Actor
-    from chaos.stage import Stage
+    from chaos.environment import Stage
+    from chaos.processes import Actor
 
 _Thing = TypeVar("_Thing")
 

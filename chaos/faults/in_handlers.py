@@ -9,8 +9,8 @@ from psycopg.types.json import Jsonb
 from chaos.faults.fault import Fault, Struck
 
 if TYPE_CHECKING:
+    from chaos.environment import Stage
     from chaos.faults.fault import Draw
-    from chaos.stage import Stage
 
 
 class _Misbehaviour(Fault):

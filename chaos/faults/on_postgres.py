@@ -13,8 +13,8 @@ import psycopg
 from chaos.faults.fault import Fault, Struck
 
 if TYPE_CHECKING:
+    from chaos.environment import Stage
     from chaos.faults.fault import Draw
-    from chaos.stage import Stage
 
 _SESSIONS: Final = """
 select pid, application_name from pg_stat_activity

@@ -6,16 +6,16 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from chaos.cast import Seat
 from chaos.endings import OTHER_RELEASE
 from chaos.faults.fault import Fault, Struck
+from chaos.processes import Seat
 from chaos.roles import ROLES
 from wakeboard.errors import WakeboardError
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
+    from chaos.environment import Stage
     from chaos.faults.fault import Draw
-    from chaos.stage import Stage
 
 
 TRIES = 120  # half a second apart: other faults go on meanwhile

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from chaos.faults.fault import Fault, Struck, worker_of
 
 if TYPE_CHECKING:
+    from chaos.environment import Stage
     from chaos.faults.fault import Draw
-    from chaos.stage import Stage
 
 
 class WorkerKilled(Fault):

@@ -4,11 +4,11 @@
 before it had begun.
 """
 
-from wakeboard.first_process import stand_in_front
+from wakeboard.pid1 import stand_in_front
 
 if __name__ == "__main__":
     stand_in_front()  # before anything else is imported: in a pod this process is PID 1
 
-    from wakeboard_operator.starting import main
+    from wakeboard_operator.main import main
 
     main()

@@ -11,8 +11,8 @@ from aiohttp import web
 if TYPE_CHECKING:
     from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.metrics import Metrics
-    from wakeboard_operator.reconciling import Reconciler
-    from wakeboard_operator.stream import Supervisor
+    from wakeboard_operator.reconciler import Reconciler
+    from wakeboard_operator.watch import Supervisor
 
 BEAT_WITHIN_S: Final = 30.0  # the loop beats every second; restarting helps when it does not
 RECONCILED_WITHIN: Final = 3  # times the interval

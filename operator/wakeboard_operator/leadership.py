@@ -2,7 +2,7 @@
 
 The leader renews every third of the lease and stops acting when two thirds have passed since its last success was asked
 for, by a clock that goes on while the machine sleeps. What an old leader still writes is refused by its term
-(wakeboard.store.leading).
+(wakeboard.store.leader_api).
 
 A leadership ends in three ways:
 
@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.store.connection import connect
-from wakeboard.store.leading import Led, OperatorBoard
+from wakeboard.store.leader_api import LeadershipState, OperatorStore
 from wakeboard.store.outages import Outages
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Leadership:
         self._dsn, self._source, self._lease_s = dsn, source, lease_s
         self._release = release or __version__
         self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self.led: Led | None = None
+        self.led: LeadershipState | None = None
         self.changed = asyncio.Event()
         self.database_away: str | None = None
         self._good_until = 0.0
@@ -88,10 +88,10 @@ class Leadership:
     async def run(self) -> None:
         """Leads when it can, until cancelled."""
         while not self._stopped:
-            asked_at = boot_time()
+            requested_at = boot_time()
             before = self.leads(), self.term
             try:
-                await self._ask(asked_at)
+                await self._ask(requested_at)
             except (WakeboardError, TimeoutError) as error:
                 await self._went_wrong(error)
             if (self.leads(), self.term) != before:
@@ -113,26 +113,30 @@ class Leadership:
                     await self._doubt.wait()
         elif self._listens and self._conn is not None:
             try:
-                await OperatorBoard(self._conn).resigned(STANDBY_LOOKS_EVERY_S)
+                await OperatorStore(self._conn).resigned(STANDBY_LOOKS_EVERY_S)
             except WakeboardError as error:
                 await self._went_wrong(error)
         else:
             await asyncio.sleep(STANDBY_LOOKS_EVERY_S)
 
-    async def _ask(self, asked_at: float) -> None:
+    async def _ask(self, requested_at: float) -> None:
         async with asyncio.timeout(ANSWER_WITHIN_S):
             if self._conn is None or self._conn.closed:
                 self._conn, self._by_session = await connect(self._dsn, name=f"wakeboard leadership {self.holder}"), 0
-                self._listens = await OperatorBoard(self._conn).listen_for_resignations()
-            board = OperatorBoard(self._conn)
+                self._listens = await OperatorStore(self._conn).listen_for_resignations()
+            store = OperatorStore(self._conn)
             stands_by = self.led is None or not self.led.leads
-            if stands_by and await board.end_dead_leadership(self._source):
+            if stands_by and await store.release_dead_leadership(self._source):
                 log.info("the leader of %s has lost its database session", self._source)
-            led = await board.lead(self._source, self.holder, self._release, self._lease_s)
-            if led.leads and self._by_session != led.term and await board.hold_leader_session(self._source, led.term):
+            led = await store.acquire_leadership(self._source, self.holder, self._release, self._lease_s)
+            if (
+                led.leads
+                and self._by_session != led.term
+                and await store.register_leader_session(self._source, led.term)
+            ):
                 self._by_session = led.term
         if led.leads:
-            self._good_until = asked_at + self._lease_s * 2 / 3
+            self._good_until = requested_at + self._lease_s * 2 / 3
         elif self._by_session:
             await self._close()  # and with it the lock of a term that is over
         if self.led is None or (led.term, led.leads) != (self.led.term, self.led.leads):
@@ -159,7 +163,7 @@ class Leadership:
         if self.led is not None and self.led.leads and self._conn is not None and not self._conn.closed:
             with suppress(WakeboardError, TimeoutError):
                 async with asyncio.timeout(ANSWER_WITHIN_S):
-                    await OperatorBoard(self._conn).resign(self._source, self.led.term)
+                    await OperatorStore(self._conn).release_leadership(self._source, self.led.term)
                 log.info("term %d of %s: resigned", self.led.term, self._source)
         self.led = None
         await self._close()

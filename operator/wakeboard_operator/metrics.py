@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from wakeboard.duties.rounds import Round
-    from wakeboard.store.vitals import Vitals
+    from wakeboard.maintenance.loop import MaintenancePass
+    from wakeboard.store.queries.health_checks import HealthFacts
+    from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.leadership import Leadership
-    from wakeboard_operator.mirror import Mirror
-    from wakeboard_operator.stream import Supervisor
+    from wakeboard_operator.watch import Supervisor
 
 
 class Metrics:
@@ -26,7 +26,7 @@ class Metrics:
         disable_created_metrics()
         registry = self.registry = CollectorRegistry()
         self.leader = Gauge("wakeboard_leader", "1 while this operator leads.", registry=registry)
-        self.term = Gauge("wakeboard_leadership_term", "The term in which it leads, or led last.", registry=registry)
+        self.term = Gauge("wakeboard_leader_term", "The term in which it leads, or led last.", registry=registry)
         self.database_up = Gauge("wakeboard_database_up", "1 while the database answers.", registry=registry)
         self.api_up = Gauge("wakeboard_api_server_up", "1 while the API server lists JobSchedules.", registry=registry)
         self.last_reconcile = Gauge(
@@ -37,12 +37,12 @@ class Metrics:
             "wakeboard_sync_lag_seconds", "From hearing of the last batch of changes to its commit.", registry=registry
         )
         self.stream_age_s = Gauge(
-            "wakeboard_stream_last_event_age_seconds", "Since the stream showed anything.", registry=registry
+            "wakeboard_watch_last_event_age_seconds", "Since the stream showed anything.", registry=registry
         )
         self.stream_restarts = Counter(
-            "wakeboard_stream_restarts", "How often the stream was started again.", registry=registry
+            "wakeboard_watch_restarts", "How often the stream was started again.", registry=registry
         )
-        self.stream_deaf = Counter("wakeboard_stream_deaf", "How often the stream was found deaf.", registry=registry)
+        self.stream_deaf = Counter("wakeboard_watch_stalled", "How often the stream was found deaf.", registry=registry)
         self.status_writes = Counter("wakeboard_status_writes", "Statuses written.", registry=registry)
         self.status_conflicts = Counter(
             "wakeboard_status_conflicts", "Status writes that met a newer version.", registry=registry
@@ -52,11 +52,13 @@ class Metrics:
             "Statuses that another client had overwritten and that were repaired.",
             registry=registry,
         )
-        self.duty_failures = Counter("wakeboard_duty_failures", "Duties that failed.", ["duty"], registry=registry)
-        self.lease_expiries = Counter(
-            "wakeboard_lease_expiries", "Leases taken back by this operator.", ["kind"], registry=registry
+        self.duty_failures = Counter(
+            "wakeboard_maintenance_failures", "Duties that failed.", ["duty"], registry=registry
         )
-        self.ticks = Counter("wakeboard_ticks_made", "Ticks that this operator made into runs.", registry=registry)
+        self.lease_expiries = Counter(
+            "wakeboard_leases_expired", "Leases taken back by this operator.", ["kind"], registry=registry
+        )
+        self.ticks = Counter("wakeboard_ticks_enqueued", "Ticks that this operator made into runs.", registry=registry)
         self.finished = Counter(
             "wakeboard_runs_finished", "Runs that ended while this operator led.", ["outcome"], registry=registry
         )
@@ -87,7 +89,7 @@ class Metrics:
             "Since any worker was seen, or since this operator began to look: the dead-man switch.",
             registry=registry,
         )
-        self.held = Gauge("wakeboard_removals_held", "Removals that wait for a person's yes.", registry=registry)
+        self.held = Gauge("wakeboard_pending_removals", "Removals that wait for a person's yes.", registry=registry)
         self.of_leaders = (
             *(
                 self.schedules,
@@ -119,7 +121,7 @@ class Metrics:
         hidden = {family for metric in self.of_leaders for family in _names(metric)}
         return generate_latest(_Without(self.registry, hidden))  # pyright: ignore[reportArgumentType]
 
-    def round_made(self, done: Round) -> None:
+    def round_made(self, done: MaintenancePass) -> None:
         """A round of duties is over."""
         for name in done.failures:
             self.duty_failures.labels(name).inc()
@@ -132,7 +134,7 @@ class Metrics:
         for outcome, count in runs.items():
             self.finished.labels(outcome).inc(count)
 
-    def look(self, vitals: Vitals) -> None:
+    def look(self, vitals: HealthFacts) -> None:
         """What the board says of itself."""
         now = vitals.server.now
         runs: Counts[str] = Counts()
@@ -159,10 +161,10 @@ class Metrics:
         for operator, count in counts.items():
             self.foreign.labels(operator).set(count)
 
-    def count_conditions(self, mirror: Mirror) -> None:
+    def count_conditions(self, cache: ResourceCache) -> None:
         """How many schedules are Ready, Healthy, and so on."""
         counts: Counts[tuple[str, str]] = Counts()
-        for known in mirror.all():
+        for known in cache.all():
             counts.update(known.conditions)
         self.schedules.clear()
         for (condition, status), count in counts.items():

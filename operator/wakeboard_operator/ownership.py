@@ -5,7 +5,7 @@ Many users may write a status, so `status.installation` alone decides nothing. T
     this database has a live row with the uid of the object     ours, whatever the status names
     the status names this installation, or none                 ours
     the status names another one, and this release wrote it     ours: the release was given another database
-    WAKEBOARD_ADOPT                                             ours
+    WAKEBOARD_ADOPT_FOREIGN_SCHEDULES                                             ours
     otherwise                                                   the other installation's
 
 The status of one schedule of the other installation is written once, as not Ready. An operator that runs it repairs
@@ -24,7 +24,7 @@ from wakeboard_operator.problems import FOREIGN, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wakeboard.store.board import KnownDefinition
+    from wakeboard.store.sql_api import KnownDefinition
     from wakeboard_operator.resources import Key, Resource
 
 ANSWER_WITHIN_S: Final = 10.0  # the time for a repair; a running operator needs well under a second
@@ -56,7 +56,7 @@ class Ownership:
             FOREIGN,
             f"It was run by another database (installation {theirs}). This operator uses installation"
             f" {self._installation}, so it does not run here. If that database is gone or is not to run it any more,"
-            " take it over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT=true).",
+            " take it over: helm upgrade with --set operator.adopt=true (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true).",
         )
 
     def forget(self, key: Key) -> None:
@@ -109,8 +109,8 @@ class Others:
         """Whether no operator of this installation repaired a status in the time that it had."""
         if installation in self._answered or installation not in self._asked:
             return False
-        _, asked_at = self._asked[installation]
-        return now >= asked_at + ANSWER_WITHIN_S
+        _, requested_at = self._asked[installation]
+        return now >= requested_at + ANSWER_WITHIN_S
 
     def has_answered(self, installation: str, now: float) -> None:
         """Records that a status that this operator wrote was repaired."""
@@ -123,5 +123,5 @@ class Others:
             if now < answered_at + ASK_AGAIN_S:
                 return answered_at + ASK_AGAIN_S - now
             del self._answered[installation], self._asked[installation]
-        asked, asked_at = self._asked.setdefault(installation, (key, now))
-        return 0.0 if asked == key else max(0.0, asked_at + ANSWER_WITHIN_S - now)
+        asked, requested_at = self._asked.setdefault(installation, (key, now))
+        return 0.0 if asked == key else max(0.0, requested_at + ANSWER_WITHIN_S - now)

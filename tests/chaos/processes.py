@@ -124,13 +124,13 @@ class Watcher:
     def enqueue(self, job_type: str, count: int = 1, **columns: object) -> list[int]:
         """Enqueues runs that are tried again at once, and gives their ids."""
         names = "".join(f", {name}" for name in columns)
-        marks = ", %s" * len(columns)
+        positions = ", %s" * len(columns)
         self.do("set search_path = pg_catalog, wakeboard, pg_temp")  # or a plain INSERT sets no limit key
         made = [
             row[0]
             for row in self.rows(
                 f"insert into wakeboard.job_runs (job_type, backoff_base_s{names})"
-                f" select %s, 1{marks} from generate_series(1, %s) returning id",
+                f" select %s, 1{positions} from generate_series(1, %s) returning id",
                 job_type,
                 *columns.values(),
                 count,

@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 from chaos.faults.catalogue import KINDS
-from chaos.page import page, summary
+from chaos.plan import write_script
+from chaos.report_page import page, summary
 from chaos.results import Recovery, Result, Violation
-from chaos.script import write_script
 from tests.chaos.processes import ROOT
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 
 from chaos.applications import Told
 from chaos.checker import check
+from chaos.environment import WITNESS
 from chaos.roles import ROLES
-from chaos.stage import WITNESS
-from wakeboard.cronline import parse_cron
+from wakeboard.rules.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ def _story(conn: psycopg.Connection) -> None:
         (parse_cron("* * * * *", name="one").to_text(),),
     )
     conn.execute(
-        "select wakeboard.materialise(array[def.id], array[def.generation], array[def.next_run_at],"
+        "select wakeboard.enqueue_due_ticks(array[def.id], array[def.generation], array[def.next_run_at],"
         "   array[date_trunc('minute', now()) + interval '1 minute'], array[date_trunc('minute', now())],"
         "   array[null], array_agg(def.id), array_agg(tick), '{}', '{}', '{}', '{}', '{}')"
         "  from wakeboard.job_definitions as def, generate_series(def.next_run_at, now(), '1 minute') as tick"

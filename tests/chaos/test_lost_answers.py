@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from chaos.switchboard import Loss, Switchboard, Trap
+from chaos.tcp_proxy import Loss, TcpProxy, Trap
 from tests.chaos.processes import Worker
 
 if TYPE_CHECKING:
@@ -22,39 +22,39 @@ BUSY_MACHINE_S = 10
 
 
 @pytest.fixture
-def board(database: str) -> Iterator[Switchboard]:
+def store(database: str) -> Iterator[TcpProxy]:
     parts = urlsplit(database)
     place = parse_qs(parts.query)
-    board = Switchboard(f"{place['host'][0]}/.s.PGSQL.{place['port'][0]}")
-    board.start()
-    yield board
-    board.stop()
+    store = TcpProxy(f"{place['host'][0]}/.s.PGSQL.{place['port'][0]}")
+    store.start()
+    yield store
+    store.stop()
 
 
-def through(board: Switchboard, database: str) -> str:
-    return f"postgresql://postgres@127.0.0.1:{board.port}{urlsplit(database).path}?sslmode=disable&gssencmode=disable"
+def through(store: TcpProxy, database: str) -> str:
+    return f"postgresql://postgres@127.0.0.1:{store.port}{urlsplit(database).path}?sslmode=disable&gssencmode=disable"
 
 
-@pytest.mark.parametrize("statement", [b"wakeboard.schema_state", b"wakeboard.register"])
+@pytest.mark.parametrize("statement", [b"wakeboard.schema_state", b"wakeboard.register_worker"])
 def test_a_worker_that_stays_starts_although_its_first_answers_are_lost(
-    statement: bytes, database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+    statement: bytes, database: str, store: TcpProxy, watcher: Watcher, tmp_path: Path
 ) -> None:
     watcher.enqueue("quick")
     trap = Trap("wakeboard claims", statement, Loss.ANSWER)
-    board.set_trap(trap)
-    with Worker(through(board, database), tmp_path, "--forever"):
+    store.set_trap(trap)
+    with Worker(through(store, database), tmp_path, "--forever"):
         watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
     assert trap.sprung.is_set()
 
 
 def test_a_completion_whose_answer_is_lost_is_accepted_once(
-    database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+    database: str, store: TcpProxy, watcher: Watcher, tmp_path: Path
 ) -> None:
     (run,) = watcher.enqueue("waits")
-    with Worker(through(board, database), tmp_path, "--forever"):
+    with Worker(through(store, database), tmp_path, "--forever"):
         watcher.wait("select true from witness")
         trap = Trap("wakeboard outcomes", b"wakeboard.complete", Loss.ANSWER)
-        board.set_trap(trap)
+        store.set_trap(trap)
         watcher.do("insert into gate values (true)")
         watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
         watcher.enqueue("quick")
@@ -63,15 +63,15 @@ def test_a_completion_whose_answer_is_lost_is_accepted_once(
 
 
 def test_leases_whose_claim_was_never_answered_come_back_while_their_worker_lives(
-    database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+    database: str, store: TcpProxy, watcher: Watcher, tmp_path: Path
 ) -> None:
-    with Worker(through(board, database), tmp_path, "--forever", poll_seconds=5):
+    with Worker(through(store, database), tmp_path, "--forever", poll_seconds=5):
         watcher.wait(  # it sleeps until it is notified
             "select state_change < clock_timestamp() - interval '0.5 s' from pg_stat_activity"
             " where state = 'idle' and application_name like 'wakeboard claims%'"
         )
         trap = Trap("wakeboard claims", b"wakeboard.claim(", Loss.ANSWER, b'"quick"')
-        board.set_trap(trap)
+        store.set_trap(trap)
         runs = watcher.enqueue("quick", 10)
         assert trap.sprung.wait(10)
         watcher.wait("select count(*) = 10 from wakeboard.job_run_history where status = 'succeeded'")
@@ -80,14 +80,14 @@ def test_leases_whose_claim_was_never_answered_come_back_while_their_worker_live
 
 
 def test_leases_that_a_leaving_worker_does_not_know_of_come_back_as_soon_as_a_dead_ones(
-    database: str, board: Switchboard, watcher: Watcher, tmp_path: Path
+    database: str, store: TcpProxy, watcher: Watcher, tmp_path: Path
 ) -> None:
     with Worker(database, tmp_path, "--forever", queues="elsewhere"):  # it walks over all leases now, and in a minute
-        watcher.wait("select reaped_at > 'epoch' from wakeboard.installation")
+        watcher.wait("select reap_completed_at > 'epoch' from wakeboard.installation")
         watcher.enqueue("quick", 10)
         trap = Trap("wakeboard claims", b"wakeboard.claim(", Loss.ANSWER, b'"quick"')
-        board.set_trap(trap)
-        with Worker(through(board, database), tmp_path, drain_lookahead_seconds=0) as leaving:
+        store.set_trap(trap)
+        with Worker(through(store, database), tmp_path, drain_lookahead_seconds=0) as leaving:
             assert leaving.exit_code() == 0
         assert trap.sprung.is_set()
         left = time.monotonic()

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from tests.chaos.processes import Worker
-from wakeboard.cronline import parse_cron
+from wakeboard.rules.cron_parser import parse_cron
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -25,7 +25,7 @@ def test_a_run_that_outlasts_the_grace_period_is_given_back_with_its_attempt(
         "select status::text, attempts, release_count, crash_count from wakeboard.job_runs where id = %s", run
     )
     assert row == [("queued", 0, 1, 0)]
-    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it said goodbye
+    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it said deregister_worker
 
 
 def test_a_run_that_finishes_within_the_grace_period_is_completed(

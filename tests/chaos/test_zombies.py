@@ -56,7 +56,7 @@ def test_a_worker_that_was_taken_for_dead_says_again_who_it_is(database: str, wa
         watcher.wait(known)
 
 
-def test_a_worker_that_the_board_has_forgotten_says_again_who_it_is(
+def test_a_worker_that_the_store_has_forgotten_says_again_who_it_is(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
     """Even one that has noticed nothing."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 import yaml
 
-from tools.judges import ToolMissing, find_tool
+from tools.chart_linters import ToolMissing, find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -32,7 +32,7 @@ def test_what_a_registry_has_no_advisories_for_is_counted_and_fails_nothing():
 
 def test_advisories_of_npm_are_named():
     audited = npm_packages({"vulnerabilities": {"pg": {"severity": "high"}}})
-    assert audited.advisories == ["bench/rivals/npm: pg has a high advisory."]
+    assert audited.advisories == ["bench/competitors/npm: pg has a high advisory."]
 
 
 def test_an_audit_without_findings_is_well():

@@ -10,13 +10,18 @@ from pydantic.alias_generators import to_camel
 from tests.chart.rendering import environment, named, pod_specs, rendered
 from tools.chart_values import read_values
 from wakeboard.settings import Settings, read_settings
-from wakeboard_operator.operator_settings import OperatorSettings, read_operator_settings
+from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "WAKEBOARD_"
-DUTIES = {"missed_after_seconds": 301, "history_retention_days": 31, "key_retention_days": 8, "dead_retention_days": 9}
+DUTIES = {
+    "misfire_grace_seconds": 301,
+    "history_retention_days": 31,
+    "idempotency_key_retention_days": 8,
+    "dead_retention_days": 9,
+}
 WORKER: Mapping[str, Any] = {
     "handlers": ["app.jobs", "app.more"],
     "queues": ["mail", "reports"],
@@ -30,7 +35,7 @@ WORKER: Mapping[str, Any] = {
     "max_timeout_seconds": 2_678_400,
     "max_workers": 4,
     "http_allowed_hosts": ["api.example.com", "*.example.org"],
-    "http_allow_private": ["10.0.0.0/8"],
+    "http_allowed_private_networks": ["10.0.0.0/8"],
     "http_max_body_bytes": 10_485_760,
     "commands": {"backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"]}},
     "secrets_dir": "/run/secrets/mine",
@@ -42,9 +47,9 @@ OPERATOR: Mapping[str, Any] = {
     "adopt": True,
     "reconcile_seconds": 12.5,
     "status_writes_per_second": 0.5,
-    "status_moving_seconds": 0,
+    "status_min_interval_seconds": 0,
     "status_errors": "type-only",
-    "leadership_seconds": 20,
+    "leader_lease_seconds": 20,
 }
 SET_BY_THE_CHART = {"dsn", "pool", "operator_port", "release"}
 OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role"}
@@ -64,7 +69,7 @@ def documents() -> list[dict[str, Any]]:
             "duties": camel(DUTIES),
             "log": {"format": "console", "level": "debug"},
             "database": {
-                "existingSecret": "board",
+                "existingSecret": "store",
                 "listen": False,
                 "preparedStatements": True,
                 "roles": {"operator": "wb_o", "worker": "wb_w", "client": "wb_c", "viewer": "wb_v"},

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.board_story import BoardStory
+from tests.cli.sample_store import SampleStore
 from wakeboard.cli import main
 
 
@@ -55,8 +55,8 @@ def type_command(type_anywhere: Type, database: str) -> Type:
 
 
 @pytest.fixture
-def story(database: str) -> Iterator[BoardStory]:
+def story(database: str) -> Iterator[SampleStore]:
     """What happened on the test's own board."""
-    board = BoardStory(database)
-    yield board
-    board.close()
+    store = SampleStore(database)
+    yield store
+    store.close()

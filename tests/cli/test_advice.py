@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from wakeboard.cli.application import application
+from wakeboard.cli.app import application
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

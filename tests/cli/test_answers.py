@@ -11,8 +11,8 @@ from tools.generate_docs import answers, command_words, keys_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 WORDS = {
     "apply": ["apply", "schedules"],
@@ -44,12 +44,12 @@ def test_every_answer_is_documented_and_tried():
 
 
 @pytest.mark.parametrize("command", WORDS)
-def test_the_keys_stay(type_command: Type, story: BoardStory, tmp_path: Path, command: str):
+def test_the_keys_stay(type_command: Type, story: SampleStore, tmp_path: Path, command: str):
     (tmp_path / "schedules").mkdir()
     story.declare("weekly-report")
     story.fail(story.enqueue(), outcome="discarded")
     story.succeed(story.enqueue())
-    story.sql("select wakeboard.hold_removal('file:held', 'hash', 12)")
+    story.sql("select wakeboard.request_removal('file:held', 'hash', 12)")
 
     found: Any = type_command(*WORDS[command], "--json").json
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from wakeboard.cli.checklist import Finding, Here, checklist, worst
-from wakeboard.store.reports import PauseRow, RemovalRow
-from wakeboard.store.vitals import Definitions, Due, Duties, Installed, LiveRuns, Server, Vitals
+from wakeboard.store.queries.health_checks import Definitions, Due, Duties, HealthFacts, Installed, LiveRuns, Server
+from wakeboard.store.queries.listings import PauseRow, RemovalRow
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 AGO = {
@@ -20,7 +20,7 @@ AGO = {
     "4 h": NOW - timedelta(hours=4),
 }
 
-WELL = Vitals(
+WELL = HealthFacts(
     server=Server(
         now=NOW,
         version=180_001,
@@ -86,12 +86,12 @@ def due(**changed: Any) -> Due:
     return replace(usual, **changed)
 
 
-def finding(what: str, vitals: Vitals = WELL, here: Here = HERE) -> Finding:
+def finding(what: str, vitals: HealthFacts = WELL, here: Here = HERE) -> Finding:
     (found,) = [each for each in checklist(vitals, here) if each.what == what]
     return found
 
 
-def test_a_board_that_is_well_is_all_ok():
+def test_a_store_that_is_well_is_all_ok():
     findings = checklist(WELL, HERE)
 
     assert {each.level for each in findings} == {"ok"}
@@ -214,14 +214,14 @@ def test_what_is_not_well_here_is_said(changed: dict[str, Any], level: str, what
 
 def test_pauses_and_held_removals_are_not_forgotten():
     pauses = [PauseRow(what="queue", name="mail", reason="", paused_at=AGO["1 h"])]
-    removals = [RemovalRow(source="file:x", count=12, held_at=AGO["1 h"], confirmed_at=None)]
+    removals = [RemovalRow(source="file:x", count=12, requested_at=AGO["1 h"], confirmed_at=None)]
     vitals = replace(WELL, pauses=pauses, removals=removals)
 
     assert "paused: queue mail, the first 60 min ago" in finding("pauses", vitals).says
     assert finding("removals", vitals).do == "if that is meant: `wakeboard confirm removal file:x`"
 
 
-def test_no_worker_yet_is_no_failure_on_an_empty_board():
+def test_no_worker_yet_is_no_failure_on_an_empty_store():
     empty = replace(
         WELL, definitions=replace(WELL.definitions, schedules=0), duties=replace(WELL.duties, last_worker=None)
     )

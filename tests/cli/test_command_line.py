@@ -22,8 +22,8 @@ from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 WAKEBOARD = Path(sys.executable).with_name("wakeboard")
 COMMANDS = (
@@ -112,7 +112,7 @@ def test_the_database_may_be_said_anywhere(type_anywhere: Type, database: str):
     assert type_anywhere("runs", f"--dsn={database}").code == 0
 
 
-def test_times_are_shown_in_a_zone(type_command: Type, story: BoardStory, monkeypatch: pytest.MonkeyPatch):
+def test_times_are_shown_in_a_zone(type_command: Type, story: SampleStore, monkeypatch: pytest.MonkeyPatch):
     run = str(story.enqueue())
     story.sql("update wakeboard.job_runs set created_at = '2026-07-01 23:30+00'")
     story.declare("weekly-report", "0 8 * * MON", time_zone="Etc/UTC")
@@ -168,7 +168,7 @@ def test_a_wrong_password_is_one_sentence_without_the_password(type_anywhere: Ty
     assert said.err.count("\n") == 1
 
 
-def test_a_role_without_rights_is_one_sentence(type_anywhere: Type, database: str, story: BoardStory):
+def test_a_role_without_rights_is_one_sentence(type_anywhere: Type, database: str, story: SampleStore):
     story.sql("create role wakeboard_cli_stranger login")
     said = type_anywhere("runs", "--dsn", database.replace("postgres@", "wakeboard_cli_stranger@"))
     story.sql("drop role wakeboard_cli_stranger")
@@ -218,7 +218,7 @@ def test_a_mistyped_command_is_guessed(type_anywhere: Type):
     assert said.err.startswith("wakeboard: there is no command 'shedules'; did you mean schedules?")
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(database: str, story: BoardStory):
+def test_a_reader_that_has_seen_enough_is_no_error(database: str, story: SampleStore):
     story.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 20000)")
     command = f"'{WAKEBOARD}' runs --limit 20000 | head -n 1"
 
@@ -234,7 +234,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(database: str, story: BoardSt
     assert said.stderr == ""
 
 
-def test_ctrl_c_ends_quietly_with_130(database: str, story: BoardStory):
+def test_ctrl_c_ends_quietly_with_130(database: str, story: SampleStore):
     with psycopg.connect(database) as locking:
         locking.execute("lock table wakeboard.job_definitions in access exclusive mode")
         with running(WAKEBOARD, "schedules", "--dsn", database) as waiting:
@@ -247,7 +247,7 @@ def test_ctrl_c_ends_quietly_with_130(database: str, story: BoardStory):
     assert (waiting.returncode, out, err) == (130, "", None)
 
 
-def test_colours_are_only_for_terminals(database: str, story: BoardStory):
+def test_colours_are_only_for_terminals(database: str, story: SampleStore):
     story.fail(story.enqueue(), outcome="discarded")
     command = f"'{WAKEBOARD}' runs --dsn '{database}'"
 
@@ -272,7 +272,7 @@ def test_colours_are_only_for_terminals(database: str, story: BoardStory):
     assert "\x1b[31m" not in without
 
 
-def test_a_narrow_encoding_loses_letters_not_the_answer(database: str, story: BoardStory):
+def test_a_narrow_encoding_loses_letters_not_the_answer(database: str, story: SampleStore):
     story.enqueue("ping")
     story.sql("update wakeboard.job_runs set schedule = 'a/größe→'")
 
@@ -286,7 +286,7 @@ def test_a_narrow_encoding_loses_letters_not_the_answer(database: str, story: Bo
     assert b"gr??e?" in said.stdout
 
 
-def test_a_worker_in_the_foreground_is_the_worker(database: str, story: BoardStory):
+def test_a_worker_in_the_foreground_is_the_worker(database: str, story: SampleStore):
     run = story.enqueue("ping")
 
     said = start("worker", "--queue", "default", "--pool", "mine", "--dsn", database)
@@ -304,7 +304,7 @@ def test_a_worker_whose_wake_cannot_work_gives_its_exit_code(database: str):
     assert "no.such.module" in said.stderr
 
 
-def test_a_worker_is_stopped_by_the_signals_of_its_command(database: str, story: BoardStory):
+def test_a_worker_is_stopped_by_the_signals_of_its_command(database: str, story: SampleStore):
     with running(WAKEBOARD, "worker", "--forever", "--dsn", database) as worker:
         while not story.value("select count(*) from wakeboard.workers"):
             assert worker.poll() is None

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 
 @pytest.fixture
-def dead(story: BoardStory) -> list[int]:
+def dead(story: SampleStore) -> list[int]:
     """Three dead runs: two mails and a ping."""
     runs = [story.enqueue("mail"), story.enqueue("mail"), story.enqueue("ping")]
     for run in runs:
@@ -21,11 +21,11 @@ def dead(story: BoardStory) -> list[int]:
     return runs
 
 
-def status(story: BoardStory, run: int) -> str:
+def status(story: SampleStore, run: int) -> str:
     return story.value("select status::text from wakeboard.all_runs where id = %s", run)
 
 
-def test_runs_are_decided_about_one_by_one(type_command: Type, story: BoardStory, dead: list[int]):
+def test_runs_are_decided_about_one_by_one(type_command: Type, story: SampleStore, dead: list[int]):
     retried, discarded, _ = dead
 
     assert type_command("retry", str(retried)).out == f"run {retried} is queued again, due now.\n"
@@ -37,7 +37,7 @@ def test_runs_are_decided_about_one_by_one(type_command: Type, story: BoardStory
     assert type_command("cancel", "4").out == "run 4 is asked to stop.\n"
 
 
-def test_a_refusal_is_said_and_is_exit_code_1(type_command: Type, story: BoardStory, dead: list[int]):
+def test_a_refusal_is_said_and_is_exit_code_1(type_command: Type, story: SampleStore, dead: list[int]):
     queued = story.enqueue()
 
     said = type_command("retry", str(queued), str(dead[0]), "999")
@@ -52,14 +52,14 @@ def test_a_refusal_is_said_and_is_exit_code_1(type_command: Type, story: BoardSt
     assert [(each["id"], each["refused"]) for each in answers] == [(dead[1], False), (queued, True)]
 
 
-def test_runs_are_named_by_uuid_too(type_command: Type, story: BoardStory, dead: list[int]):
+def test_runs_are_named_by_uuid_too(type_command: Type, story: SampleStore, dead: list[int]):
     uuid = str(story.value("select uuid from wakeboard.job_runs where id = %s", dead[0]))
 
     assert type_command("retry", uuid).code == 0
     assert status(story, dead[0]) == "queued"
 
 
-def test_all_that_fit_are_discarded_with_a_yes(type_command: Type, story: BoardStory, dead: list[int]):
+def test_all_that_fit_are_discarded_with_a_yes(type_command: Type, story: SampleStore, dead: list[int]):
     said = type_command("discard", "--all-dead", "--type", "mail", "--yes")
 
     assert said.code == 0
@@ -71,7 +71,7 @@ def test_all_that_fit_are_discarded_with_a_yes(type_command: Type, story: BoardS
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 3)])
 def test_a_person_is_asked_before_many_are_changed(
     type_command: Type,
-    story: BoardStory,
+    story: SampleStore,
     dead: list[int],
     monkeypatch: pytest.MonkeyPatch,
     answer: str,
@@ -91,7 +91,7 @@ def test_a_person_is_asked_before_many_are_changed(
     assert story.value("select count(*) from wakeboard.job_runs where status = 'dead'") == left
 
 
-def test_without_a_terminal_nobody_is_asked_and_nothing_done(type_command: Type, story: BoardStory, dead: list[int]):
+def test_without_a_terminal_nobody_is_asked_and_nothing_done(type_command: Type, story: SampleStore, dead: list[int]):
     said = type_command("discard", "--all-dead")
 
     assert said.code == 2
@@ -100,7 +100,7 @@ def test_without_a_terminal_nobody_is_asked_and_nothing_done(type_command: Type,
 
 
 def test_a_dry_run_shows_what_would_be_changed_and_changes_nothing(
-    type_command: Type, story: BoardStory, dead: list[int]
+    type_command: Type, story: SampleStore, dead: list[int]
 ):
     weekly = story.run_now(story.declare("weekly-report"))
     story.fail(weekly, outcome="discarded")
@@ -120,7 +120,7 @@ def test_a_dry_run_shows_what_would_be_changed_and_changes_nothing(
     assert [status(story, run) for run in dead] == ["dead", "dead", "dead"]
 
 
-def test_a_dry_run_of_many_shows_a_sample_and_the_counts(type_command: Type, story: BoardStory):
+def test_a_dry_run_of_many_shows_a_sample_and_the_counts(type_command: Type, story: SampleStore):
     story.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 1500)")
 
     said = type_command("cancel", "--all-queued", "--dry-run")
@@ -131,7 +131,7 @@ def test_a_dry_run_of_many_shows_a_sample_and_the_counts(type_command: Type, sto
     assert story.value("select count(*) from wakeboard.job_runs") == 1500
 
 
-def test_a_dry_run_shows_what_would_be_refused(type_command: Type, story: BoardStory, dead: list[int]):
+def test_a_dry_run_shows_what_would_be_refused(type_command: Type, story: SampleStore, dead: list[int]):
     queued = story.enqueue()
 
     said = type_command("retry", str(queued), str(dead[0]), "999", "--dry-run")
@@ -146,7 +146,7 @@ def test_a_dry_run_shows_what_would_be_refused(type_command: Type, story: BoardS
 
 @pytest.mark.parametrize("state", ["queued", "running", "failed", "dead", "succeeded", "cancelled", "discarded"])
 @pytest.mark.parametrize("verb", ["retry", "cancel", "replay", "discard"])
-def test_a_dry_run_refuses_what_the_board_refuses(type_command: Type, story: BoardStory, verb: str, state: str):
+def test_a_dry_run_refuses_what_the_store_refuses(type_command: Type, story: SampleStore, verb: str, state: str):
     run = story.in_state(state)
 
     foretold = type_command(verb, str(run), "--dry-run").code
@@ -167,7 +167,7 @@ def test_what_is_meant_must_be_said_in_one_way(type_command: Type):
         assert "--all-dead" in said.err
 
 
-def test_every_move_has_its_own_choice_of_states(type_command: Type, story: BoardStory):
+def test_every_move_has_its_own_choice_of_states(type_command: Type, story: SampleStore):
     queued, failed, running, done = (story.enqueue("mail") for _ in range(4))
     story.fail(failed)
     story.claim(running)
@@ -181,7 +181,7 @@ def test_every_move_has_its_own_choice_of_states(type_command: Type, story: Boar
     }  # fmt: skip
 
 
-def test_many_are_summed_up(type_command: Type, story: BoardStory):
+def test_many_are_summed_up(type_command: Type, story: SampleStore):
     story.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 2500)")
 
     said = type_command("cancel", "--all-queued", "--yes")

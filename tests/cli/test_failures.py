@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 MONITORING = Path(__file__).parents[2] / "docs/monitoring.md"
 
 
 @pytest.fixture
-def ended(story: BoardStory) -> BoardStory:
+def ended(story: SampleStore) -> SampleStore:
     """Mails: one succeeded at its second attempt, one is dead, one failed and waits. Pings: two succeeded."""
     again, dead, waiting = (story.enqueue("mail") for _ in range(3))
     story.fail(again, "try later", delay_s=0.0)
@@ -28,7 +28,7 @@ def ended(story: BoardStory) -> BoardStory:
     return story
 
 
-def test_failures_are_counted_by_job_type(type_command: Type, ended: BoardStory):
+def test_failures_are_counted_by_job_type(type_command: Type, ended: SampleStore):
     for run in range(1, 6):
         ended.long_ago(run, "2 hours")
     rows = type_command("failures", "--json").json
@@ -47,7 +47,7 @@ def test_failures_are_counted_by_job_type(type_command: Type, ended: BoardStory)
     ]
 
 
-def test_failures_of_one_type_and_time_only(type_command: Type, ended: BoardStory):
+def test_failures_of_one_type_and_time_only(type_command: Type, ended: SampleStore):
     assert [row["job_type"] for row in type_command("failures", "--type", "ping", "--json").json] == ["ping"]
     for run in range(1, 6):
         ended.long_ago(run, "2 days")
@@ -56,7 +56,7 @@ def test_failures_of_one_type_and_time_only(type_command: Type, ended: BoardStor
 
 
 @pytest.mark.parametrize("outcome", ["snoozed", "released"])
-def test_an_attempt_that_was_put_off_is_no_failure(type_command: Type, ended: BoardStory, outcome: str):
+def test_an_attempt_that_was_put_off_is_no_failure(type_command: Type, ended: SampleStore, outcome: str):
     put_off = "update wakeboard.job_attempts set outcome = %s, error_type = null, error = null where run_id = %s"
     for job_type in ("ping", "patience"):
         run = ended.enqueue(job_type)
@@ -69,7 +69,7 @@ def test_an_attempt_that_was_put_off_is_no_failure(type_command: Type, ended: Bo
     test_the_documented_query_answers_the_same(type_command, ended)
 
 
-def test_the_documented_query_answers_the_same(type_command: Type, ended: BoardStory):
+def test_the_documented_query_answers_the_same(type_command: Type, ended: SampleStore):
     query = re.search(r"```sql\n(.*?failure_rate.*?)```", MONITORING.read_text("utf-8"), re.DOTALL)
     assert query
     rows = ended.sql(query[1])

@@ -12,20 +12,20 @@ import psycopg
 import pytest
 from rich.text import Text
 
-from wakeboard.cli.answers import complain, say
-from wakeboard.cli.application import application
+from wakeboard.cli.app import application
+from wakeboard.cli.echo import complain, say
 from wakeboard.cli.tables import Column, print_lines, print_table
 from wakeboard.local.live_view import LiveView
-from wakeboard.local.picture import Picture, Waking
+from wakeboard.local.picture import ViewState, Waking
 from wakeboard.local.plain_lines import PlainLines
 from wakeboard.local.safe_console import SafeConsole
-from wakeboard.local.telling import Line
+from wakeboard.local.telling import OutputLine
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 HOSTILE = "x\x1b]0;owned\x07\x1b[31m\u009b2J\u202eevil\u2028\r\nFORGED 99 succeeded"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206f]")
@@ -33,7 +33,7 @@ UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e
 
 CHOSEN = [
     ("job_runs", "idempotency_key"), ("job_runs", "limit_key"), ("job_runs", "job_type"), ("job_runs", "queue"),
-    ("job_steps", "name"), ("job_effects", "key"), ("pauses", "reason"), ("job_definitions", "tick_error"),
+    ("job_steps", "name"), ("job_effects", "key"), ("pauses", "reason"), ("job_definitions", "schedule_error"),
     ("job_definitions", "job_type"), ("job_definitions", "queue"), ("job_attempts", "worker"), ("workers", "name"),
 ]  # fmt: skip
 
@@ -44,7 +44,7 @@ def assert_harmless(text: str) -> None:
 
 
 @pytest.fixture
-def hostile_run(story: BoardStory) -> int:
+def hostile_run(story: SampleStore) -> int:
     """A dead run; each text on it and about it is hostile, unless the database refuses such a text."""
     story.works("odd")
     story.declare("calm", job_type="odd")
@@ -113,7 +113,7 @@ def test_whatever_is_printed_is_harmless(capsys: pytest.CaptureFixture[str]) -> 
     say(HOSTILE)
     print_lines([HOSTILE, Text(HOSTILE, "bold")])
     print_table([Column("A"), Column("B", narrows=True)], [[HOSTILE, Text(HOSTILE, "red")]])
-    PlainLines().tell(Line(HOSTILE, HOSTILE))
+    PlainLines().tell(OutputLine(HOSTILE, HOSTILE))
     complain(HOSTILE)
     said = capsys.readouterr()
     assert_harmless(said.out + said.err)
@@ -126,8 +126,8 @@ def test_the_live_view_draws_nothing_that_steers_the_terminal(monkeypatch: pytes
     console = SafeConsole()
     console.file = out
     view = LiveView(HOSTILE, HOSTILE, console)
-    view.tell(Line(HOSTILE, HOSTILE))
-    view.show(Picture(datetime.now(UTC)), Waking(1, 3), [HOSTILE])
+    view.tell(OutputLine(HOSTILE, HOSTILE))
+    view.show(ViewState(datetime.now(UTC)), Waking(1, 3), [HOSTILE])
     view.close()
     assert "\x07" not in out.getvalue()
     assert "\u009b" not in out.getvalue()

@@ -10,15 +10,15 @@ from rich.cells import cell_len
 from wakeboard.cli.tables import Column, table
 
 if TYPE_CHECKING:
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 
 def lines(text: str) -> list[str]:
     return dedent(text).strip("\n").splitlines()
 
 
-def test_schedules_are_a_calm_table(type_command: Type, story: BoardStory):
+def test_schedules_are_a_calm_table(type_command: Type, story: SampleStore):
     weekly = story.declare("weekly-report")
     story.declare("tidy", "*/5 * * * *", due_in="3 min", time_zone="Etc/UTC", suspended=True)
     story.declare("shop/on-call", None)
@@ -42,7 +42,7 @@ def test_schedules_are_a_calm_table(type_command: Type, story: BoardStory):
         """)
 
 
-def test_runs_are_listed_newest_first_with_what_matters_in_each_state(type_command: Type, story: BoardStory):
+def test_runs_are_listed_newest_first_with_what_matters_in_each_state(type_command: Type, story: SampleStore):
     schedule = story.declare("weekly-report")
     story.works("report", "mail")
     succeeded = story.enqueue("ping")
@@ -74,7 +74,7 @@ def test_runs_are_listed_newest_first_with_what_matters_in_each_state(type_comma
         """)
 
 
-def test_runs_can_be_filtered(type_command: Type, story: BoardStory):
+def test_runs_can_be_filtered(type_command: Type, story: SampleStore):
     weekly = story.declare("weekly-report")
     of_schedule, mail, old = story.run_now(weekly), story.enqueue("mail", queue="post"), story.enqueue("ping")
     story.succeed(old)
@@ -94,7 +94,7 @@ def test_runs_can_be_filtered(type_command: Type, story: BoardStory):
     assert ids("--limit", "1") == [old]
 
 
-def test_a_discarded_run_is_no_longer_dead_to_people(type_command: Type, story: BoardStory):
+def test_a_discarded_run_is_no_longer_dead_to_people(type_command: Type, story: SampleStore):
     kept, given_up = story.enqueue(), story.enqueue()
     for run in (kept, given_up):
         story.fail(run, outcome="discarded")
@@ -104,10 +104,10 @@ def test_a_discarded_run_is_no_longer_dead_to_people(type_command: Type, story: 
     assert [run["id"] for run in type_command("runs", "--status", "discarded", "--json").json] == [given_up]
 
 
-def test_a_stretch_of_skipped_ticks_is_one_line(type_command: Type, story: BoardStory):
+def test_a_stretch_of_skipped_ticks_is_one_line(type_command: Type, story: SampleStore):
     story.declare("tidy", "* * * * *", due_in="-1 minute")
     story.sql(
-        "select wakeboard.materialise(array[id], array[generation], array[next_run_at],"
+        "select wakeboard.enqueue_due_ticks(array[id], array[generation], array[next_run_at],"
         " array[next_run_at + interval '1 h'], array[next_run_at], array[null], '{}', '{}', array[id],"
         " array[next_run_at - interval '36 minutes'],"
         " array[next_run_at], array[37], array['CatchUpLatest']) from wakeboard.job_definitions"
@@ -120,7 +120,7 @@ def test_a_stretch_of_skipped_ticks_is_one_line(type_command: Type, story: Board
     )
 
 
-def test_a_removed_schedule_can_still_be_asked_for(type_command: Type, story: BoardStory):
+def test_a_removed_schedule_can_still_be_asked_for(type_command: Type, story: SampleStore):
     gone = story.declare("weekly-report")
     run = story.run_now(gone)
     story.fail(run, outcome="discarded")
@@ -130,9 +130,9 @@ def test_a_removed_schedule_can_still_be_asked_for(type_command: Type, story: Bo
     assert type_command("run-now", "weekly-report").code == 1
 
 
-def test_a_stalled_schedule_says_why(type_command: Type, story: BoardStory):
+def test_a_stalled_schedule_says_why(type_command: Type, story: SampleStore):
     story.declare("weekly-report")
-    story.sql("update wakeboard.job_definitions set tick_error = 'no such zone'")
+    story.sql("update wakeboard.job_definitions set schedule_error = 'no such zone'")
 
     said = type_command("schedules")
 
@@ -149,7 +149,7 @@ def test_empty_lists_say_what_to_do_next(type_command: Type):
     assert type_command("runs", "--json").json == []
 
 
-def test_text_of_users_cannot_steer_the_terminal(type_command: Type, story: BoardStory):
+def test_text_of_users_cannot_steer_the_terminal(type_command: Type, story: SampleStore):
     run = story.enqueue("mail")
     story.fail(run, "\x1b[31mred\x07 [bold]markup[/bold]\nnext line \u202eevil")
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 
-def test_an_enqueued_run_is_as_the_options_say(type_command: Type, story: BoardStory):
+def test_an_enqueued_run_is_as_the_options_say(type_command: Type, story: SampleStore):
     said = type_command(
         *("enqueue", "mail", '{"to": "ada"}', "--queue", "post", "--priority", "5", "--in", "10m"),
         *("--key", "k1", "--limit-key", "smtp"),
@@ -35,7 +35,7 @@ def test_the_same_key_makes_one_run(type_command: Type):
 
 
 def test_a_payload_comes_from_standard_input_too(
-    type_command: Type, story: BoardStory, monkeypatch: pytest.MonkeyPatch
+    type_command: Type, story: SampleStore, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'["a", 1]')))
 
@@ -71,7 +71,7 @@ def test_wrong_usage_is_exit_code_2(type_command: Type):
         assert type_command("enqueue", "mail", *words).code == 2
 
 
-def test_a_schedule_runs_now(type_command: Type, story: BoardStory):
+def test_a_schedule_runs_now(type_command: Type, story: SampleStore):
     story.declare("weekly-report", concurrency_policy="Forbid", suspended=True)
 
     assert type_command("run-now", "weekly-report").out == "run 1 of billing/weekly-report is queued, due now.\n"
@@ -80,7 +80,7 @@ def test_a_schedule_runs_now(type_command: Type, story: BoardStory):
     assert "concurrencyPolicy is Forbid" in refused.err
 
 
-def test_a_schedule_is_named_by_as_much_as_makes_it_unique(type_command: Type, story: BoardStory):
+def test_a_schedule_is_named_by_as_much_as_makes_it_unique(type_command: Type, story: SampleStore):
     story.declare("billing/tidy")
     story.declare("shop/tidy")
     story.declare("shop/report", source="file:one")

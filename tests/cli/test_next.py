@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 
 def test_a_cron_line_needs_no_database(type_anywhere: Type):
@@ -45,7 +45,7 @@ def test_h_is_a_value_of_its_own_for_each_schedule(type_anywhere: Type):
     assert first("billing/tidy") == first("billing/tidy") != first("shop/report")
 
 
-def test_a_schedules_ticks_come_from_the_board(type_command: Type, story: BoardStory):
+def test_a_schedules_ticks_come_from_the_store(type_command: Type, story: SampleStore):
     story.declare("weekly-report")
     story.declare("asleep", "0 8 * * *", suspended=True)
     story.declare("on-call", None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 
-def test_what_is_paused_is_listed_until_it_is_resumed(type_command: Type, story: BoardStory):
+def test_what_is_paused_is_listed_until_it_is_resumed(type_command: Type, story: SampleStore):
     weekly = story.declare("weekly-report")
     story.enqueue("mail", queue="post")
 
@@ -55,13 +55,13 @@ def test_a_limit_goes_back_to_its_default(type_command: Type):
     assert type_command("limit", "--default").code == 2
 
 
-def test_the_key_of_a_schedule_is_no_limit_of_its_users(type_command: Type, story: BoardStory):
+def test_the_key_of_a_schedule_is_no_limit_of_its_users(type_command: Type, story: SampleStore):
     story.sql("insert into wakeboard.job_limits (key) values ('schedule:4')")
     assert "schedule:4" not in type_command("limit").out
     assert 'limit_key is "schedule:4"' in type_command("limit", "schedule:4", "5").err
 
 
-def test_limits_are_said_and_listed(type_command: Type, story: BoardStory):
+def test_limits_are_said_and_listed(type_command: Type, story: SampleStore):
     story.works("mail")
     runs = [story.enqueue("mail", limit_key="smtp") for _ in range(3)]
     story.claim(runs[0])
@@ -79,9 +79,9 @@ def test_limits_are_said_and_listed(type_command: Type, story: BoardStory):
     assert type_command("limit", "smtp", "many").code == 2
 
 
-def test_a_held_removal_is_confirmed(type_command: Type, story: BoardStory):
-    story.sql("select wakeboard.hold_removal('file:test', 'hash', 12)")
-    story.sql("select wakeboard.hold_removal('file:other', '', 0)")
+def test_a_held_removal_is_confirmed(type_command: Type, story: SampleStore):
+    story.sql("select wakeboard.request_removal('file:test', 'hash', 12)")
+    story.sql("select wakeboard.request_removal('file:other', '', 0)")
 
     wrong = type_command("confirm", "removal", "file:tset")
     assert (wrong.code, wrong.err) == (
@@ -90,4 +90,4 @@ def test_a_held_removal_is_confirmed(type_command: Type, story: BoardStory):
     )
     assert type_command("confirm", "removal", "file:other").code == 1
     assert type_command("confirm", "removal", "file:test").out == "the next sync of file:test removes 12 schedules.\n"
-    assert story.value("select wakeboard.hold_removal('file:test', 'hash', 12)") is True
+    assert story.value("select wakeboard.request_removal('file:test', 'hash', 12)") is True

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from tests.cli.board_story import BoardStory
     from tests.cli.conftest import Type
+    from tests.cli.sample_store import SampleStore
 
 COMMANDS = """
 schedules
@@ -59,7 +59,7 @@ def folder(tmp_path: Path) -> None:
 
 
 @contextmanager
-def role(story: BoardStory, name: str, *grants: str) -> Generator[None]:
+def role(story: SampleStore, name: str, *grants: str) -> Generator[None]:
     """A role with these rights."""
     story.sql(f"create role {name} login")
     try:
@@ -96,7 +96,7 @@ def test_a_database_without_the_schema(type_anywhere: Type, empty_database: str)
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_role_that_may_only_read(type_anywhere: Type, database: str, story: BoardStory):
+def test_a_role_that_may_only_read(type_anywhere: Type, database: str, story: SampleStore):
     story.declare("tidy")
     story.enqueue()
     grants = ("usage on schema wakeboard", "select on all tables in schema wakeboard")
@@ -109,7 +109,7 @@ def test_a_role_that_may_only_read(type_anywhere: Type, database: str, story: Bo
 
 
 @pytest.mark.usefixtures("folder")
-def test_transactions_that_may_only_read(type_anywhere: Type, database: str, story: BoardStory):
+def test_transactions_that_may_only_read(type_anywhere: Type, database: str, story: SampleStore):
     story.declare("tidy")
     story.enqueue()
 

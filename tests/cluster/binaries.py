@@ -37,7 +37,7 @@ def find_program(name: str) -> Path:
     for folder in (_assets(), _built()):
         if folder is not None and (folder / name).exists():
             return folder / name
-    raise ProgramMissing(f"{name} is not built yet; type: make cluster (or python -m tests.cluster.binaries)")
+    raise ProgramMissing(f"{name} is not built yet; type: make test-cluster (or python -m tests.cluster.binaries)")
 
 
 def build_what_is_missing() -> None:

@@ -45,7 +45,7 @@ class OpenedImage:
     ) -> subprocess.Popen[str]:
         """Starts the image's program with `words`, or another `command`; its output is one pipe.
 
-        The process that is returned holds the namespaces; the program is its child. End the program (`first_process`):
+        The process that is returned holds the namespaces; the program is its child. End the program (`pid1`):
         a kill of its parent does not reach it, as the kernel forgets that wish when the user changes.
         """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in (environment or {}).items())]
@@ -67,7 +67,7 @@ class OpenedImage:
         return process.returncode, output
 
 
-def first_process(process: subprocess.Popen[str]) -> int | None:
+def pid1(process: subprocess.Popen[str]) -> int | None:
     """The PID, as this machine counts, of the program that was started; None: not yet."""
     children = _children(process.pid)
     return children[0] if children else None
@@ -75,7 +75,7 @@ def first_process(process: subprocess.Popen[str]) -> int | None:
 
 def second_process(process: subprocess.Popen[str]) -> int | None:
     """The PID of its child; None: not yet."""
-    first = first_process(process)
+    first = pid1(process)
     children = _children(first) if first else []
     return children[0] if children else None
 

@@ -56,7 +56,7 @@ class Part:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is for the tests, which then stop it in order
-                preexec_fn=end_with_parent if sys.platform == "linux" else None,  # noqa: PLW1509
+                preexec_fn=pdeathsig if sys.platform == "linux" else None,  # noqa: PLW1509
             )
 
     def stop(self) -> None:
@@ -121,7 +121,7 @@ def _libc() -> ctypes.CDLL | None:
 _LIBC = _libc()  # loaded before any fork: there is little that one may do after it
 
 
-def end_with_parent() -> None:
+def pdeathsig() -> None:
     """For the new process, before it becomes a program: it is killed when the thread that started it has ended."""
     assert _LIBC is not None
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -13,7 +13,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from tests.cluster.machine_places import take_place
-from tests.cluster.parts import children, end_with_parent
+from tests.cluster.parts import children, pdeathsig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,7 @@ class Machine:
                 stderr=log,
                 text=True,
                 start_new_session=True,
-                preexec_fn=end_with_parent,  # noqa: PLW1509
+                preexec_fn=pdeathsig,  # noqa: PLW1509
             )
         assert self._first.stdin is not None
         assert self._first.stdout is not None

@@ -11,7 +11,7 @@ from tests.cluster.cluster import Refused
 from tests.cluster.images import build_what_is_missing, find_image
 from tests.cluster.job_schedules import path
 from tests.cluster.operators import wait_for
-from tools.judges import find_tool
+from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

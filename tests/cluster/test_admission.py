@@ -17,8 +17,8 @@ from tests.rules.cron_lines import cron_lines, loose_lines
 from tools.admission_rules import RULES
 from tools.generated import ROOT
 from wakeboard.errors import InvalidSchedule
-from wakeboard.schedules import load_job_schedule
-from wakeboard.zones import known_zones
+from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.rules.zones import known_zones
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster

@@ -140,7 +140,7 @@ def test_every_pod_passes_the_restricted_level(user: HelmUser) -> None:
     user.install("wakeboard", **EVERYTHING)
     user.kubectl("create", "job", "wake", "--from=cronjob/wakeboard-wake-reports")
     hook = user.template("wakeboard", "--show-only", "templates/database/migrate.yaml", **_hooked())
-    test = user.template("wakeboard", "--show-only", "templates/trial.yaml", **_hooked())
+    test = user.template("wakeboard", "--show-only", "templates/smoke-test.yaml", **_hooked())
     user.kubectl("apply", "-f", "-", stdin=hook)
     user.kubectl("apply", "-f", "-", stdin=test)
     wanted = {"operator": 2, "worker": 3, "dev-database": 1, "migrate": 1, "trial": 1}
@@ -251,11 +251,11 @@ def test_a_reinstall_under_another_name_works_after_what_the_refusal_says_to_typ
     have_schedule(user)
     user.uninstall("wakeboard")
     with pytest.raises(Refused) as refused:
-        user.install("board", database=URL)
+        user.install("store", database=URL)
     assert "belongs to the release wakeboard in the namespace jobs" in str(refused.value)
     for line in re.findall(r"^\s*kubectl (.+)$", str(refused.value), re.MULTILINE):
         user.cluster.kubectl(*shlex.split(line))
-    user.install("board", database=URL)
+    user.install("store", database=URL)
     assert schedules(user) == ["report"]
 
 
@@ -341,7 +341,7 @@ def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
     user: HelmUser, database: str, tmp_path: Path
 ) -> None:
     """The pod's own variables and service account, in a process here, since there is no node."""
-    user.install("wakeboard", database=URL, operator={"statusMovingSeconds": 1})
+    user.install("wakeboard", database=URL, operator={"statusMinIntervalSeconds": 1})
     have_schedule(user)
     deployed = user.get("deployment", "wakeboard-operator")
     container = dict(pod_specs([deployed]))["Deployment/wakeboard-operator"]["containers"][0]

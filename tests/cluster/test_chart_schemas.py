@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.live_schemas import write_schemas
-from tools.judges import ToolMissing, find_tool
+from tools.chart_linters import ToolMissing, find_tool
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster

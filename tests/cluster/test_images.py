@@ -18,7 +18,7 @@ import pytest
 from tests.chaos.processes import Watcher, wait_until
 from tests.cluster.buildah import Buildah
 from tests.cluster.images import IMAGES, ImageMissing, build_anew, find_image
-from tests.cluster.opened_images import OpenedImage, first_process, second_process
+from tests.cluster.opened_images import OpenedImage, pid1, second_process
 from wakeboard import __version__
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ PASSWORD = "correct-horse"
 POSTGRES_ENVIRONMENT = {
     "POSTGRES_USER": "wakeboard",
     "POSTGRES_PASSWORD": PASSWORD,
-    "POSTGRES_DB": "board",
+    "POSTGRES_DB": "store",
     "PGDATA": "/var/lib/postgresql/data",
 }
 UNCOMPILED = """
@@ -76,7 +76,7 @@ def opened(builder: Buildah) -> dict[str, OpenedImage]:
 @pytest.fixture(scope="module")
 def database(opened: dict[str, OpenedImage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The DSN of a board as a cluster gets it: the Postgres image runs, the operator image has migrated."""
-    volume = Volume(tmp_path_factory.mktemp("board", numbered=False))
+    volume = Volume(tmp_path_factory.mktemp("store", numbered=False))
     with opened[POSTGRES].start(
         environment=POSTGRES_ENVIRONMENT, mounts=volume.mounts, command=volume.server
     ) as server:
@@ -90,7 +90,7 @@ def database(opened: dict[str, OpenedImage], tmp_path_factory: pytest.TempPathFa
 
 
 @pytest.fixture
-def board(database: str) -> Iterator[Watcher]:
+def store(database: str) -> Iterator[Watcher]:
     with Watcher(database) as watcher:
         yield watcher
 
@@ -145,7 +145,7 @@ def test_an_operator_has_no_handlers_to_run(opened: dict[str, OpenedImage]) -> N
 @pytest.mark.parametrize("name", OURS)
 def test_nothing_is_compiled_when_a_pod_starts(opened: dict[str, OpenedImage], name: str) -> None:
     program = opened[name].config["Entrypoint"][-1]
-    modules = (f"{program}.__main__", "wakeboard.cli.application", "asyncio", "aiohttp", "psycopg", "ssl")
+    modules = (f"{program}.__main__", "wakeboard.cli.app", "asyncio", "aiohttp", "psycopg", "ssl")
     assert opened[name].run(command=["python", "-c", UNCOMPILED, *modules]) == (0, "[]\n")
 
 
@@ -179,22 +179,22 @@ def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, OpenedImage
         assert container.wait(10) in {0, 128 + signal.SIGTERM}
 
 
-def test_a_worker_runs_what_every_worker_knows(opened: dict[str, OpenedImage], board: Watcher, database: str) -> None:
-    (run,) = board.enqueue("ping")
+def test_a_worker_runs_what_every_worker_knows(opened: dict[str, OpenedImage], store: Watcher, database: str) -> None:
+    (run,) = store.enqueue("ping")
     code, said = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
-    assert (code, board.status(run)) == (0, "succeeded"), said
+    assert (code, store.status(run)) == (0, "succeeded"), said
 
 
 def test_the_example_with_packages_runs_its_handlers(
-    opened: dict[str, OpenedImage], board: Watcher, database: str
+    opened: dict[str, OpenedImage], store: Watcher, database: str
 ) -> None:
-    assert _greeting(opened[EXAMPLE], board, database) == "Hello, Ada! This is your 3rd visit."
+    assert _greeting(opened[EXAMPLE], store, database) == "Hello, Ada! This is your 3rd visit."
 
 
-def test_the_simple_example_runs_its_handlers(builder: Buildah, board: Watcher, database: str) -> None:
+def test_the_simple_example_runs_its_handlers(builder: Buildah, store: Watcher, database: str) -> None:
     arguments = {"WORKER": IMAGES[WORKER].reference}
     builder.build("localhost/simple:dev", ROOT / "examples" / "image" / "simple", arguments=arguments)
-    assert _greeting(OpenedImage(builder, "localhost/simple:dev"), board, database) == "Hello, Ada!"
+    assert _greeting(OpenedImage(builder, "localhost/simple:dev"), store, database) == "Hello, Ada!"
 
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
@@ -256,11 +256,11 @@ class Volume:
         self.server = [*entry, "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"]
 
 
-def _greeting(image: OpenedImage, board: Watcher, database: str) -> str:
-    (run,) = board.enqueue("greet", payload=json.dumps({"name": "Ada", "visit": 3}))
+def _greeting(image: OpenedImage, store: Watcher, database: str) -> str:
+    (run,) = store.enqueue("greet", payload=json.dumps({"name": "Ada", "visit": 3}))
     code, said = image.run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
     assert code == 0, said
-    return board.ask("select result from wakeboard.all_runs where id = %s", run)
+    return store.ask("select result from wakeboard.all_runs where id = %s", run)
 
 
 def _connection(dsn: str) -> psycopg.Connection | None:
@@ -271,7 +271,7 @@ def _connection(dsn: str) -> psycopg.Connection | None:
 
 
 def _kill(container: subprocess.Popen[str], number: int) -> None:
-    first = first_process(container)
+    first = pid1(container)
     assert first is not None
     os.kill(first, number)
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.binaries import find_program
 from tests.cluster.release import Release, database_of_somebody_else, load_images, remove_that_database
-from tools.judges import find_tool
+from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

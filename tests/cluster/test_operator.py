@@ -62,7 +62,7 @@ def own_postgres(postgres_folder: Path) -> Iterator[EmbeddedPostgres]:
 @pytest.fixture
 def operator(scene: Scene, tmp_path: Path) -> Iterator[Operator]:
     login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "status_moving_seconds": 1}
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "status_min_interval_seconds": 1}
     with Operator(scene.dsn, login, tmp_path, **settings) as running:
         running.wait_until_leading()
         yield running
@@ -161,7 +161,7 @@ def test_an_annotation_that_was_there_first_runs_nothing(scene: Scene, operator:
     document = job_schedule()
     document["metadata"]["annotations"] = {"wakeboard.dev/run-now": "from-the-backup"}
     scene.create(document)
-    wait_for(lambda: scene.sql("select acted from action_tokens") == [(False,)], why=lambda: operator.log)
+    wait_for(lambda: scene.sql("select executed from action_tokens") == [(False,)], why=lambda: operator.log)
     assert scene.sql("select count(*) from job_runs") == [(0,)]
 
 
@@ -218,7 +218,7 @@ def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
     scene: Scene, tmp_path: Path, how: signal.Signals, within_s: float
 ) -> None:
     login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leadership_seconds": 60}
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leader_lease_seconds": 60}
     with Operator(scene.dsn, login, tmp_path, **settings) as first:
         first.wait_until_leading()
         with Operator(scene.dsn, login, tmp_path, **settings) as second:
@@ -229,7 +229,7 @@ def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
             scene.create(job_schedule())
             wait_for(lambda: scene.row("report", "id"), why=lambda: second.log)
             ((term, gap_s),) = scene.sql(
-                "select term, extract(epoch from taken_at - %s)::double precision from leadership", ended_at
+                "select term, extract(epoch from acquired_at - %s)::double precision from leadership", ended_at
             )
             ((synced_s,),) = scene.sql(
                 "select extract(epoch from created_at - %s)::double precision from job_definitions", ended_at
@@ -241,7 +241,7 @@ def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
 
 def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(scene: Scene, tmp_path: Path) -> None:
     login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leadership_seconds": 3}
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leader_lease_seconds": 3}
     with Operator(scene.dsn, login, tmp_path, **settings) as first:
         first.wait_until_leading()
         with Operator(scene.dsn, login, tmp_path, **settings) as second:
@@ -274,7 +274,7 @@ def test_in_a_cluster_of_its_own_with_the_rights_of_the_manifest(
     own_control_plane.kubectl("apply", "-f", str(RBAC))
     login = own_control_plane.kubeconfig_of_service_account("wakeboard", "wakeboard-operator")
     scene = Scene(own_control_plane, "billing", database)
-    with Operator(database, login, tmp_path, reconcile_seconds=2, status_moving_seconds=1) as operator:
+    with Operator(database, login, tmp_path, reconcile_seconds=2, status_min_interval_seconds=1) as operator:
         wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
         install_crds(own_control_plane)
         operator.wait_until_leading()
@@ -466,7 +466,7 @@ def test_a_restart_of_postgres_is_survived(own_postgres: EmbeddedPostgres, scene
     anyio.run(migrate, dsn)
     login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
     here = Scene(scene.cluster, scene.namespace, dsn)
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leadership_seconds": 3}
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leader_lease_seconds": 3}
     with Operator(dsn, login, tmp_path, **settings) as operator:
         operator.wait_until_leading()
         here.create(job_schedule())

@@ -13,10 +13,10 @@ import yaml
 
 from tests.cluster.cluster import Refused
 from tests.cluster.job_schedules import job_schedule, path
-from tests.rules.test_schedules import FULL
+from tests.rules.test_job_schedule import FULL
 from tools.generated import ROOT
-from wakeboard.schedules import load_job_schedule, spec_hash
-from wakeboard_operator.status_document import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
+from wakeboard.rules.job_schedule import load_job_schedule, spec_hash
+from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster

@@ -40,7 +40,7 @@ class Installation:
                 conn.execute(f'create role "{role}" login'.encode())
             conn.execute(f'grant create on database "{database}" to "{self._roles["owner"]}"'.encode())
         grants = {part: self._roles[part] for part in PARTS if part != "owner"}
-        values: dict[str, Any] = {"existingSecret": "board", "roles": grants}
+        values: dict[str, Any] = {"existingSecret": "store", "roles": grants}
         self.pods = dict(pod_specs(rendered({"database": values})))
         migrating = self.pods["Deployment/wakeboard-operator"]["initContainers"][0]
         self.said = self.run("owner", migrating["command"], environment(migrating))
@@ -82,7 +82,7 @@ def test_every_part_works_with_the_moves_of_its_own_role(
     scene = Scene(control_plane, namespace, installation.dsn("owner"))
     scene.create(job_schedule("good"))
     scene.create(job_schedule("bad", jobType="http", payload={"url": "http://nowhere.invalid/"}, maxAttempts=1))
-    settings = {"namespaces": namespace, "source": f"k8s:{namespace}", "status_moving_seconds": 1}
+    settings = {"namespaces": namespace, "source": f"k8s:{namespace}", "status_min_interval_seconds": 1}
     waking = environment(installation.pods["CronJob/wakeboard-wake-default"]["containers"][0])
     waking |= {"WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "0", "WAKEBOARD_HTTP_ALLOWED_HOSTS": "elsewhere.example.com"}
     with Operator(installation.dsn("operator"), control_plane.admin, tmp_path, **settings) as operator:

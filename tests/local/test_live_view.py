@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from wakeboard.local.live_view import about_run, draw, share_height
-from wakeboard.local.picture import Picture, Waking
-from wakeboard.local.telling import Line
-from wakeboard.store.reports import RunRow, ScheduleRow
+from wakeboard.local.picture import ViewState, Waking
+from wakeboard.local.telling import OutputLine
+from wakeboard.store.queries.listings import RunRow, ScheduleRow
 
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def schedule(name: str, **facts: object) -> ScheduleRow:
         "generation": 1,
         "spec_hash": "5f",
         "state": "active",
-        "tick_error": None,
+        "schedule_error": None,
         "next_run_at": NOON + timedelta(seconds=53),
         "last_tick_at": None,
         "last_run_id": 1,
@@ -85,11 +85,11 @@ RUNS = [
     run(7, "dead", dead_at=NOON, error_type="PermissionError", error="nobody has approved this", attempts=2),
     run(6, "succeeded", finished_at=NOON - timedelta(seconds=1)),
 ]
-PICTURE = Picture(NOON, SCHEDULES, RUNS)
-LINES = [Line("worker", f"line {number}", at=NOON) for number in range(50)]
+PICTURE = ViewState(NOON, SCHEDULES, RUNS)
+LINES = [OutputLine("worker", f"line {number}", at=NOON) for number in range(50)]
 
 
-def page(width: int, height: int, picture: Picture = PICTURE, concerns: list[str] | None = None) -> list[str]:
+def page(width: int, height: int, picture: ViewState = PICTURE, concerns: list[str] | None = None) -> list[str]:
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, color_system=None, highlight=False)
     drawn = draw("wakeboard up examples", "wakeboard", picture, Waking(1, 52.8), concerns or [], LINES, width, height)
@@ -99,7 +99,7 @@ def page(width: int, height: int, picture: Picture = PICTURE, concerns: list[str
 
 def test_why_a_run_was_skipped_is_said_as_elsewhere() -> None:
     skipped = run(5, "skipped", finished_at=NOON - timedelta(seconds=1), reason="Forbidden")
-    (line,) = [line for line in page(80, 20, Picture(NOON, SCHEDULES, [skipped])) if "skipped" in line]
+    (line,) = [line for line in page(80, 20, ViewState(NOON, SCHEDULES, [skipped])) if "skipped" in line]
     assert line.endswith("1 s ago  the run before was unfinished")
 
 
@@ -127,8 +127,8 @@ def test_a_page_on_a_usual_terminal() -> None:
 @pytest.mark.parametrize("width", [10, 20, 44, 80, 140, 300])
 @pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 12, 24, 60])
 def test_a_page_fits_any_window(width: int, height: int) -> None:
-    many = Picture(NOON, [schedule(f"schedule-{n}") for n in range(40)], [run(n, "queued") for n in range(40)])
-    for picture in (PICTURE, many, Picture(NOON)):
+    many = ViewState(NOON, [schedule(f"schedule-{n}") for n in range(40)], [run(n, "queued") for n in range(40)])
+    for picture in (PICTURE, many, ViewState(NOON)):
         lines = page(width, height, picture, ["something is wrong " * 20])
         assert len(lines) <= height
         assert all(len(line) <= width for line in lines)
@@ -146,7 +146,7 @@ def test_what_is_wrong_comes_first() -> None:
 
 def test_errors_and_names_cannot_steer_the_terminal() -> None:
     wild = run(1, "failed", error="\x1b[2J\x07", schedule="a\x1b/b")
-    assert "\x1b" not in "".join(page(80, 24, Picture(NOON, SCHEDULES, [wild])))
+    assert "\x1b" not in "".join(page(80, 24, ViewState(NOON, SCHEDULES, [wild])))
 
 
 def test_the_past_never_lies_ahead() -> None:
@@ -154,7 +154,7 @@ def test_the_past_never_lies_ahead() -> None:
     assert about_run(late, NOON).plain.startswith("now")
 
 
-def drawn(picture: Picture, concerns: list[str], width: int, height: int) -> list[str]:
+def drawn(picture: ViewState, concerns: list[str], width: int, height: int) -> list[str]:
     out = io.StringIO()
     Console(file=out, width=width, height=height, color_system=None).print(
         draw("wakeboard up examples", "wakeboard", picture, Waking(1, 53), concerns, [], width, height)
@@ -164,7 +164,7 @@ def drawn(picture: Picture, concerns: list[str], width: int, height: int) -> lis
 
 def test_long_names_that_begin_alike_differ_on_80_columns() -> None:
     names = [f"send-the-weekly-report-to-each-customer-of-region-{place}" for place in ("north", "south")]
-    picture = Picture(
+    picture = ViewState(
         NOON, [schedule(name) for name in names], [run(9, "queued", schedule=f"shop/{name}") for name in names]
     )
     lines = drawn(picture, [], 80, 24)
@@ -176,7 +176,7 @@ def test_long_names_that_begin_alike_differ_on_80_columns() -> None:
 def test_a_banner_shows_file_and_line_whatever_their_length() -> None:
     file = "/home/somebody/with/a/long/path/to/the/folder/of/schedules/reports.yaml:123"
     lines = drawn(
-        Picture(NOON), [f"{file}: timeZone is Europe/Lisboa, and there is no such zone; write Europe/Lisbon."], 80, 24
+        ViewState(NOON), [f"{file}: timeZone is Europe/Lisboa, and there is no such zone; write Europe/Lisbon."], 80, 24
     )
     assert f"{file}:" in lines
     assert "write Europe/Lisbon." in " ".join(lines)

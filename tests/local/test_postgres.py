@@ -18,7 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from wakeboard.errors import WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 from wakeboard.local.postgres_binaries import find_binaries
-from wakeboard.local.server_account import account_for_server
+from wakeboard.local.postgres_user import account_for_server
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -343,9 +343,9 @@ def test_data_of_an_earlier_release_get_a_password_and_keep_what_is_in_them(post
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
 def test_a_user_without_a_name_gets_a_message_with_what_postgres_needs(tmp_path: Path) -> None:
-    code = "from wakeboard.local.server_account import account_for_server; account_for_server()"
+    code = "from wakeboard.local.postgres_user import account_for_server; account_for_server()"
     answer = subprocess.run(
-        [sys.executable, "-c", "import os; from wakeboard.local import server_account; os.setuid(54321); " + code],
+        [sys.executable, "-c", "import os; from wakeboard.local import postgres_user; os.setuid(54321); " + code],
         capture_output=True,
         text=True,
         check=False,

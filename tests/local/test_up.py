@@ -83,7 +83,7 @@ def test_a_second_ctrl_c_does_not_wait_for_runs(postgres_folder: Path) -> None:
 def test_a_killed_up_leaves_nothing_behind_and_the_next_one_goes_on(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)
-    up.write("wakeboard.env", "WAKEBOARD_UP_BESIDE=python -m http.server --bind 127.0.0.1 0")
+    up.write("wakeboard.env", "WAKEBOARD_UP_COMPANION=python -m http.server --bind 127.0.0.1 0")
     with up:
         up.wait_for("default/greeting succeeded")
         up.send(signal.SIGKILL)
@@ -147,7 +147,7 @@ def test_broken_handlers_are_one_sentence_until_they_are_mended(postgres_folder:
         up.wait_for("workers: all is well again")
 
 
-def test_a_board_that_is_looked_at_by_many_parts_is_never_in_trouble(postgres_folder: Path) -> None:
+def test_a_store_that_is_looked_at_by_many_parts_is_never_in_trouble(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)
     with up:
@@ -269,7 +269,7 @@ def test_a_killed_workers_run_comes_back(postgres_folder: Path) -> None:
 def test_the_program_beside_runs_as_long_as_up(postgres_folder: Path) -> None:
     up = Up(postgres_folder)
     up.write("beside.py", "print('here I am', flush=True)\nimport time\ntime.sleep(600)")
-    up.write("wakeboard.env", "WAKEBOARD_UP_BESIDE=python beside.py")
+    up.write("wakeboard.env", "WAKEBOARD_UP_COMPANION=python beside.py")
     with up:
         assert "beside.py" in up.wait_for("here I am")
         up.send(signal.SIGINT)

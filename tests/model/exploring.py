@@ -6,17 +6,17 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.model.board_state import start, wrong_with
 from tests.model.lease_model import moves
+from tests.model.lease_state import start, wrong_with
 
 if TYPE_CHECKING:
-    from tests.model.board_state import State, World
+    from tests.model.lease_state import State, World
 
 STUCK = "a run can never be claimed again"
 
 
 @dataclass
-class Walk:
+class QueueScan:
     """What was found. `wrong`: what is wrong at the end of `story`; empty: nothing anywhere."""
 
     states: list[State]
@@ -29,11 +29,11 @@ class Walk:
         return "\n".join([self.wrong or "nothing wrong", *lines])
 
 
-def walk(world: World) -> Walk:
+def walk(world: World) -> QueueScan:
     """Every state that can be reached, or the shortest way to one that must not be."""
     first = start(world)
     number_of = {first: 0}
-    found = Walk([first])
+    found = QueueScan([first])
     came_from: list[tuple[int, str]] = [(0, "")]
     onward: list[list[tuple[int, int]]] = []  # by state: (the worker without whom it would not happen, the next one)
     for here, state in enumerate(found.states):  # grows while it is walked
@@ -54,7 +54,7 @@ def walk(world: World) -> Walk:
     return found
 
 
-def _told(found: Walk, wrong: str, came_from: list[tuple[int, str]], end: int) -> Walk:
+def _told(found: QueueScan, wrong: str, came_from: list[tuple[int, str]], end: int) -> QueueScan:
     found.wrong = wrong
     while end:
         end, said = came_from[end]

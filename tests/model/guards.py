@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tests.model.board_state import FAILOVER, FENCE, LIMIT, TRUST, World
+from tests.model.lease_state import FAILOVER, FENCE, LIMIT, TRUST, World
 
 TWICE: Final = "two completions of one run were accepted"
 EFFECT_TWICE: Final = "an effect happened twice"
@@ -57,7 +57,7 @@ GUARDS: Final = (
         "an effect's key is unique",
         FENCE,
         EFFECT_TWICE,
-        "wakeboard/store/migrations/0004_side_tables.sql",
+        "wakeboard/store/migrations/0005_attempts_and_effects.sql",
         "an_effect_happens_once_per_run primary key (run_uuid, key)",
     ),
     Guard(
@@ -84,12 +84,12 @@ GUARDS: Final = (
     Guard("a lapsed lease keeps its slot", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "and held.holds_slot"),
     Guard("a worker stops by itself", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "self._desk.lose_everything"),
     Guard("trust counts from sending", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "= sent + self._worker.lease_s"),
-    Guard("a late claim is not believed", TRUST, BOTH_WORK, WORKER + "claiming.py", "clock() - sent <= self._prompt_s"),
+    Guard("a late claim is not believed", TRUST, BOTH_WORK, WORKER + "fetcher.py", "clock() - sent <= self._prompt_s"),
     Guard(
         "a claim needs trust when it is read",
         TRUST,
         BOTH_WORK,
-        WORKER + "claiming.py",
+        WORKER + "fetcher.py",
         "self._heartbeat.trusted() and clock() - sent",
     ),
     # These two keep the board honest to zombies sooner; nothing wrong can be reached without them.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tests.model.board_state import CRASHES, PROMPT, Asked, Attempt, Effect, Run, State, Worker, World
+from tests.model.lease_state import CRASHES, PROMPT, Asked, Attempt, Effect, Run, State, Worker, World
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.model.board_state import TRUST, WORLDS, World
 from tests.model.exploring import walk
 from tests.model.guards import GUARDS, NOTHING, Guard
+from tests.model.lease_state import TRUST, WORLDS, World
 
 ROOT = Path(__file__).parents[2]
 NEEDED = [guard for guard in GUARDS if guard.without != NOTHING]

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from wakeboard.store.schedule_facts import ScheduleFacts
+from wakeboard.store.queries.schedule_state import ScheduleState
 from wakeboard_operator.resources import Resource
 
 NOW = datetime(2026, 11, 21, 8, 0, 30, 123456, tzinfo=UTC)
@@ -23,7 +23,7 @@ RESOURCE = Resource(
     status={},
 )
 
-FACTS = ScheduleFacts(
+FACTS = ScheduleState(
     id=1,
     source="k8s:one",
     namespace="billing",
@@ -37,7 +37,7 @@ FACTS = ScheduleFacts(
     paused=None,
     pause_reason=None,
     next_run_at=NOW,
-    tick_error=None,
+    schedule_error=None,
     created_at=THEN,
     removed=False,
     queued=0,
@@ -63,7 +63,7 @@ FACTS = ScheduleFacts(
 )
 
 
-def facts(**named: Any) -> ScheduleFacts:
+def facts(**named: Any) -> ScheduleState:
     """Those of a schedule that has not run yet, with `named` on top."""
     return replace(FACTS, **named)
 

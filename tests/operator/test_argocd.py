@@ -9,7 +9,7 @@ import lupa
 import pytest
 import yaml
 
-from tests.operator.test_status_function import SITUATIONS
+from tests.operator.test_status import SITUATIONS
 
 FOLDER = Path(__file__).resolve().parents[2] / "deploy" / "argocd"
 MERGED = yaml.safe_load((FOLDER / "argocd-cm.yaml").read_text())["data"]

@@ -12,13 +12,13 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from wakeboard import __version__
 from wakeboard.store.connection import connect
-from wakeboard.store.leading import Led
-from wakeboard.store.operator_vitals import finished_since
-from wakeboard.store.vitals import read_vitals
+from wakeboard.store.leader_api import LeadershipState
+from wakeboard.store.queries.finished_runs import finished_since
+from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard_operator.leadership import Leadership
 from wakeboard_operator.metrics import Metrics
-from wakeboard_operator.running import no_worker_seen
-from wakeboard_operator.stream import Changes, Supervisor
+from wakeboard_operator.operator import no_worker_seen
+from wakeboard_operator.watch import PendingChanges, Supervisor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -39,7 +39,7 @@ async def leadership(database: str) -> AsyncGenerator[Leadership]:
 
 def told(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
     """Every sample by name and labels."""
-    supervisor = Supervisor([], Changes(asyncio.get_running_loop()))
+    supervisor = Supervisor([], PendingChanges(asyncio.get_running_loop()))
     page = metrics.text(leadership, supervisor).decode()
     return {
         sample.name + "".join(f" {value}" for value in sample.labels.values()): sample.value
@@ -55,7 +55,7 @@ async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("select wakeboard.enqueue('ping', run_at => now() - interval '1 minute')")
     async with await connect(database) as conn:
-        metrics.look(await read_vitals(conn))
+        metrics.look(await read_health_facts(conn))
     found = told(metrics, leadership)
     assert found["wakeboard_leader"] == 1
     assert found["wakeboard_due_runs default"] == 1
@@ -75,7 +75,7 @@ async def test_a_queue_that_somebody_paused_is_not_called_late(leadership: Leade
                 "select wakeboard.enqueue('ping', queue => %s, run_at => now() - '1 hour'::interval)", (queue,)
             )
         await conn.execute("select wakeboard.pause('queue:paused')")
-        metrics.look(await read_vitals(conn))
+        metrics.look(await read_health_facts(conn))
     found = told(metrics, leadership)
     assert found["wakeboard_due_runs paused"] == 1
     assert found["wakeboard_oldest_due_seconds busy"] >= 3600
@@ -87,28 +87,28 @@ async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_fir
 ) -> None:
     metrics = Metrics()
     async with await connect(database) as conn:
-        metrics.look(await read_vitals(conn))
+        metrics.look(await read_health_facts(conn))
         assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] == 0
         await conn.execute("select pg_sleep(0.1)")
-        metrics.look(await read_vitals(conn))
+        metrics.look(await read_health_facts(conn))
         assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 0.1
         await conn.execute(
-            "select wakeboard.register(99, 'one', 'default', 'host', '1', array['default'], 1, 60, array['ping'])"
+            "select wakeboard.register_worker(99, 'one', 'default', 'host', '1', '{default}', 1, 60, '{ping}')"
         )
         await conn.execute("update wakeboard.workers set last_seen = now() - interval '5 minutes'")
         await conn.execute("update wakeboard.worker_types set last_known_at = now() - interval '5 minutes'")
-        metrics.look(await read_vitals(conn))
+        metrics.look(await read_health_facts(conn))
     assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
 
 
 async def test_a_worker_that_came_and_left_has_been_seen(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute(
-            "select wakeboard.register(99, 'one', 'default', 'host', '1', array['default'], 1, 60, array['ping'])"
+            "select wakeboard.register_worker(99, 'one', 'default', 'host', '1', '{default}', 1, 60, '{ping}')"
         )
-        conn.execute("select wakeboard.goodbye(99)")
+        conn.execute("select wakeboard.deregister_worker(99)")
     async with await connect(database) as conn:
-        vitals = await read_vitals(conn)
+        vitals = await read_health_facts(conn)
     now = vitals.server.now
     assert not no_worker_seen(vitals.duties.last_worker, now - timedelta(hours=1), now)
 
@@ -130,11 +130,11 @@ def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | Non
 
 
 async def test_what_the_stream_went_through_only_grows(leadership: Leadership) -> None:
-    metrics, supervisor = Metrics(), Supervisor([], Changes(asyncio.get_running_loop()))
+    metrics, supervisor = Metrics(), Supervisor([], PendingChanges(asyncio.get_running_loop()))
     for deaf in (1, 1, 3):
         supervisor.deaf = deaf
         page = metrics.text(leadership, supervisor).decode()
-        assert f"wakeboard_stream_deaf_total {deaf}.0" in page
+        assert f"wakeboard_watch_stalled_total {deaf}.0" in page
 
 
 async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Leadership, database: str) -> None:
@@ -157,9 +157,9 @@ async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Lead
 async def test_a_standby_of_another_release_says_what_blocks_it() -> None:
     standby = Leadership("", "k8s:one", 15)
     assert standby.blocked_by() is None
-    standby.led = Led(1, False, "other", __version__, 9.0)
+    standby.led = LeadershipState(1, False, "other", __version__, 9.0)
     assert standby.blocked_by() is None
-    standby.led = Led(1, False, "other", "9.9.9", 9.0)
+    standby.led = LeadershipState(1, False, "other", "9.9.9", 9.0)
     assert standby.blocked_by() == "9.9.9"
     assert not standby.leads()
 
@@ -181,7 +181,7 @@ async def test_a_standby_that_another_release_blocks_logs_what_to_set(
 async def test_a_newer_version_of_the_same_release_is_not_blocked_while_the_older_leads() -> None:
     """Or a rolling upgrade would wait for ever: for a pod that is ready when the old one has gone."""
     newer = Leadership("", "k8s:one", 15, release="wakeboard/wakeboard")
-    newer.led = Led(1, False, "an older version", "wakeboard/wakeboard", 9.0)
+    newer.led = LeadershipState(1, False, "an older version", "wakeboard/wakeboard", 9.0)
     assert newer.blocked_by() is None
-    newer.led = Led(1, False, "another installation", "team-a/wakeboard", 9.0)
+    newer.led = LeadershipState(1, False, "another installation", "team-a/wakeboard", 9.0)
     assert newer.blocked_by() == "team-a/wakeboard"

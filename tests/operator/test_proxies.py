@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard_operator.cluster_access import environment_proxy
+from wakeboard_operator.kube_client import environment_proxy
 
 PROXY = "http://proxy.example.com:3128"
 

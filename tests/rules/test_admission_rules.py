@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from tests.rules.admission import admitted
 from tests.rules.cron_lines import cron_lines, loose_lines
 from tools.admission_rules import RULES, ZONE
-from wakeboard.cronline import parse_cron
 from wakeboard.errors import InvalidSchedule
-from wakeboard.zones import known_zones
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.zones import known_zones
 
 # What CEL is not asked to see: days that never come, and ranges from a name to a number.
 LEFT_TO_THE_OPERATOR = re.compile(r"names days that its months do not have|runs backwards")

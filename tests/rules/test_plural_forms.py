@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.plainwords import counted, times
+from wakeboard.rules.humanize import counted, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [ROOT / "wakeboard", ROOT / "worker/wakeboard_worker", ROOT / "operator/wakeboard_operator"]
-HELPER = "plainwords.py"
+HELPER = "humanize.py"
 NOUNS = (
     "attempts|bytes|changes|characters|crashes|days|errors|events|files|leases|levels|lines|outcomes|queues|replicas|"
     "resources|retries|runs|schedules|statuses|steps|ticks|times|values|workers|zones"

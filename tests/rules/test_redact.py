@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from wakeboard.redact import redact
+from wakeboard.rules.redact import redact
 
 MASKED = [
     ("postgresql://app:hunter2@db.example.com:5432/shop", "postgresql://app:***@db.example.com:5432/shop"),

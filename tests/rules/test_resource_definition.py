@@ -9,7 +9,7 @@ import yaml
 
 from tools.generate_crd import NotStructural, definition, structural, with_rules
 from tools.generated import ROOT
-from wakeboard.schedules import load_job_schedule
+from wakeboard.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

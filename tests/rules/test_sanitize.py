@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from wakeboard.loglines import ConsoleLines, JsonLines
-from wakeboard.sanitize import json_text, one_line, printable
+from wakeboard.logging_setup import ConsoleLines, JsonLines
+from wakeboard.rules.sanitize import json_text, one_line, printable
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -65,7 +65,7 @@ def test_a_record_that_cannot_be_formatted_is_logged_all_the_same(formatter: log
 
 
 WRITERS = {"wakeboard/output.py"}  # everything that is shown passes here
-JSON_OUT = {"wakeboard/cli/answers.py"}  # writes what json_text made
+JSON_OUT = {"wakeboard/cli/echo.py"}  # writes what json_text made
 
 
 def test_nothing_writes_to_a_terminal_but_the_one_module() -> None:
@@ -80,7 +80,7 @@ def test_nothing_writes_to_a_terminal_but_the_one_module() -> None:
             found += [
                 f"{name}:{node.lineno}" for node in ast.walk(tree) if isinstance(node, ast.Call) and _writes(node)
             ]
-    allowed = {"wakeboard/loglines.py"}  # its handler has the formatters above
+    allowed = {"wakeboard/logging_setup.py"}  # its handler has the formatters above
     assert [place for place in found if place.rpartition(":")[0] not in allowed] == []
 
 

@@ -11,9 +11,9 @@ import pytest
 
 from wakeboard.errors import InvalidSettings
 from wakeboard.settings import ELSEWHERE, PREFIX, Settings, read_settings, unknown_settings
-from wakeboard_operator.operator_settings import OperatorSettings, read_operator_settings
+from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 
-FOR_PEOPLE = {"DEBUG", "EFFECTS_DSN", "UP_BESIDE", "WORKER_NAME", "ZONE"}
+FOR_PEOPLE = {"DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"}
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.store.players import Player
+from tests.store.sql_clients import SqlClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 
 @pytest.fixture
-def player(database: str) -> Iterator[Callable[[int], Player]]:
-    """Another player with this nonce, on a connection of its own."""
-    opened: list[Player] = []
+def player(database: str) -> Iterator[Callable[[int], SqlClient]]:
+    """Another player with this worker_id, on a connection of its own."""
+    opened: list[SqlClient] = []
 
-    def open_player(nonce: int = 0) -> Player:
-        opened.append(Player(database, nonce))
+    def open_player(worker_id: int = 0) -> SqlClient:
+        opened.append(SqlClient(database, worker_id))
         return opened[-1]
 
     yield open_player
@@ -28,18 +28,18 @@ def player(database: str) -> Iterator[Callable[[int], Player]]:
 
 
 @pytest.fixture
-def person(player: Callable[[int], Player]) -> Player:
+def person(player: Callable[[int], SqlClient]) -> SqlClient:
     """Somebody at psql, who sees everything."""
     return player(0)
 
 
 @pytest.fixture
-def worker(player: Callable[[int], Player]) -> Player:
+def worker(player: Callable[[int], SqlClient]) -> SqlClient:
     return player(71)
 
 
 @pytest.fixture
-def other(player: Callable[[int], Player]) -> Player:
+def other(player: Callable[[int], SqlClient]) -> SqlClient:
     """Another worker."""
     return player(72)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from tests.store.players import Lease, Player
+from tests.store.sql_clients import Lease, SqlClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ _LOOK: Final = """
 select coalesce(live::text, 'none') || ' | ' || coalesce(past::text, 'none')
        || ' | ' || array(select row(lease_epoch, outcome) from job_attempts order by 1)::text
        || ' | ' || array(select row(name, finished_at is not null) from job_steps order by 1)::text
-       || ' | ' || array(select row(key, lease_epoch, done_at is not null) from job_effects order by 1)::text
+       || ' | ' || array(select row(key, lease_epoch, finished_at is not null) from job_effects order by 1)::text
   from (select) as nothing
   left join (select status, locked_by, lease_epoch, attempts, crash_count, release_count, holds_slot,
                     cancel_requested_at is not null as asked, dead_at is not null as died, error_type
@@ -56,15 +56,15 @@ select coalesce(live::text, 'none') || ' | ' || coalesce(past::text, 'none')
 """
 
 
-def as_worker(nonce: int, player: Player) -> Player:
-    player.nonce = nonce
+def as_worker(worker_id: int, player: SqlClient) -> SqlClient:
+    player.worker_id = worker_id
     return player
 
 
-MOVES: Final[dict[str, Callable[[Player, Lease], Any]]] = {
+MOVES: Final[dict[str, Callable[[SqlClient, Lease], Any]]] = {
     "claim": lambda player, _: as_worker(HEIR, player).claim(),
     "claim_limited": lambda player, _: as_worker(HEIR, player).claim_limited("one"),
-    "claim_suspect": lambda player, _: as_worker(HEIR, player).claim_suspect(),
+    "claim_quarantined": lambda player, _: as_worker(HEIR, player).claim_quarantined(),
     "renew": lambda player, lease: as_worker(HOLDER, player).renew(lease),
     "complete": lambda player, lease: as_worker(HOLDER, player).complete(lease),
     "fail": lambda player, lease: as_worker(HOLDER, player).fail(lease),
@@ -74,13 +74,13 @@ MOVES: Final[dict[str, Callable[[Player, Lease], Any]]] = {
     "effect": lambda player, lease: as_worker(HOLDER, player).effect(lease, "mail"),
     "step": lambda player, lease: as_worker(HOLDER, player).step(lease, "Render", 1),
     "reap": lambda player, lease: player.sql("select crashed, timed_out, dead, cancelled from reap(%s)", lease.id - 1),
-    "skip_late": lambda player, _: player.value("select skip_late()"),
+    "skip_past_deadline": lambda player, _: player.value("select skip_past_deadline()"),
     "cancel": lambda player, lease: player.cancel(lease.id),
     "retry": lambda player, lease: player.retry(lease.id),
     "discard": lambda player, lease: player.discard(lease.id),
 }
 NEVER_WAIT: Final = {
-    *("claim", "claim_limited", "claim_suspect", "renew", "reap", "skip_late"),
+    *("claim", "claim_limited", "claim_quarantined", "renew", "reap", "skip_past_deadline"),
     *("fail", "give up", "release"),
 }
 PASS_BY: Final = {*NEVER_WAIT, "effect", "step"}  # these wait for the same name in another transaction, not for the run
@@ -106,7 +106,7 @@ class Outcome:
 class Scene:
     """Plays moves on one board. Both players and the onlooker have connections of their own."""
 
-    def __init__(self, open_player: Callable[[int], Player], meanwhile: ThreadPoolExecutor) -> None:
+    def __init__(self, open_player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> None:
         self.first, self.second, self.onlooker = (open_player(0) for _ in range(3))
         self._meanwhile = meanwhile
         self.onlooker.sql("alter sequence job_runs_id_seq restart 1000000000")  # no other number looks like an id
@@ -145,7 +145,7 @@ class Scene:
         return Outcome(first, going.result(), self._look(lease), waited)
 
 
-def _made(player: Player, move: str, lease: Lease) -> Any:
+def _made(player: SqlClient, move: str, lease: Lease) -> Any:
     """The answer of a move, without the run's id."""
     try:
         with player.conn.transaction():

@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -19,16 +19,16 @@ values ('k8s:one', 'billing', 'report', '-', 'ping', %s) returning id
 """
 
 
-def define(person: Player, policy: str = "Allow") -> int:
+def define(person: SqlClient, policy: str = "Allow") -> int:
     return person.value(DEFINE, policy)
 
 
-def act(player: Player, definition: int, action: str, token: str, *, first_sight: bool = False) -> tuple[str, bool]:
-    (row,) = player.sql("select * from act(%s, %s, %s, %s)", definition, action, token, first_sight)
+def act(player: SqlClient, definition: int, action: str, token: str, *, record_only: bool = False) -> tuple[str, bool]:
+    (row,) = player.sql("select * from run_annotation_action(%s, %s, %s, %s)", definition, action, token, record_only)
     return row.result, row.new
 
 
-def dead_run(person: Player, definition: int) -> int:
+def dead_run(person: SqlClient, definition: int) -> int:
     run = person.enqueue()
     person.sql(
         "update job_runs set definition_id = %s, status = 'dead', dead_at = now() where id = %s", definition, run
@@ -36,7 +36,7 @@ def dead_run(person: Player, definition: int) -> int:
     return run
 
 
-def test_run_now_queues_a_run_once_for_each_token(person: Player) -> None:
+def test_run_now_queues_a_run_once_for_each_token(person: SqlClient) -> None:
     definition = define(person)
     result, new = act(person, definition, "run-now", "1")
     assert new
@@ -47,14 +47,14 @@ def test_run_now_queues_a_run_once_for_each_token(person: Player) -> None:
     assert person.value("select count(*) from job_runs where trigger = 'manual'") == 2
 
 
-def test_a_token_that_was_there_first_is_remembered_and_not_acted_upon(person: Player) -> None:
+def test_a_token_that_was_there_first_is_remembered_and_not_acted_upon(person: SqlClient) -> None:
     definition = define(person)
-    assert act(person, definition, "run-now", "1", first_sight=True)[1]
+    assert act(person, definition, "run-now", "1", record_only=True)[1]
     assert not act(person, definition, "run-now", "1")[1]
     assert person.value("select count(*) from job_runs") == 0
 
 
-def test_retry_dead_queues_every_dead_run_again(person: Player) -> None:
+def test_retry_dead_queues_every_dead_run_again(person: SqlClient) -> None:
     definition = define(person)
     runs = [dead_run(person, definition) for _ in range(3)]
     elsewhere = dead_run(person, 99)
@@ -63,20 +63,20 @@ def test_retry_dead_queues_every_dead_run_again(person: Player) -> None:
     assert person.run(elsewhere).status == "dead"
 
 
-def test_one_dead_run_is_spoken_of_as_one(person: Player) -> None:
+def test_one_dead_run_is_spoken_of_as_one(person: SqlClient) -> None:
     definition = define(person)
     dead_run(person, definition)
     assert act(person, definition, "retry-dead", "a") == ("queued 1 dead run again", True)
 
 
-def test_discard_dead_gives_them_up(person: Player) -> None:
+def test_discard_dead_gives_them_up(person: SqlClient) -> None:
     definition = define(person)
     dead_run(person, definition)
     assert act(person, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
     assert person.value("select status from job_run_history") == "dead"
 
 
-def test_a_refusal_is_remembered_too(person: Player) -> None:
+def test_a_refusal_is_remembered_too(person: SqlClient) -> None:
     definition = define(person, "Forbid")
     act(person, definition, "run-now", "1")
     result, new = act(person, definition, "run-now", "2")
@@ -86,7 +86,7 @@ def test_a_refusal_is_remembered_too(person: Player) -> None:
 
 
 def test_two_operators_that_see_one_token_act_once(
-    person: Player, worker: Player, other: Player, meanwhile: ThreadPoolExecutor
+    person: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     definition = define(person)
     with worker.conn.transaction():
@@ -97,18 +97,18 @@ def test_two_operators_that_see_one_token_act_once(
     assert person.value("select count(*) from job_runs") == 1
 
 
-def test_a_removed_schedule_refuses(person: Player) -> None:
+def test_a_removed_schedule_refuses(person: SqlClient) -> None:
     definition = define(person)
     person.sql("update job_definitions set removed_at = now()")
     assert act(person, definition, "run-now", "1") == ("refused: there is no such schedule", False)
 
 
-def test_tokens_are_forgotten_after_ninety_days(person: Player) -> None:
+def test_tokens_are_forgotten_after_ninety_days(person: SqlClient) -> None:
     definition = define(person)
     for token, days in (("old", 91), ("new", 89)):
         act(person, definition, "run-now", token)
         person.sql(
-            "update action_tokens set asked_at = now() - make_interval(days => %s) where token = %s", days, token
+            "update action_tokens set requested_at = now() - make_interval(days => %s) where token = %s", days, token
         )
-    person.value("select tidy(always => true)")
+    person.value("select delete_expired(always => true)")
     assert person.column("select token from action_tokens") == ["new"]

@@ -13,8 +13,8 @@ import pytest
 import wakeboard
 from wakeboard import Job
 from wakeboard.errors import InvalidSchedule, WakeboardError
-from wakeboard.payloads import canonical_payload, check_payload
-from wakeboard.schedules import load_job_schedule
+from wakeboard.rules.canonical_json import canonical_payload, check_payload
+from wakeboard.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,8 +95,10 @@ def test_a_name_that_no_schedule_may_have_is_refused_whoever_writes_it(
         assert str(said.value) == sentence
         if what != "limit_key":
             columns, values = ", ".join(given), list(given.values())
-            marks = ", ".join(["%s"] * len(values))
-            assert refused(conn, f"insert into wakeboard.job_runs ({columns}) values ({marks})", *values) == sentence
+            positions = ", ".join(["%s"] * len(values))
+            assert (
+                refused(conn, f"insert into wakeboard.job_runs ({columns}) values ({positions})", *values) == sentence
+            )
 
 
 @pytest.mark.parametrize("key", ["", "a\nb", "\x1b]0;x\a", "\x9b31m", "x" * 257])

@@ -11,38 +11,38 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
-LOOK_AHEAD = "from look_ahead('{default}', '{3}', array[%s]::timestamptz[], array[%s], '{ping}', 10)"
+LOOK_AHEAD = "from advance_scan('{default}', '{3}', array[%s]::timestamptz[], array[%s], '{ping}', 10)"
 WRITTEN_BY_CLAIMS = {"status", "attempts", "started_at", "locked_by", "locked_until", "lease_epoch"}
 
 
-def test_a_due_run_is_leased_and_says_so(person: Player, worker: Player) -> None:
+def test_a_due_run_is_leased_and_says_so(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue("ping", {"to": "ann"}, timeout_s=600)
     (lease,) = worker.claim(lease_s=60)
     assert lease == (run, 1)
     row = person.run(run)
-    assert (row.status, row.locked_by, row.lease_epoch, row.attempts) == ("running", worker.nonce, 1, 1)
+    assert (row.status, row.locked_by, row.lease_epoch, row.attempts) == ("running", worker.worker_id, 1, 1)
     assert (row.locked_until - row.started_at).total_seconds() == 60
 
 
-def test_a_lease_is_never_longer_than_the_runs_timeout_and_ten_seconds(person: Player, worker: Player) -> None:
+def test_a_lease_is_never_longer_than_the_runs_timeout_and_ten_seconds(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(timeout_s=5)
     worker.claim(lease_s=60)
     row = person.run(run)
     assert (row.locked_until - row.started_at).total_seconds() == 15
 
 
-def test_a_leased_run_is_nobody_elses(person: Player, worker: Player, other: Player) -> None:
+def test_a_leased_run_is_nobody_elses(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     person.enqueue()
     assert len(worker.claim()) == 1
     assert other.claim() == []
     assert worker.claim() == []
 
 
-def test_a_lapsed_lease_is_not_taken_by_a_claim(person: Player, worker: Player, other: Player) -> None:
+def test_a_lapsed_lease_is_not_taken_by_a_claim(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     run = person.enqueue()
     worker.claim()
     person.let_lapse(run)
@@ -51,7 +51,7 @@ def test_a_lapsed_lease_is_not_taken_by_a_claim(person: Player, worker: Player, 
     assert [lease.id for lease in other.claim()] == [run]
 
 
-def test_priority_goes_first_then_the_queues_as_given_then_the_time(person: Player, worker: Player) -> None:
+def test_priority_goes_first_then_the_queues_as_given_then_the_time(person: SqlClient, worker: SqlClient) -> None:
     made = {
         (priority, queue, at): person.enqueue(priority=priority, queue=queue, run_at=f"2020-01-0{at} 00:00Z")
         for priority in (1, 5, 3)
@@ -63,7 +63,7 @@ def test_priority_goes_first_then_the_queues_as_given_then_the_time(person: Play
     assert claimed == expected
 
 
-def test_runs_that_are_due_at_one_moment_go_by_their_ids(person: Player, worker: Player) -> None:
+def test_runs_that_are_due_at_one_moment_go_by_their_ids(person: SqlClient, worker: SqlClient) -> None:
     runs = [person.enqueue(run_at="2020-01-01 00:00Z") for _ in range(5)]
     assert [lease.id for _ in range(5) for lease in worker.claim(1)] == runs
 
@@ -79,14 +79,14 @@ def test_runs_that_are_due_at_one_moment_go_by_their_ids(person: Player, worker:
     ],
     ids=["not due yet", "another queue", "a job type it does not know", "a longer timeout than it takes", "limited"],
 )
-def test_what_a_worker_may_not_take_stays(person: Player, worker: Player, named: dict[str, Any]) -> None:
+def test_what_a_worker_may_not_take_stays(person: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
     others = {name: value for name, value in named.items() if name != "job_type"}
     run = person.enqueue(str(named.get("job_type", "ping")), **others)
     assert worker.claim(max_timeout_s=600) == []
     assert person.status(run) == "queued"
 
 
-def test_a_run_is_not_started_after_its_deadline_but_may_be_tried_again(person: Player, worker: Player) -> None:
+def test_a_run_is_not_started_after_its_deadline_but_may_be_tried_again(person: SqlClient, worker: SqlClient) -> None:
     late, retried = person.enqueue(), person.enqueue()
     (lease,) = [lease for lease in worker.claim() if lease.id == retried]
     person.sql("update job_runs set status = 'queued', locked_by = 0, started_at = 'epoch' where id = %s", late)
@@ -95,7 +95,7 @@ def test_a_run_is_not_started_after_its_deadline_but_may_be_tried_again(person: 
     assert [lease.id for lease in worker.claim()] == [retried]
 
 
-def test_a_paused_queue_gives_nothing_and_its_neighbour_goes_on(person: Player, worker: Player) -> None:
+def test_a_paused_queue_gives_nothing_and_its_neighbour_goes_on(person: SqlClient, worker: SqlClient) -> None:
     mail, plain = person.enqueue(queue="mail"), person.enqueue()
     assert person.value("select pause('queue:mail', 'too many bounces')") is True
     assert person.value("select pause('queue:mail')") is False
@@ -105,19 +105,19 @@ def test_a_paused_queue_gives_nothing_and_its_neighbour_goes_on(person: Player, 
     assert [lease.id for lease in worker.claim(queues=["mail", "default"])] == [mail]
 
 
-def test_a_pause_of_all_stops_every_claim(person: Player, worker: Player) -> None:
+def test_a_pause_of_all_stops_every_claim(person: SqlClient, worker: SqlClient) -> None:
     person.enqueue()
     person.enqueue(limit_key="one")
     suspect = person.enqueue()
     person.crashed(suspect, 2)
     person.value("select pause('all')")
-    assert [worker.claim(), worker.claim_limited("one"), worker.claim_suspect()] == [[], [], []]
+    assert [worker.claim(), worker.claim_limited("one"), worker.claim_quarantined()] == [[], [], []]
     person.value("select resume('all')")
-    assert [len(worker.claim()), len(worker.claim_limited("one")), len(worker.claim_suspect())] == [1, 1, 1]
+    assert [len(worker.claim()), len(worker.claim_limited("one")), len(worker.claim_quarantined())] == [1, 1, 1]
 
 
 def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_to_go_on(
-    person: Player, worker: Player
+    person: SqlClient, worker: SqlClient
 ) -> None:
     person.sql("select enqueue_many(array_fill('unknown'::text, '{25}'), array_fill('{}'::jsonb, '{25}'))")
     wanted = person.enqueue()
@@ -130,7 +130,7 @@ def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_t
     assert not person.sql(f"select * {LOOK_AHEAD}", *mark)
 
 
-def test_look_ahead_passes_no_run_that_came_since_the_claim(person: Player, worker: Player) -> None:
+def test_look_ahead_passes_no_run_that_came_since_the_claim(person: SqlClient, worker: SqlClient) -> None:
     person.sql("select enqueue_many(array_fill('unknown'::text, '{5}'), array_fill('{}'::jsonb, '{5}'))")
     mark: tuple[str, int] = ("-infinity", 0)
     assert worker.claim(behind=mark, look=10) == []
@@ -140,12 +140,14 @@ def test_look_ahead_passes_no_run_that_came_since_the_claim(person: Player, work
     assert [lease.id for lease in worker.claim(behind=(ahead.run_at, ahead.id))] == [wanted]
 
 
-def test_a_claim_does_not_look_before_its_mark(person: Player, worker: Player) -> None:
+def test_a_claim_does_not_look_before_its_mark(person: SqlClient, worker: SqlClient) -> None:
     runs = [person.enqueue(run_at="2020-01-01 00:00Z") for _ in range(3)]
     assert [lease.id for lease in worker.claim(behind=("2020-01-01 00:00Z", runs[0]))] == runs[1:]
 
 
-def test_two_claims_at_once_share_the_runs_and_neither_waits(person: Player, worker: Player, other: Player) -> None:
+def test_two_claims_at_once_share_the_runs_and_neither_waits(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     runs = {person.enqueue() for _ in range(10)}
     with worker.conn.transaction():
         mine = {lease.id for lease in worker.claim(5)}
@@ -154,7 +156,7 @@ def test_two_claims_at_once_share_the_runs_and_neither_waits(person: Player, wor
     assert theirs == runs - mine
 
 
-def test_a_claim_that_is_rolled_back_never_happened(person: Player, worker: Player, other: Player) -> None:
+def test_a_claim_that_is_rolled_back_never_happened(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     run = person.enqueue()
     with worker.conn.transaction(force_rollback=True):
         assert len(worker.claim()) == 1
@@ -174,7 +176,7 @@ create policy everybody_passes_the_gate on job_runs using (pass_gate(id))
 
 
 def test_a_run_that_failed_while_a_claim_was_looking_waits_for_its_next_try(
-    person: Player, player: Callable[[int], Player], worker: Player, meanwhile: ThreadPoolExecutor
+    person: SqlClient, player: Callable[[int], SqlClient], worker: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     """The claim's look is stopped between its snapshot and the row by a policy that waits for a lock."""
     run = person.enqueue()
@@ -204,7 +206,7 @@ def test_a_run_that_failed_while_a_claim_was_looking_waits_for_its_next_try(
 # -- what makes claims fast --------------------------------------------------------------------------------------------
 
 
-def test_every_claim_is_a_hot_update(person: Player, worker: Player) -> None:
+def test_every_claim_is_a_hot_update(person: SqlClient, worker: SqlClient) -> None:
     count = 2000
     person.sql(
         "select enqueue_many(array_fill('ping'::text, array[%s]), array_fill('{}'::jsonb, array[%s]))", count, count
@@ -218,7 +220,7 @@ def test_every_claim_is_a_hot_update(person: Player, worker: Player) -> None:
     assert (updated, hot) == (count, count)
 
 
-def test_no_column_that_a_claim_writes_stands_in_an_index_or_its_predicate(person: Player) -> None:
+def test_no_column_that_a_claim_writes_stands_in_an_index_or_its_predicate(person: SqlClient) -> None:
     indexed = person.column(
         "select distinct attname::text from pg_index"
         "  join pg_attribute on attrelid = indrelid and attnum = any (indkey) where indrelid = 'job_runs'::regclass"
@@ -235,7 +237,7 @@ def test_no_column_that_a_claim_writes_stands_in_an_index_or_its_predicate(perso
     assert not WRITTEN_BY_CLAIMS & set(read)
 
 
-def test_what_a_claim_writes_never_widens_a_row(person: Player) -> None:
+def test_what_a_claim_writes_never_widens_a_row(person: SqlClient) -> None:
     columns = person.sql(
         "select attname::text, attnotnull, attlen, atthasdef from pg_attribute"
         " where attrelid = 'job_runs'::regclass and attname = any (%s)",
@@ -245,11 +247,11 @@ def test_what_a_claim_writes_never_widens_a_row(person: Player) -> None:
     assert all(row.attnotnull and row.attlen > 0 and row.atthasdef for row in columns)
 
 
-def test_half_of_each_page_is_left_for_claims(person: Player) -> None:
+def test_half_of_each_page_is_left_for_claims(person: SqlClient) -> None:
     assert "fillfactor=50" in person.value("select reloptions from pg_class where oid = 'job_runs'::regclass")
 
 
-def test_a_worker_that_is_nobody_claims_nothing(person: Player, player: Callable[[int], Player]) -> None:
+def test_a_worker_that_is_nobody_claims_nothing(person: SqlClient, player: Callable[[int], SqlClient]) -> None:
     person.enqueue()
     with pytest.raises(psycopg.errors.CheckViolation, match="only_a_running_run_has_a_lease"):
         player(0).claim()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -17,7 +17,7 @@ OTHER_CLOCKS = re.compile(
 )
 
 
-def test_no_move_asks_another_clock(person: Player) -> None:
+def test_no_move_asks_another_clock(person: SqlClient) -> None:
     """But `schema_state`, which workers compare their own clock with: it says the moment at which it is read."""
     sources = person.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
     assert any("statement_timestamp" in source for _, source in sources)
@@ -25,7 +25,7 @@ def test_no_move_asks_another_clock(person: Player) -> None:
     assert asking == {"schema_state"}
 
 
-def test_no_column_gets_the_moment_at_which_a_transaction_began(person: Player) -> None:
+def test_no_column_gets_the_moment_at_which_a_transaction_began(person: SqlClient) -> None:
     defaults = (
         "select attrelid::regclass::text, attname, pg_get_expr(adbin, adrelid) as given"
         "  from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum"
@@ -36,7 +36,9 @@ def test_no_column_gets_the_moment_at_which_a_transaction_began(person: Player) 
     assert [row for row in rows if OTHER_CLOCKS.search(row.given)] == []
 
 
-def test_in_a_transaction_that_began_long_ago_a_run_is_due_when_it_was_enqueued(person: Player, worker: Player) -> None:
+def test_in_a_transaction_that_began_long_ago_a_run_is_due_when_it_was_enqueued(
+    person: SqlClient, worker: SqlClient
+) -> None:
     with person.conn.transaction():
         person.sql("select")
         run = person.enqueue()

@@ -9,14 +9,14 @@ import pytest
 from tests.store.test_reaping import silent
 
 if TYPE_CHECKING:
-    from tests.store.players import Lease, Player
+    from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 LEASE_S = 60
 
 
-def time_passes(person: Player, seconds: float) -> None:
+def time_passes(person: SqlClient, seconds: float) -> None:
     """For the leases and the workers, which are not seen meanwhile."""
     person.sql(
         "update job_runs set started_at = started_at - %s * interval '1 s',"
@@ -25,19 +25,19 @@ def time_passes(person: Player, seconds: float) -> None:
     )
     person.sql(
         "update workers set last_seen = last_seen - %s * interval '1 s',"
-        " beats_since = beats_since - %s * interval '1 s'",
+        " heartbeats_since = heartbeats_since - %s * interval '1 s'",
         *(seconds, seconds),
     )
 
 
-def beats(person: Player, worker: Player, *leases: Lease, seconds: float, age_s: float | None = None) -> None:
+def beats(person: SqlClient, worker: SqlClient, *leases: Lease, seconds: float, age_s: float | None = None) -> None:
     """The worker sends a heartbeat each quarter of a lease, and names these."""
     for _ in range(int(seconds / (LEASE_S / 4))):
         time_passes(person, LEASE_S / 4)
         worker.renew(*leases, age_s=age_s)
 
 
-def lost_answer(person: Player, worker: Player) -> None:
+def lost_answer(person: SqlClient, worker: SqlClient) -> None:
     """A claim was made and its answer lost; the worker lives on until the lease has lapsed."""
     assert worker.claim()
     beats(person, worker, seconds=LEASE_S)
@@ -47,7 +47,7 @@ def lost_answer(person: Player, worker: Player) -> None:
 # -- lost answers ------------------------------------------------------------------------------------------------------
 
 
-def test_lost_answers_of_claims_never_make_a_run_crash(person: Player, worker: Player) -> None:
+def test_lost_answers_of_claims_never_make_a_run_crash(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
     for _ in range(5):
@@ -59,7 +59,7 @@ def test_lost_answers_of_claims_never_make_a_run_crash(person: Player, worker: P
     assert worker.complete(worker.claims(run)) == []
 
 
-def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(person: Player, worker: Player) -> None:
+def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(timeout_s=5)
     worker.register(lease_s=LEASE_S)
     assert worker.claim()
@@ -72,18 +72,20 @@ def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(person:
     assert (person.run(run).status, person.run(run).attempts) == ("queued", 0)
 
 
-def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(person: Player, worker: Player) -> None:
+def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(
+    person: SqlClient, worker: SqlClient
+) -> None:
     run = person.enqueue()
     for crash in (1, 2, 3):
         worker.register(lease_s=LEASE_S)
-        assert worker.claim() if crash < 3 else worker.claim_suspect()
+        assert worker.claim() if crash < 3 else worker.claim_quarantined()
         time_passes(person, LEASE_S + 1)
         assert person.reap()[0] == 1
         person.sql("delete from workers")
     assert (person.status(run), person.run(run).error_type) == ("dead", "WorkerCrashed")
 
 
-def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(person: Player, worker: Player) -> None:
+def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(person: SqlClient, worker: SqlClient) -> None:
     """It lives on, but between its heartbeats there is a gap: nobody knows what it had in hand."""
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
@@ -94,18 +96,21 @@ def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(person: Player, wor
     assert person.run(run).crash_count == 1
 
 
-def test_a_worker_that_registers_again_counts_as_no_heartbeat(person: Player, worker: Player) -> None:
+def test_a_worker_that_registers_again_counts_as_no_heartbeat(person: SqlClient, worker: SqlClient) -> None:
     worker.register(lease_s=LEASE_S)
-    person.sql("update workers set last_seen = last_seen - interval '1 s', beats_since = beats_since - interval '9 s'")
-    before = person.sql("select last_seen, beats_since from workers")
+    person.sql(
+        "update workers set last_seen = last_seen - interval '1 s',"
+        " heartbeats_since = heartbeats_since - interval '9 s'"
+    )
+    before = person.sql("select last_seen, heartbeats_since from workers")
     worker.register(lease_s=LEASE_S)
-    assert person.sql("select last_seen, beats_since from workers") == before
+    assert person.sql("select last_seen, heartbeats_since from workers") == before
     person.sql("update workers set last_seen = last_seen - %s * interval '1 s'", LEASE_S)
     worker.register(lease_s=LEASE_S)
-    assert person.value("select last_seen = beats_since and last_seen > now() - interval '1 minute' from workers")
+    assert person.value("select last_seen = heartbeats_since and last_seen > now() - interval '1 minute' from workers")
 
 
-def test_a_run_that_was_named_and_then_not_has_crashed(person: Player, worker: Player) -> None:
+def test_a_run_that_was_named_and_then_not_has_crashed(person: SqlClient, worker: SqlClient) -> None:
     """Its handler started, and no outcome of it could be told: should that happen for ever, the run must end."""
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
@@ -117,7 +122,7 @@ def test_a_run_that_was_named_and_then_not_has_crashed(person: Player, worker: P
 
 
 def test_a_short_run_that_outlived_its_lease_in_a_worker_that_names_it_took_too_long(
-    person: Player, worker: Player
+    person: SqlClient, worker: SqlClient
 ) -> None:
     """The heartbeat that names it comes after the lease lapsed, and is refused."""
     run = person.enqueue(timeout_s=1)
@@ -131,14 +136,14 @@ def test_a_short_run_that_outlived_its_lease_in_a_worker_that_names_it_took_too_
 # -- the epoch of an answer --------------------------------------------------------------------------------------------
 
 
-def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(person: Player, worker: Player) -> None:
+def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(person: SqlClient, worker: SqlClient) -> None:
     cancelled, lost = person.enqueue(), person.enqueue()
     first, second = worker.claim()
     person.cancel(cancelled)
     worker.release(second)
     answers = worker.sql(
         "select id, answer, epoch from renew(%s, 60, %s, %s, '{1,1}', '{0,0}')",
-        *(worker.nonce, [first.id, second.id], [first.epoch, second.epoch]),
+        *(worker.worker_id, [first.id, second.id], [first.epoch, second.epoch]),
     )
     assert {tuple(row) for row in answers if row.id} == {(cancelled, "cancel", 1), (lost, "refused", 1)}
 
@@ -146,42 +151,42 @@ def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(person: Player, 
 # -- what never started ------------------------------------------------------------------------------------------------
 
 
-def starts_before(person: Player, run: int, seconds: float) -> None:
+def starts_before(person: SqlClient, run: int, seconds: float) -> None:
     person.sql("update job_runs set start_before = now() + %s * interval '1 s' where id = %s", seconds, run)
 
 
-def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(person: Player, worker: Player) -> None:
+def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     starts_before(person, run, 60)
     assert worker.release(worker.claims(run), reason="unstarted") == []
     assert person.run(run).started_at.year == 1970
     starts_before(person, run, -1)
     assert worker.claim() == []
-    assert person.value("select skip_late()") == 1
+    assert person.value("select skip_past_deadline()") == 1
 
 
 @pytest.mark.parametrize("reason", ["snoozed", "left", "away"])
-def test_a_run_that_started_in_time_may_go_on_later(person: Player, worker: Player, reason: str) -> None:
+def test_a_run_that_started_in_time_may_go_on_later(person: SqlClient, worker: SqlClient, reason: str) -> None:
     run = person.enqueue()
     starts_before(person, run, 60)
     worker.release(worker.claims(run), reason=reason)
     worker.release(worker.claims(run), reason="unstarted")
     starts_before(person, run, -1)
-    assert person.value("select skip_late()") == 0
+    assert person.value("select skip_past_deadline()") == 0
     assert worker.claims(run)
 
 
-def test_a_run_whose_claim_was_never_answered_keeps_its_deadline(person: Player, worker: Player) -> None:
+def test_a_run_whose_claim_was_never_answered_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     starts_before(person, run, 60)
     worker.register(lease_s=LEASE_S)
     lost_answer(person, worker)
     person.reap()
     starts_before(person, run, -1)
-    assert person.value("select skip_late()") == 1
+    assert person.value("select skip_past_deadline()") == 1
 
 
-def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(person: Player, worker: Player) -> None:
+def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     starts_before(person, run, 60)
     worker.register(lease_s=LEASE_S)
@@ -190,13 +195,15 @@ def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(person: Play
     time_passes(person, LEASE_S + 1)
     assert person.reap() == (1, 0, 0, 0)
     starts_before(person, run, -1)
-    assert person.value("select skip_late()") == 1
+    assert person.value("select skip_past_deadline()") == 1
 
 
 # -- a board that was away ---------------------------------------------------------------------------------------------
 
 
-def test_outages_that_a_worker_lived_through_are_no_crashes(person: Player, worker: Player, other: Player) -> None:
+def test_outages_that_a_worker_lived_through_are_no_crashes(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     """Whoever comes first after the outage takes the leases back; the worker tells what it was."""
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
@@ -212,11 +219,11 @@ def test_outages_that_a_worker_lived_through_are_no_crashes(person: Player, work
     assert other.complete(other.claims(run)) == []
 
 
-def test_a_run_that_died_in_an_outage_is_queued_again(person: Player, worker: Player) -> None:
+def test_a_run_that_died_in_an_outage_is_queued_again(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     person.sql("update job_runs set crash_count = 2")
     worker.register(lease_s=LEASE_S)
-    (lease,) = worker.claim_suspect()
+    (lease,) = worker.claim_quarantined()
     time_passes(person, LEASE_S + 1)
     assert person.reap() == (1, 0, 1, 0)
     assert worker.release(lease, reason="away") == []
@@ -224,7 +231,7 @@ def test_a_run_that_died_in_an_outage_is_queued_again(person: Player, worker: Pl
 
 
 def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_run(
-    person: Player, worker: Player, other: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
@@ -233,22 +240,22 @@ def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_r
     person.reap()
     theirs = other.claims(run)
     assert worker.release(lease, reason="away") == []
-    assert (person.run(run).locked_by, person.run(run).crash_count) == (other.nonce, 0)
+    assert (person.run(run).locked_by, person.run(run).crash_count) == (other.worker_id, 0)
     assert other.complete(theirs) == []
 
 
-def test_a_run_that_cuts_its_workers_off_each_time_ends(person: Player, worker: Player) -> None:
+def test_a_run_that_cuts_its_workers_off_each_time_ends(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=1)
     worker.register(lease_s=LEASE_S)
     while person.status(run) != "dead":
-        (lease,) = worker.claim() or worker.claim_suspect()
+        (lease,) = worker.claim() or worker.claim_quarantined()
         time_passes(person, LEASE_S + 1)
         person.reap()
         worker.release(lease, reason="away")
     assert person.run(run).lease_epoch < 20
 
 
-def test_a_worker_that_was_only_silent_takes_no_crash_off(person: Player, worker: Player) -> None:
+def test_a_worker_that_was_only_silent_takes_no_crash_off(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
@@ -262,7 +269,7 @@ def test_a_worker_that_was_only_silent_takes_no_crash_off(person: Player, worker
 # -- what is told ------------------------------------------------------------------------------------------------------
 
 
-def test_every_end_of_an_attempt_is_kept_with_its_worker(person: Player, worker: Player) -> None:
+def test_every_end_of_an_attempt_is_kept_with_its_worker(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.register(name="ann")
     worker.release(worker.claims(run), reason="snoozed")
@@ -275,7 +282,7 @@ def test_every_end_of_an_attempt_is_kept_with_its_worker(person: Player, worker:
     ]
 
 
-def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(person: Player, worker: Player) -> None:
+def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     for _ in range(60):
         worker.release(worker.claims(run), reason="snoozed")
@@ -283,7 +290,7 @@ def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(person: Player, 
 
 
 @pytest.mark.parametrize("end", ["fail", "release", "reap"])
-def test_a_run_that_was_cancelled_while_it_ran_keeps_the_reason(person: Player, worker: Player, end: str) -> None:
+def test_a_run_that_was_cancelled_while_it_ran_keeps_the_reason(person: SqlClient, worker: SqlClient, end: str) -> None:
     run = person.enqueue()
     lease = worker.claims(run)
     person.sql("select cancel(%s, 'Replaced')", [run])

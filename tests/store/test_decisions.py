@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 
-def dead(person: Player, worker: Player) -> int:
+def dead(person: SqlClient, worker: SqlClient) -> int:
     """A run that was given up."""
     run = person.enqueue()
     (lease,) = [lease for lease in worker.claim() if lease.id == run]
@@ -25,7 +25,7 @@ def dead(person: Player, worker: Player) -> int:
     return run
 
 
-def declared(person: Player, policy: str = "Allow", **columns: object) -> int:
+def declared(person: SqlClient, policy: str = "Allow", **columns: object) -> int:
     """A schedule that runs on demand; its id."""
     row = {
         "namespace": "team", "name": "report", "uid": "", "generation": 3, "spec_hash": "-", "job_type": "ping",
@@ -37,7 +37,7 @@ def declared(person: Player, policy: str = "Allow", **columns: object) -> int:
     return person.value("select id from sync_definitions('file:test', %s)", json.dumps([row]))
 
 
-def run_now(person: Player, schedule: int) -> tuple[int | None, str]:
+def run_now(person: SqlClient, schedule: int) -> tuple[int | None, str]:
     found = person.sql("select id, answer from run_now(%s)", schedule)[0]
     return found.id, found.answer
 
@@ -45,7 +45,7 @@ def run_now(person: Player, schedule: int) -> tuple[int | None, str]:
 # -- cancel ------------------------------------------------------------------------------------------------------------
 
 
-def test_cancel_answers_for_each_run_in_order(person: Player, worker: Player) -> None:
+def test_cancel_answers_for_each_run_in_order(person: SqlClient, worker: SqlClient) -> None:
     failed, running, given_up, done = (person.enqueue() for _ in range(4))
     leases = {lease.id: lease for lease in worker.claim()}
     worker.fail(leases[failed])
@@ -66,23 +66,23 @@ def test_cancel_answers_for_each_run_in_order(person: Player, worker: Player) ->
     assert [person.past(run).status for run in (queued, failed)] == ["cancelled", "cancelled"]
 
 
-def test_a_reason_is_kept(person: Player) -> None:
+def test_a_reason_is_kept(person: SqlClient) -> None:
     run = person.enqueue()
     person.sql("select cancel(%s::bigint[], 'the customer left')", [run])
     assert (person.past(run).reason, person.past(run).locked_by) == ("the customer left", 0)
 
 
-def test_asking_twice_to_cancel_a_running_run_is_asking_once(person: Player, worker: Player) -> None:
+def test_asking_twice_to_cancel_a_running_run_is_asking_once(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.claim()
     person.cancel(run)
-    asked_at = person.run(run).cancel_requested_at
+    requested_at = person.run(run).cancel_requested_at
     assert person.cancel(run) == {run: "requested"}
-    assert person.run(run).cancel_requested_at == asked_at
+    assert person.run(run).cancel_requested_at == requested_at
 
 
 def test_what_was_not_answered_as_cancelled_is_not_cancelled(
-    person: Player, other: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+    person: SqlClient, other: SqlClient, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     """A run that commits while the move waits for another run's lock is unknown to it, and stays."""
     waits = person.enqueue()
@@ -103,7 +103,7 @@ def test_what_was_not_answered_as_cancelled_is_not_cancelled(
 # -- retry -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_retried_run_is_the_same_run_due_now_and_begins_anew(person: Player, worker: Player) -> None:
+def test_a_retried_run_is_the_same_run_due_now_and_begins_anew(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=1, run_at="2020-01-01 00:00Z")
     person.crashed(run, 1)
     (lease,) = worker.claim()
@@ -122,7 +122,7 @@ def test_a_retried_run_is_the_same_run_due_now_and_begins_anew(person: Player, w
     assert worker.step(again, "Render") == (True, {"page": 1})
 
 
-def test_a_failed_run_may_be_retried_at_once(person: Player, worker: Player) -> None:
+def test_a_failed_run_may_be_retried_at_once(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.fail(*worker.claim(), delay_s=3600)
     assert worker.claim() == []
@@ -130,7 +130,7 @@ def test_a_failed_run_may_be_retried_at_once(person: Player, worker: Player) -> 
     assert worker.claim() == [(run, 2)]
 
 
-def test_retry_refuses_what_is_neither_dead_nor_failed(person: Player, worker: Player) -> None:
+def test_retry_refuses_what_is_neither_dead_nor_failed(person: SqlClient, worker: SqlClient) -> None:
     running, done = person.enqueue(), person.enqueue()
     worker.complete(next(lease for lease in worker.claim() if lease.id == done))
     queued = person.enqueue()
@@ -142,7 +142,7 @@ def test_retry_refuses_what_is_neither_dead_nor_failed(person: Player, worker: P
     }
 
 
-def test_a_cancel_is_forgotten_by_a_retry(person: Player, worker: Player) -> None:
+def test_a_cancel_is_forgotten_by_a_retry(person: SqlClient, worker: SqlClient) -> None:
     run = dead(person, worker)
     person.sql("update job_runs set cancel_requested_at = now()")
     person.retry(run)
@@ -152,7 +152,7 @@ def test_a_cancel_is_forgotten_by_a_retry(person: Player, worker: Player) -> Non
 # -- discard and replay ------------------------------------------------------------------------------------------------
 
 
-def test_a_discarded_run_is_history(person: Player, worker: Player) -> None:
+def test_a_discarded_run_is_history(person: SqlClient, worker: SqlClient) -> None:
     run = dead(person, worker)
     queued = person.enqueue()
     assert person.discard(run, queued, 999) == {
@@ -166,7 +166,11 @@ def test_a_discarded_run_is_history(person: Player, worker: Player) -> None:
 
 
 def test_what_was_answered_as_discarded_is_discarded(
-    person: Player, worker: Player, other: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+    person: SqlClient,
+    worker: SqlClient,
+    other: SqlClient,
+    player: Callable[[int], SqlClient],
+    meanwhile: ThreadPoolExecutor,
 ) -> None:
     """Also a run that dies while the move waits for another run's lock."""
     waits, dies = dead(person, worker), person.enqueue()
@@ -182,7 +186,7 @@ def test_what_was_answered_as_discarded_is_discarded(
     }
 
 
-def test_a_replayed_run_is_a_new_one_whose_effects_happen_again(person: Player, worker: Player) -> None:
+def test_a_replayed_run_is_a_new_one_whose_effects_happen_again(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(
         "ping", {"n": 1}, priority=4, max_attempts=7, timeout_s=77, run_at="2020-01-01 00:00Z", idempotency_key="k"
     )
@@ -202,17 +206,17 @@ def test_a_replayed_run_is_a_new_one_whose_effects_happen_again(person: Player, 
     assert worker.once(again, "charge") is True
 
 
-def test_a_discarded_and_a_cancelled_run_may_be_replayed_too(person: Player, worker: Player) -> None:
+def test_a_discarded_and_a_cancelled_run_may_be_replayed_too(person: SqlClient, worker: SqlClient) -> None:
     given_up, cancelled = dead(person, worker), person.enqueue()
     person.discard(given_up)
     person.cancel(cancelled)
     assert [person.replay(run)[0] for run in (given_up, cancelled)] == ["queued", "queued"]
 
 
-def test_replay_refuses_what_is_not_finished_or_never_ran(person: Player, worker: Player) -> None:
+def test_replay_refuses_what_is_not_finished_or_never_ran(person: SqlClient, worker: SqlClient) -> None:
     given_up, late = dead(person, worker), person.enqueue()
     person.sql("update job_runs set start_before = now() - interval '1 s' where id = %s", late)
-    person.sql("select skip_late()")
+    person.sql("select skip_past_deadline()")
     assert person.replay(given_up) == ("refused: the run is dead; replay takes finished runs", None)
     assert person.replay(late) == ("refused: these ticks were skipped and never ran; use run-now", None)
     assert person.replay(999) == ("refused: there is no such run", None)
@@ -221,7 +225,7 @@ def test_replay_refuses_what_is_not_finished_or_never_ran(person: Player, worker
 # -- run-now -----------------------------------------------------------------------------------------------------------
 
 
-def test_run_now_makes_a_run_as_the_schedule_says(person: Player) -> None:
+def test_run_now_makes_a_run_as_the_schedule_says(person: SqlClient) -> None:
     schedule = declared(person, suspended=True)
     run, answer = run_now(person, schedule)
     assert answer == "queued"
@@ -235,7 +239,7 @@ def test_run_now_makes_a_run_as_the_schedule_says(person: Player) -> None:
 
 
 @pytest.mark.parametrize("status", ["queued", "running", "failed"])
-def test_forbid_refuses_while_a_run_is_unfinished(person: Player, worker: Player, status: str) -> None:
+def test_forbid_refuses_while_a_run_is_unfinished(person: SqlClient, worker: SqlClient, status: str) -> None:
     schedule = declared(person, "Forbid")
     first, _ = run_now(person, schedule)
     assert first
@@ -252,7 +256,7 @@ def test_forbid_refuses_while_a_run_is_unfinished(person: Player, worker: Player
 
 
 def test_forbid_lets_one_run_pass_when_two_people_ask_at_once(
-    person: Player, worker: Player, other: Player, meanwhile: ThreadPoolExecutor
+    person: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     schedule = declared(person, "Forbid")
     with worker.conn.transaction():
@@ -262,7 +266,7 @@ def test_forbid_lets_one_run_pass_when_two_people_ask_at_once(
     assert second.result()[1].startswith("refused")
 
 
-def test_replace_cancels_what_waits_and_asks_what_runs_to_stop(person: Player, worker: Player) -> None:
+def test_replace_cancels_what_waits_and_asks_what_runs_to_stop(person: SqlClient, worker: SqlClient) -> None:
     schedule = declared(person, "Replace")
     running, _ = run_now(person, schedule)
     assert running
@@ -278,7 +282,11 @@ def test_replace_cancels_what_waits_and_asks_what_runs_to_stop(person: Player, w
 
 
 def test_replace_forgets_no_run_that_starts_meanwhile(
-    person: Player, worker: Player, other: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+    person: SqlClient,
+    worker: SqlClient,
+    other: SqlClient,
+    player: Callable[[int], SqlClient],
+    meanwhile: ThreadPoolExecutor,
 ) -> None:
     """It waits for the row that a worker is claiming, and asks that worker to stop."""
     schedule = declared(person, "Replace")
@@ -295,23 +303,25 @@ def test_replace_forgets_no_run_that_starts_meanwhile(
 # -- pause -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_says_what_it_stops(person: Player) -> None:
+def test_a_pause_says_what_it_stops(person: SqlClient) -> None:
     for wrong in ("everything", "queue:", "schedule:x", ""):
         with pytest.raises(psycopg.errors.CheckViolation, match="what_is_all_or_queue_NAME_or_schedule_ID"):
             person.sql("select pause(%s)", wrong)
 
 
-def test_a_pause_and_a_resume_tell_whose_status_changed(person: Player) -> None:
+def test_a_pause_and_a_resume_tell_whose_status_changed(person: SqlClient) -> None:
     schedule = declared(person, queue="mail")
     for move in ("pause", "resume"):
         for what in ("all", "queue:mail", f"schedule:{schedule}", "queue:other"):
             person.sql("delete from definition_changes")
             assert person.value(f"select {move}(%s)", what) is True
-            assert person.column("select * from take_changes()") == ([schedule] if what != "queue:other" else [])
+            assert person.column("select * from pop_changed_definitions()") == (
+                [schedule] if what != "queue:other" else []
+            )
 
 
 @pytest.mark.parametrize("move", ["cancel", "retry", "discard", "replay", "run_now"])
-def test_what_people_decide_about_a_schedules_run_is_noted(person: Player, worker: Player, move: str) -> None:
+def test_what_people_decide_about_a_schedules_run_is_noted(person: SqlClient, worker: SqlClient, move: str) -> None:
     schedule = declared(person)
     run, _ = run_now(person, schedule)
     assert run
@@ -328,11 +338,11 @@ def test_what_people_decide_about_a_schedules_run_is_noted(person: Player, worke
         run_now(person, schedule)
     else:
         getattr(person, move)(run)
-    assert person.column("select * from take_changes()") == [schedule]
-    assert person.column("select * from take_changes()") == []
+    assert person.column("select * from pop_changed_definitions()") == [schedule]
+    assert person.column("select * from pop_changed_definitions()") == []
 
 
-def test_a_reason_is_kept_to_two_hundred_characters(person: Player, worker: Player) -> None:
+def test_a_reason_is_kept_to_two_hundred_characters(person: SqlClient, worker: SqlClient) -> None:
     long = "because " * 10_000
     waiting, running = person.enqueue(), person.enqueue()
     assert person.value("select answer from cancel(array[%s::bigint], %s)", waiting, long) == "cancelled"
@@ -344,7 +354,7 @@ def test_a_reason_is_kept_to_two_hundred_characters(person: Player, worker: Play
     assert person.value("select reason from pauses") == long[:200]
 
 
-def test_a_leader_cannot_lead_for_longer_than_five_minutes(person: Player) -> None:
+def test_a_leader_cannot_lead_for_longer_than_five_minutes(person: SqlClient) -> None:
     for asked, given in ((2_000_000_000, 300), (-5, 1), (None, 1), (15, 15)):
         person.sql("delete from leadership")
-        assert round(person.value("select held_s from lead('k8s:a', 'me', '1', %s)", asked)) == given
+        assert round(person.value("select held_s from acquire_leadership('k8s:a', 'me', '1', %s)", asked)) == given

@@ -9,29 +9,29 @@ import psycopg
 import pytest
 
 from wakeboard.errors import LeaseLost, Refused, WakeboardError
-from wakeboard.store import ledger
+from wakeboard.store import effects as ledger
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Lease, Player
+    from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 
 @pytest.fixture
-def lease(person: Player, worker: Player) -> Lease:
+def lease(person: SqlClient, worker: SqlClient) -> Lease:
     person.sql("create table bank (run bigint)")
     person.enqueue()
     return worker.claim()[0]
 
 
-def charged(person: Player) -> int:
+def charged(person: SqlClient) -> int:
     return person.value("select count(*) from bank")
 
 
-def charge(handler: Player, lease: Lease) -> bool:
+def charge(handler: SqlClient, lease: Lease) -> bool:
     """What a handler does in its own transaction."""
     with handler.conn.transaction():
         if handler.once(lease, "charge"):
@@ -43,7 +43,7 @@ def charge(handler: Player, lease: Lease) -> bool:
 # -- once --------------------------------------------------------------------------------------------------------------
 
 
-def test_an_effect_happens_once_however_often_it_is_tried(person: Player, worker: Player, lease: Lease) -> None:
+def test_an_effect_happens_once_however_often_it_is_tried(person: SqlClient, worker: SqlClient, lease: Lease) -> None:
     assert charge(worker, lease) is True
     assert charge(worker, lease) is False
     worker.fail(lease, delay_s=0)
@@ -52,7 +52,7 @@ def test_an_effect_happens_once_however_often_it_is_tried(person: Player, worker
     assert charged(person) == 1
 
 
-def test_an_effect_that_was_rolled_back_did_not_happen(person: Player, worker: Player, lease: Lease) -> None:
+def test_an_effect_that_was_rolled_back_did_not_happen(person: SqlClient, worker: SqlClient, lease: Lease) -> None:
     with worker.conn.transaction(force_rollback=True):
         assert worker.once(lease, "charge") is True
         worker.sql("insert into bank values (1)")
@@ -61,7 +61,7 @@ def test_an_effect_that_was_rolled_back_did_not_happen(person: Player, worker: P
     assert charged(person) == 1
 
 
-def test_a_zombie_cannot_have_the_effect(person: Player, worker: Player, other: Player, lease: Lease) -> None:
+def test_a_zombie_cannot_have_the_effect(person: SqlClient, worker: SqlClient, other: SqlClient, lease: Lease) -> None:
     person.let_lapse(lease.id)
     person.reap()
     (heirs,) = other.claim()
@@ -73,9 +73,9 @@ def test_a_zombie_cannot_have_the_effect(person: Player, worker: Player, other: 
 
 
 def test_nobody_takes_the_run_away_while_its_effect_is_under_way(
-    person: Player, worker: Player, other: Player, player: Callable[[int], Player], lease: Lease
+    person: SqlClient, worker: SqlClient, other: SqlClient, player: Callable[[int], SqlClient], lease: Lease
 ) -> None:
-    handler = player(worker.nonce)
+    handler = player(worker.worker_id)
     with handler.conn.transaction():
         handler.once(lease, "charge")
         assert worker.renew(lease) == {}  # its own heartbeat passes
@@ -87,10 +87,10 @@ def test_nobody_takes_the_run_away_while_its_effect_is_under_way(
 
 
 def test_two_transactions_of_one_attempt_do_not_both_have_the_effect(
-    person: Player, worker: Player, other: Player, player: Callable[[int], Player],
+    person: SqlClient, worker: SqlClient, other: SqlClient, player: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor, lease: Lease,
 ) -> None:  # fmt: skip
-    first, second = player(worker.nonce), player(worker.nonce)
+    first, second = player(worker.worker_id), player(worker.worker_id)
     with first.conn.transaction():
         assert first.once(lease, "charge") is True
         waiting = meanwhile.submit(charge, second, lease)
@@ -99,9 +99,13 @@ def test_two_transactions_of_one_attempt_do_not_both_have_the_effect(
 
 
 def test_a_completion_waits_for_the_effects_transaction(
-    person: Player, worker: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor, lease: Lease
+    person: SqlClient,
+    worker: SqlClient,
+    player: Callable[[int], SqlClient],
+    meanwhile: ThreadPoolExecutor,
+    lease: Lease,
 ) -> None:
-    handler = player(worker.nonce)
+    handler = player(worker.worker_id)
     with handler.conn.transaction():
         handler.once(lease, "charge")
         completing = meanwhile.submit(worker.complete, lease)
@@ -109,22 +113,22 @@ def test_a_completion_waits_for_the_effects_transaction(
     assert completing.result() == []
 
 
-def test_the_uuid_is_part_of_the_lease(worker: Player, lease: Lease) -> None:
+def test_the_uuid_is_part_of_the_lease(worker: SqlClient, lease: Lease) -> None:
     """A row that was restored from a backup under the same id is another run."""
     with pytest.raises(psycopg.Error, match="lost"):
-        worker.sql("select once(%s, %s, gen_random_uuid(), %s, 'charge')", worker.nonce, *lease)
+        worker.sql("select once(%s, %s, gen_random_uuid(), %s, 'charge')", worker.worker_id, *lease)
 
 
 @pytest.mark.parametrize("key", ["", "k" * 257])
-def test_a_key_has_a_name_of_bounded_length(worker: Player, lease: Lease, key: str) -> None:
+def test_a_key_has_a_name_of_bounded_length(worker: SqlClient, lease: Lease, key: str) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="write 1 to 256 characters"):
         worker.once(lease, key)
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="write 1 to 256 characters"):
         worker.effect(lease, key)
 
 
-def test_once_in_python_sync_and_async(worker: Player, lease: Lease) -> None:
-    named = ledger.Lease(worker.nonce, lease.id, worker.run(lease.id).uuid, lease.epoch)
+def test_once_in_python_sync_and_async(worker: SqlClient, lease: Lease) -> None:
+    named = ledger.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
 
     async def asynchronously() -> list[bool]:
         async with await psycopg.AsyncConnection.connect(worker.dsn) as conn:
@@ -141,9 +145,9 @@ def test_once_in_python_sync_and_async(worker: Player, lease: Lease) -> None:
 
 
 def test_in_a_database_of_its_own_an_application_gets_one_effect_per_run(
-    empty_database: str, worker: Player, lease: Lease
+    empty_database: str, worker: SqlClient, lease: Lease
 ) -> None:
-    named = ledger.Lease(worker.nonce, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    named = ledger.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
     for _ in range(2):
         anyio.run(ledger.install_ledger, empty_database)
     with psycopg.connect(empty_database) as conn:
@@ -151,7 +155,7 @@ def test_in_a_database_of_its_own_an_application_gets_one_effect_per_run(
     assert answers == [True, False]
 
 
-def test_no_ledger_is_made_beside_the_board(database: str) -> None:
+def test_no_ledger_is_made_beside_the_store(database: str) -> None:
     with pytest.raises(Refused, match="works there without a ledger"):
         anyio.run(ledger.install_ledger, database)
 
@@ -166,14 +170,14 @@ def test_without_a_ledger_one_sentence_says_so(empty_database: str) -> None:
 # -- effects outside the database --------------------------------------------------------------------------------------
 
 
-def test_an_external_effect_is_new_then_begun_then_done(worker: Player, lease: Lease) -> None:
+def test_an_external_effect_is_new_then_begun_then_done(worker: SqlClient, lease: Lease) -> None:
     assert [worker.effect(lease, "mail"), worker.effect(lease, "mail")] == ["new", "begun"]
     assert worker.effect(lease, "mail", done=True) == "done"
     assert [worker.effect(lease, "mail"), worker.effect(lease, "mail", done=True)] == ["done", "done"]
     assert worker.effect(lease, "another", done=True) == "done"
 
 
-def test_an_effect_that_an_earlier_attempt_began_is_in_doubt(worker: Player, lease: Lease) -> None:
+def test_an_effect_that_an_earlier_attempt_began_is_in_doubt(worker: SqlClient, lease: Lease) -> None:
     worker.effect(lease, "mail")
     worker.fail(lease, delay_s=0)
     (again,) = worker.claim()
@@ -184,7 +188,7 @@ def test_an_effect_that_an_earlier_attempt_began_is_in_doubt(worker: Player, lea
 # -- steps -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_step_that_an_earlier_attempt_completed_gives_its_result_back(worker: Player, lease: Lease) -> None:
+def test_a_step_that_an_earlier_attempt_completed_gives_its_result_back(worker: SqlClient, lease: Lease) -> None:
     assert worker.step(lease, "Render") == (False, None)
     assert worker.step(lease, "Render", {"pages": 3}) == (True, {"pages": 3})
     assert worker.step(lease, "Send") == (False, None)
@@ -194,17 +198,17 @@ def test_a_step_that_an_earlier_attempt_completed_gives_its_result_back(worker: 
     assert worker.step(again, "Send") == (False, None)
 
 
-def test_a_step_that_returns_nothing_is_done_all_the_same(worker: Player, lease: Lease) -> None:
+def test_a_step_that_returns_nothing_is_done_all_the_same(worker: SqlClient, lease: Lease) -> None:
     assert worker.step(lease, "Send", None) == (True, None)
     assert worker.step(lease, "Send") == (True, None)
 
 
-def test_the_first_result_of_a_step_stays(worker: Player, lease: Lease) -> None:
+def test_the_first_result_of_a_step_stays(worker: SqlClient, lease: Lease) -> None:
     worker.step(lease, "Render", 1)
     assert worker.step(lease, "Render", 2) == (True, 1)
 
 
-def test_a_step_keeps_its_start_and_its_end(person: Player, worker: Player, lease: Lease) -> None:
+def test_a_step_keeps_its_start_and_its_end(person: SqlClient, worker: SqlClient, lease: Lease) -> None:
     worker.step(lease, "Render")
     started_at = person.value("select started_at from job_steps")
     worker.step(lease, "Render", 1)
@@ -213,7 +217,7 @@ def test_a_step_keeps_its_start_and_its_end(person: Player, worker: Player, leas
     assert row.lease_epoch == 1
 
 
-def test_a_steps_result_is_bounded(worker: Player, lease: Lease) -> None:
+def test_a_steps_result_is_bounded(worker: SqlClient, lease: Lease) -> None:
     import random
 
     noise = "".join(random.choices("abcdefghijklmnopqrstuvwxyz0123456789", k=200_000))
@@ -222,9 +226,9 @@ def test_a_steps_result_is_bounded(worker: Player, lease: Lease) -> None:
     assert worker.step(lease, "Render") == (False, None)
 
 
-def test_an_effect_without_a_transaction_is_refused(worker: Player, lease: Lease) -> None:
+def test_an_effect_without_a_transaction_is_refused(worker: SqlClient, lease: Lease) -> None:
     """In autocommit mode the guard would commit alone, and the effect may never happen."""
-    named = ledger.Lease(worker.nonce, lease.id, worker.run(lease.id).uuid, lease.epoch)
+    named = ledger.Lease(worker.worker_id, lease.id, worker.run(lease.id).uuid, lease.epoch)
     with psycopg.connect(worker.dsn, autocommit=True) as conn:
         with pytest.raises(Refused, match="needs a transaction"):
             ledger.once(conn, named, "charge")

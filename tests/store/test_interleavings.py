@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 
 @pytest.fixture
-def scene(player: Callable[[int], Player], meanwhile: ThreadPoolExecutor) -> Scene:
+def scene(player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> Scene:
     return Scene(player, meanwhile)
 
 

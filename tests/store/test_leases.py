@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.store.players import Lease, Player
+from tests.store.sql_clients import Lease, SqlClient
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,19 +18,19 @@ pytestmark = pytest.mark.every_postgres
 # -- completing --------------------------------------------------------------------------------------------------------
 
 
-def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(person: Player, worker: Player) -> None:
+def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(person: SqlClient, worker: SqlClient) -> None:
     run, silent = person.enqueue("ping", {"n": 1}), person.enqueue()
     assert worker.complete(*worker.claim(), results={str(run): {"sent": 3}}) == []
     assert person.value("select count(*) from job_runs") == 0
     row = person.past(run)
     assert (row.status, row.result, row.payload, row.locked_by, row.lease_epoch, row.attempts) == (
-        *("succeeded", {"sent": 3}, {"n": 1}, worker.nonce, 1, 1),
+        *("succeeded", {"sent": 3}, {"n": 1}, worker.worker_id, 1, 1),
     )
     assert row.started_at <= row.finished_at
     assert person.past(silent).result is None
 
 
-def test_a_completion_whose_reply_was_lost_may_be_repeated(person: Player, worker: Player) -> None:
+def test_a_completion_whose_reply_was_lost_may_be_repeated(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     assert worker.complete(lease) == []
@@ -38,7 +38,7 @@ def test_a_completion_whose_reply_was_lost_may_be_repeated(person: Player, worke
     assert person.past(run).status == "succeeded"
 
 
-def test_a_batch_answers_for_each_of_its_runs(person: Player, worker: Player, other: Player) -> None:
+def test_a_batch_answers_for_each_of_its_runs(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     kept, cancelled, taken, done = (person.enqueue() for _ in range(4))
     leases = {lease.id: lease for lease in worker.claim()}
     worker.complete(leases[done])
@@ -53,18 +53,18 @@ def test_a_batch_answers_for_each_of_its_runs(person: Player, worker: Player, ot
     ]
 
 
-def test_a_run_named_twice_in_a_batch_is_completed_once(person: Player, worker: Player) -> None:
+def test_a_run_named_twice_in_a_batch_is_completed_once(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     assert worker.complete(lease, lease) == []
     assert person.past(run).status == "succeeded"
 
 
-def test_an_empty_batch_is_nothing(worker: Player) -> None:
+def test_an_empty_batch_is_nothing(worker: SqlClient) -> None:
     assert [worker.complete(), worker.fail(), worker.release(), worker.renew()] == [[], [], [], {}]
 
 
-def test_a_success_wins_over_a_cancel_that_came_too_late(person: Player, worker: Player) -> None:
+def test_a_success_wins_over_a_cancel_that_came_too_late(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     assert person.cancel(run) == {run: "requested"}
@@ -73,7 +73,7 @@ def test_a_success_wins_over_a_cancel_that_came_too_late(person: Player, worker:
 
 
 def test_a_completion_counts_as_long_as_nobody_took_the_run_even_after_its_lease_lapsed(
-    person: Player, worker: Player
+    person: SqlClient, worker: SqlClient
 ) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
@@ -86,7 +86,7 @@ def test_a_completion_counts_as_long_as_nobody_took_the_run_even_after_its_lease
 MOVES = ("complete", "fail", "release", "renew", "step", "effect", "once")
 
 
-def refused(move: str, worker: Player, lease: Lease) -> bool:
+def refused(move: str, worker: SqlClient, lease: Lease) -> bool:
     """Whether the board refuses this worker's move under this lease."""
     match move:
         case "complete" | "fail" | "release":
@@ -100,7 +100,9 @@ def refused(move: str, worker: Player, lease: Lease) -> bool:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_zombie_is_refused_whatever_it_says(person: Player, worker: Player, other: Player, move: str) -> None:
+def test_a_zombie_is_refused_whatever_it_says(
+    person: SqlClient, worker: SqlClient, other: SqlClient, move: str
+) -> None:
     """Its lease lapsed, was taken back, and another worker has the run."""
     run = person.enqueue()
     (zombies,) = worker.claim()
@@ -118,7 +120,7 @@ def test_a_zombie_is_refused_whatever_it_says(person: Player, worker: Player, ot
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_zombie_whose_run_nobody_took_yet_is_refused_too(person: Player, worker: Player, move: str) -> None:
+def test_a_zombie_whose_run_nobody_took_yet_is_refused_too(person: SqlClient, worker: SqlClient, move: str) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     person.let_lapse(run)
@@ -128,14 +130,16 @@ def test_a_zombie_whose_run_nobody_took_yet_is_refused_too(person: Player, worke
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_worker_without_a_lease_is_refused(person: Player, worker: Player, move: str) -> None:
+def test_a_worker_without_a_lease_is_refused(person: SqlClient, worker: SqlClient, move: str) -> None:
     run = person.enqueue()
     # A release may be repeated: it finds the run free, as it left it, and does nothing.
     assert refused(move, worker, Lease(run, 7 if move == "release" else 0))
     assert refused(move, worker, Lease(run + 1, 1))
 
 
-def test_a_worker_that_lost_its_run_to_itself_is_refused_under_its_old_lease(person: Player, worker: Player) -> None:
+def test_a_worker_that_lost_its_run_to_itself_is_refused_under_its_old_lease(
+    person: SqlClient, worker: SqlClient
+) -> None:
     run = person.enqueue()
     (old,) = worker.claim()
     person.let_lapse(run)
@@ -146,7 +150,7 @@ def test_a_worker_that_lost_its_run_to_itself_is_refused_under_its_old_lease(per
     assert worker.complete(old) == [run]
 
 
-def test_the_epoch_grows_at_every_claim_and_every_revoke(person: Player, worker: Player) -> None:
+def test_the_epoch_grows_at_every_claim_and_every_revoke(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=9)
     epochs = [person.run(run).lease_epoch]
     for end in ("released", "failed", "reaped"):
@@ -166,21 +170,21 @@ def test_the_epoch_grows_at_every_claim_and_every_revoke(person: Player, worker:
 # -- renewing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_renewed_lease_holds_for_another_lease_and_nothing_is_said(person: Player, worker: Player) -> None:
+def test_a_renewed_lease_holds_for_another_lease_and_nothing_is_said(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim(lease_s=2)
     assert worker.renew(lease, lease_s=60) == {}
     assert 59 < person.value("select extract(epoch from locked_until - now()) from job_runs where id = %s", run) <= 60
 
 
-def test_a_heartbeat_without_runs_says_that_the_worker_lives(person: Player, worker: Player) -> None:
+def test_a_heartbeat_without_runs_says_that_the_worker_lives(person: SqlClient, worker: SqlClient) -> None:
     worker.register()
     person.sql("update workers set last_seen = now() - interval '1 h'")
     assert worker.renew() == {}
     assert person.value("select last_seen > now() - interval '1 s' from workers")
 
 
-def test_a_heartbeat_carries_the_real_start_and_the_progress(person: Player, worker: Player) -> None:
+def test_a_heartbeat_carries_the_real_start_and_the_progress(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     worker.renew(lease, age_s=30.0, progress=0.25)
@@ -191,7 +195,9 @@ def test_a_heartbeat_carries_the_real_start_and_the_progress(person: Player, wor
     assert person.status(run) == "running"
 
 
-def test_no_heartbeat_extends_a_lease_beyond_the_runs_timeout_and_ten_seconds(person: Player, worker: Player) -> None:
+def test_no_heartbeat_extends_a_lease_beyond_the_runs_timeout_and_ten_seconds(
+    person: SqlClient, worker: SqlClient
+) -> None:
     person.enqueue(timeout_s=20)
     (lease,) = worker.claim()
     for age_s in (0.0, 15.0, 25.0):
@@ -202,7 +208,7 @@ def test_no_heartbeat_extends_a_lease_beyond_the_runs_timeout_and_ten_seconds(pe
     assert worker.renew(lease) == {lease.id: "refused"}
 
 
-def test_the_timeout_counts_from_the_real_start(person: Player, worker: Player) -> None:
+def test_the_timeout_counts_from_the_real_start(person: SqlClient, worker: SqlClient) -> None:
     """A run that has waited in its worker for a place has its whole timeout before it."""
     person.enqueue(timeout_s=20)
     (lease,) = worker.claim()
@@ -211,14 +217,14 @@ def test_the_timeout_counts_from_the_real_start(person: Player, worker: Player) 
     assert person.value("select extract(epoch from locked_until - now())::float from job_runs") > 29
 
 
-def test_a_lapsed_lease_cannot_be_renewed(person: Player, worker: Player) -> None:
+def test_a_lapsed_lease_cannot_be_renewed(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     person.let_lapse(run)
     assert worker.renew(lease) == {run: "refused"}
 
 
-def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(person: Player, worker: Player) -> None:
+def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(person: SqlClient, worker: SqlClient) -> None:
     run, quiet = person.enqueue(), person.enqueue()
     leases = worker.claim(lease_s=2)
     person.cancel(run)
@@ -227,7 +233,9 @@ def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(person: Player
     assert person.status(quiet) == "running"
 
 
-def test_a_row_that_somebody_holds_locked_is_busy_and_not_lost(person: Player, worker: Player, other: Player) -> None:
+def test_a_row_that_somebody_holds_locked_is_busy_and_not_lost(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     run, free = person.enqueue(), person.enqueue()
     leases = worker.claim(lease_s=2)
     with other.conn.transaction():
@@ -238,7 +246,7 @@ def test_a_row_that_somebody_holds_locked_is_busy_and_not_lost(person: Player, w
 
 
 def test_a_busy_row_of_another_worker_is_refused_all_the_same(
-    person: Player, worker: Player, player: Callable[[int], Player]
+    person: SqlClient, worker: SqlClient, player: Callable[[int], SqlClient]
 ) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
@@ -250,17 +258,17 @@ def test_a_busy_row_of_another_worker_is_refused_all_the_same(
 # -- registering -------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_registers_once_and_says_what_it_knows(person: Player, worker: Player) -> None:
+def test_a_worker_registers_once_and_says_what_it_knows(person: SqlClient, worker: SqlClient) -> None:
     assert worker.register(name="ann") is True
     assert worker.register(name="ann") is True
     assert person.sql("select name, queues, lease_s from workers") == [("ann", ["default"], 60)]
     assert person.sql("select job_type, queue, pool from worker_types") == [("ping", "default", "default")]
-    worker.sql("select goodbye(%s)", worker.nonce)
+    worker.sql("select deregister_worker(%s)", worker.worker_id)
     assert person.value("select count(*) from workers") == 0
     assert person.value("select count(*) from worker_types") == 1
 
 
-def test_a_pool_takes_no_more_workers_than_it_may_have(worker: Player, other: Player) -> None:
+def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other: SqlClient) -> None:
     assert worker.register(max_workers=1) is True
     assert other.register(max_workers=1) is False
     assert other.register(pool="another", max_workers=1) is True
@@ -269,14 +277,14 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: Player, other: Pl
     assert other.register(max_workers=1) is True
 
 
-def test_a_worker_is_not_nobody(player: Callable[[int], Player]) -> None:
-    with pytest.raises(psycopg.errors.CheckViolation, match="a_worker_is_not_nobody"):
+def test_a_worker_is_not_nobody(player: Callable[[int], SqlClient]) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation, match="worker_id_is_not_zero"):
         player(0).register()
 
 
-def test_a_worker_that_the_board_has_forgotten_is_told_so(person: Player, worker: Player) -> None:
+def test_a_worker_that_the_store_has_forgotten_is_told_so(person: SqlClient, worker: SqlClient) -> None:
     beat = "select id, answer from renew(%s, 60, '{}', '{}', '{}', '{}')"
     worker.register()
-    assert worker.sql(beat, worker.nonce) == []
+    assert worker.sql(beat, worker.worker_id) == []
     person.sql("delete from workers")
-    assert [tuple(row) for row in worker.sql(beat, worker.nonce)] == [(0, "unknown")]
+    assert [tuple(row) for row in worker.sql(beat, worker.worker_id)] == [(0, "unknown")]

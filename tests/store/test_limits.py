@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 
-def test_a_key_that_nobody_set_lets_one_run_at_once(person: Player, worker: Player, other: Player) -> None:
+def test_a_key_that_nobody_set_lets_one_run_at_once(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     first, second = person.enqueue(limit_key="printer"), person.enqueue(limit_key="printer")
     assert worker.claim() == []
     (lease,) = worker.claim_limited("printer")
@@ -28,7 +28,7 @@ def test_a_key_that_nobody_set_lets_one_run_at_once(person: Player, worker: Play
     assert [lease.id for lease in other.claim_limited("printer")] == [second]
 
 
-def test_a_limit_that_was_set_holds_from_then_on(person: Player, worker: Player) -> None:
+def test_a_limit_that_was_set_holds_from_then_on(person: SqlClient, worker: SqlClient) -> None:
     for _ in range(9):
         person.enqueue(limit_key="printer")
     person.sql("select set_limit('printer', 3)")
@@ -40,7 +40,7 @@ def test_a_limit_that_was_set_holds_from_then_on(person: Player, worker: Player)
     assert person.value("select count(*) from job_runs where status = 'running'") == 5
 
 
-def test_a_limit_of_nothing_lets_nothing_run(person: Player, worker: Player) -> None:
+def test_a_limit_of_nothing_lets_nothing_run(person: SqlClient, worker: SqlClient) -> None:
     person.enqueue(limit_key="printer")
     person.sql("select set_limit('printer', 0)")
     assert worker.claim_limited("printer") == []
@@ -49,7 +49,7 @@ def test_a_limit_of_nothing_lets_nothing_run(person: Player, worker: Player) -> 
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "release", "discarded", "lapse", "cancel"])
-def test_however_a_run_ends_its_slot_is_free(person: Player, worker: Player, end: str) -> None:
+def test_however_a_run_ends_its_slot_is_free(person: SqlClient, worker: SqlClient, end: str) -> None:
     run = person.enqueue(limit_key="printer")
     (lease,) = worker.claim_limited("printer")
     match end:
@@ -68,14 +68,16 @@ def test_however_a_run_ends_its_slot_is_free(person: Player, worker: Player, end
     assert len(worker.claim_limited("printer")) == 1
 
 
-def test_a_run_that_waits_for_its_retry_holds_no_slot(person: Player, worker: Player) -> None:
+def test_a_run_that_waits_for_its_retry_holds_no_slot(person: SqlClient, worker: SqlClient) -> None:
     person.enqueue(limit_key="printer")
     worker.fail(*worker.claim_limited("printer"))
     second = person.enqueue(limit_key="printer")
     assert [lease.id for lease in worker.claim_limited("printer")] == [second]
 
 
-def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(person: Player, worker: Player, other: Player) -> None:
+def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     """Its worker may be at work still."""
     run = person.enqueue(limit_key="printer")
     worker.claim_limited("printer")
@@ -84,7 +86,9 @@ def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(person: Player, wo
     assert other.claim_limited("printer") == []
 
 
-def test_limited_runs_go_by_priority_then_by_time_but_for_one_start_in_twenty(person: Player, worker: Player) -> None:
+def test_limited_runs_go_by_priority_then_by_time_but_for_one_start_in_twenty(
+    person: SqlClient, worker: SqlClient
+) -> None:
     in_order = 0
     for _ in range(20):
         low = person.enqueue(limit_key="printer", priority=1, run_at="2020-01-01 00:00Z")
@@ -100,7 +104,7 @@ def test_limited_runs_go_by_priority_then_by_time_but_for_one_start_in_twenty(pe
     assert in_order >= 10  # 18 on average: by chance, one claim in twenty serves the oldest run first
 
 
-def test_no_more_are_leased_than_asked_for(person: Player, worker: Player) -> None:
+def test_no_more_are_leased_than_asked_for(person: SqlClient, worker: SqlClient) -> None:
     for key in "abc":
         person.enqueue(limit_key=key)
         person.enqueue(limit_key=key)
@@ -117,12 +121,12 @@ def test_no_more_are_leased_than_asked_for(person: Player, worker: Player) -> No
     ],
     ids=["not due yet", "another queue", "an unknown type"],
 )
-def test_what_a_worker_may_not_take_stays(person: Player, worker: Player, named: dict[str, Any]) -> None:
+def test_what_a_worker_may_not_take_stays(person: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
     person.enqueue(limit_key="printer", **named)
     assert worker.claim_limited("printer") == []
 
 
-def test_a_worker_goes_round_the_keys(person: Player, worker: Player) -> None:
+def test_a_worker_goes_round_the_keys(person: SqlClient, worker: SqlClient) -> None:
     for key in ("c", "a", "b", "a"):
         person.enqueue(limit_key=key)
     person.enqueue(limit_key="elsewhere", queue="elsewhere")
@@ -134,13 +138,15 @@ def test_a_worker_goes_round_the_keys(person: Player, worker: Player) -> None:
     assert worker.column("select due_limit_keys('{default, elsewhere}')") == ["a", "b", "c", "elsewhere"]
 
 
-def test_a_key_whose_runs_all_run_is_no_key_to_look_at(person: Player, worker: Player) -> None:
+def test_a_key_whose_runs_all_run_is_no_key_to_look_at(person: SqlClient, worker: SqlClient) -> None:
     person.enqueue(limit_key="a")
     worker.claim_limited("a")
     assert worker.column("select due_limit_keys('{default}')") == []
 
 
-def test_keys_that_another_worker_is_looking_at_are_passed_by(person: Player, worker: Player, other: Player) -> None:
+def test_keys_that_another_worker_is_looking_at_are_passed_by(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     for key in "ab":
         person.enqueue(limit_key=key)
     worker.complete(*worker.claim_limited())
@@ -151,21 +157,21 @@ def test_keys_that_another_worker_is_looking_at_are_passed_by(person: Player, wo
         assert [person.run(lease.id).limit_key for lease in other.claim_limited("a", "b")] == ["b"]
 
 
-def test_slots_are_counted_in_read_committed_only(worker: Player) -> None:
+def test_slots_are_counted_in_read_committed_only(worker: SqlClient) -> None:
     worker.sql("set default_transaction_isolation = 'repeatable read'")
     with pytest.raises(psycopg.Error, match="claim_limited must run in READ COMMITTED") as error:
         worker.claim_limited("a")
     assert error.value.sqlstate == "WB003"
 
 
-def test_a_slot_is_a_fact_of_the_row(person: Player) -> None:
+def test_a_slot_is_a_fact_of_the_row(person: SqlClient) -> None:
     person.enqueue()
     with pytest.raises(psycopg.errors.CheckViolation, match="only_a_limited_run_with_a_lease_holds_a_slot"):
         person.sql("update job_runs set holds_slot = true")
 
 
 def test_six_workers_and_twenty_keys_never_break_a_limit(
-    person: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+    person: SqlClient, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     """Limits 1 and 3. Each claim locks in a witness table what it sees; the database counts."""
     keys = [f"key-{number:02}" for number in range(20)]
@@ -181,8 +187,8 @@ def test_six_workers_and_twenty_keys_never_break_a_limit(
     )
     stop = threading.Event()
 
-    def work(nonce: int) -> int:
-        me, done = player(nonce), 0
+    def work(worker_id: int) -> int:
+        me, done = player(worker_id), 0
         while not stop.is_set():
             leases = me.claim_limited(*keys, count=10)
             if not leases and not me.value("select exists (select from job_runs)"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Lease, Player
+    from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -19,7 +19,7 @@ OF_WORKERS = ("complete", "fail", "release", "cancel")
 OF_THE_DEAD = ("retry", "discard", "cancel")
 
 
-def made(player: Player, move: str, leases: Sequence[Lease]) -> object:
+def made(player: SqlClient, move: str, leases: Sequence[Lease]) -> object:
     if move in {"cancel", "retry", "discard"}:
         return getattr(player, move)(*[lease.id for lease in leases])
     return getattr(player, move)(*leases)
@@ -31,9 +31,9 @@ def made(player: Player, move: str, leases: Sequence[Lease]) -> object:
     + [("dead", *pair) for pair in product(OF_THE_DEAD, repeat=2)],
 )
 def test_two_batches_that_name_the_same_runs_in_opposite_orders_both_end(
-    person: Player,
-    worker: Player,
-    player: Callable[[int], Player],
+    person: SqlClient,
+    worker: SqlClient,
+    player: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor,
     status: str,
     first: str,
@@ -45,7 +45,7 @@ def test_two_batches_that_name_the_same_runs_in_opposite_orders_both_end(
     leases = worker.claim()
     if status == "dead":
         worker.fail(*leases, outcome="discarded")
-    one, two, holder = player(worker.nonce), player(worker.nonce), player(0)
+    one, two, holder = player(worker.worker_id), player(worker.worker_id), player(0)
     with holder.conn.transaction():
         holder.sql("select from job_runs where id = %s for update", leases[2].id)
         down = meanwhile.submit(made, one, first, leases[::-1])
@@ -57,7 +57,7 @@ def test_two_batches_that_name_the_same_runs_in_opposite_orders_both_end(
 
 
 def test_two_callers_that_enqueue_the_same_keys_in_opposite_orders_both_end(
-    person: Player, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+    person: SqlClient, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     keys = list("abcde")
     query = (

@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.store.players import Lease
+from tests.store.sql_clients import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 NOBODY_WAITS = "set statement_timeout = '9s'"
 LOCKED = "refused: another transaction has locked the run; try again"
-REGISTER = "select register(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '{ping}', 100)"
+REGISTER = "select register_worker(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '{ping}', 100)"
 
 
 @pytest.fixture
-def holder(player: Callable[[int], Player], person: Player, worker: Player, other: Player) -> Iterator[Player]:
+def holder(
+    player: Callable[[int], SqlClient], person: SqlClient, worker: SqlClient, other: SqlClient
+) -> Iterator[SqlClient]:
     """Whoever keeps a transaction open, until the end; the others must have their answers meanwhile."""
     one = player(0)
     one.sql("begin")
@@ -33,7 +35,7 @@ def holder(player: Callable[[int], Player], person: Player, worker: Player, othe
     one.sql("rollback")
 
 
-def definition(person: Player, name: str, policy: str = "Replace") -> int:
+def definition(person: SqlClient, name: str, policy: str = "Replace") -> int:
     """A schedule whose next tick was due a second ago."""
     query = (
         "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
@@ -43,11 +45,11 @@ def definition(person: Player, name: str, policy: str = "Replace") -> int:
     return person.value(query, name, policy)
 
 
-def materialise(player: Player, *definitions: int) -> list[int]:
+def enqueue_due_ticks(player: SqlClient, *definitions: int) -> list[int]:
     """Makes the due tick of each; the definitions that got a run."""
     before = player.column("select id from job_runs")
     player.sql(
-        "select materialise(array_agg(id order by id), array_agg(generation order by id),"
+        "select enqueue_due_ticks(array_agg(id order by id), array_agg(generation order by id),"
         " array_agg(next_run_at order by id), array_agg(null::timestamptz), array_agg(next_run_at order by id),"
         " array_agg(null::text), array_agg(id order by id), array_agg(next_run_at order by id),"
         " '{}', '{}', '{}', '{}', '{}') from job_definitions where id = any (%s)",
@@ -61,7 +63,7 @@ def materialise(player: Player, *definitions: int) -> list[int]:
 
 @pytest.mark.parametrize("move", ["complete", "fail", "release"])
 def test_an_outcome_of_a_locked_run_is_not_taken_yet_and_its_neighbours_are(
-    person: Player, worker: Player, holder: Player, move: str
+    person: SqlClient, worker: SqlClient, holder: SqlClient, move: str
 ) -> None:
     for _ in range(3):
         person.enqueue()
@@ -69,14 +71,16 @@ def test_an_outcome_of_a_locked_run_is_not_taken_yet_and_its_neighbours_are(
     held = leases[1]
     holder.sql("select from job_runs where id = %s for key share", held.id)
     assert getattr(worker, move)(*leases) == [held.id]
-    assert worker.column("select still_held(71, %s, '{1,1,1}')", [lease.id for lease in leases]) == [held.id]
+    assert worker.column("select still_leased(71, %s, '{1,1,1}')", [lease.id for lease in leases]) == [held.id]
     assert worker.renew(held) == {}  # an open effect does not stop its heartbeat
     holder.sql("commit")
     assert getattr(worker, move)(held) == []
-    assert worker.column("select still_held(71, %s, '{1}')", [held.id]) == []
+    assert worker.column("select still_leased(71, %s, '{1}')", [held.id]) == []
 
 
-def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(person: Player, worker: Player, holder: Player) -> None:
+def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(
+    person: SqlClient, worker: SqlClient, holder: SqlClient
+) -> None:
     person.enqueue()
     (lease,) = worker.claim()
     holder.sql("select from job_runs for update")
@@ -85,7 +89,7 @@ def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(person: Player, w
             ask()
 
 
-def test_a_heartbeat_does_not_wait_for_its_workers_row(person: Player, worker: Player, holder: Player) -> None:
+def test_a_heartbeat_does_not_wait_for_its_workers_row(person: SqlClient, worker: SqlClient, holder: SqlClient) -> None:
     person.enqueue()
     worker.register()
     (lease,) = worker.claim()
@@ -97,10 +101,10 @@ def test_a_heartbeat_does_not_wait_for_its_workers_row(person: Player, worker: P
 
 
 def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
-    person: Player, worker: Player, other: Player, player: Callable[[int], Player]
+    person: SqlClient, worker: SqlClient, other: SqlClient, player: Callable[[int], SqlClient]
 ) -> None:
     schedule = definition(person, "s")
-    handler = player(worker.nonce)
+    handler = player(worker.worker_id)
     (run,) = person.column("select id from run_now(%s)", schedule)
     (lease,) = worker.claim_limited()
     other.sql(NOBODY_WAITS)
@@ -108,11 +112,13 @@ def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
         assert handler.once(lease, "charge")
         assert other.cancel(run) == {run: "requested"}
         assert other.sql("select answer from run_now(%s)", schedule)[0].answer == "queued"
-        assert materialise(other, schedule) == [schedule]
+        assert enqueue_due_ticks(other, schedule) == [schedule]
     assert worker.renew(lease) == {run: "cancel"}
 
 
-def test_bulk_actions_report_locked_runs_and_change_the_rest(person: Player, other: Player, holder: Player) -> None:
+def test_bulk_actions_report_locked_runs_and_change_the_rest(
+    person: SqlClient, other: SqlClient, holder: SqlClient
+) -> None:
     locked, free = person.enqueue(), person.enqueue()
     holder.sql("select from job_runs where id = %s for update", locked)
     assert other.cancel(locked, free) == {locked: LOCKED, free: "cancelled"}
@@ -121,7 +127,7 @@ def test_bulk_actions_report_locked_runs_and_change_the_rest(person: Player, oth
     assert other.discard(locked) == {locked: LOCKED}
 
 
-def test_run_now_of_replace_names_the_locked_run(person: Player, holder: Player) -> None:
+def test_run_now_of_replace_names_the_locked_run(person: SqlClient, holder: SqlClient) -> None:
     schedule = definition(person, "s")
     (run,) = person.column("select id from run_now(%s)", schedule)
     holder.sql("select from job_runs for update")
@@ -129,14 +135,14 @@ def test_run_now_of_replace_names_the_locked_run(person: Player, holder: Player)
     assert said == f"refused: another transaction has locked run {run}; try again"
 
 
-def test_an_action_that_met_a_lock_does_not_use_up_its_token(person: Player, holder: Player) -> None:
+def test_an_action_that_met_a_lock_does_not_use_up_its_token(person: SqlClient, holder: SqlClient) -> None:
     schedule = definition(person, "s")
     person.sql("select run_now(%s)", schedule)
     holder.sql("select from job_runs for update")
     with pytest.raises(psycopg.errors.LockNotAvailable, match="try again"):
-        person.sql("select act(%s, 'run-now', 'once')", schedule)
+        person.sql("select run_annotation_action(%s, 'run-now', 'once')", schedule)
     holder.sql("commit")
-    assert person.value("select new from act(%s, 'run-now', 'once')", schedule)
+    assert person.value("select new from run_annotation_action(%s, 'run-now', 'once')", schedule)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ def test_an_action_that_met_a_lock_does_not_use_up_its_token(person: Player, hol
     ],
 )
 def test_a_decision_does_not_wait_for_another_one_without_a_bound(
-    person: Player, holder: Player, held: str, asked: str
+    person: SqlClient, holder: SqlClient, held: str, asked: str
 ) -> None:
     definition(person, "s")
     holder.sql(held)
@@ -159,18 +165,20 @@ def test_a_decision_does_not_wait_for_another_one_without_a_bound(
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_replace_tick_whose_run_is_locked_stops_no_other_tick(person: Player, other: Player, holder: Player) -> None:
+def test_a_replace_tick_whose_run_is_locked_stops_no_other_tick(
+    person: SqlClient, other: SqlClient, holder: SqlClient
+) -> None:
     locked, free = definition(person, "locked"), definition(person, "free")
     for schedule in (locked, free):
         person.sql("select run_now(%s)", schedule)
     holder.sql("select from job_runs where definition_id = %s for update", locked)
-    assert materialise(other, locked, free) == [free]
+    assert enqueue_due_ticks(other, locked, free) == [free]
     holder.sql("commit")
-    assert materialise(other, locked) == [locked]
+    assert enqueue_due_ticks(other, locked) == [locked]
     assert person.column("select reason from job_run_history order by definition_id") == ["Replaced", "Replaced"]
 
 
-def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(person: Player, holder: Player) -> None:
+def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(person: SqlClient, holder: SqlClient) -> None:
     schedules = {name: definition(person, name, "Allow") for name in ("locked", "free", "locked run")}
     person.sql("update job_definitions set next_run_at = now() + interval '1 h'")
     run = person.value("select id from run_now(%s)", schedules["locked run"])
@@ -187,24 +195,24 @@ def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(person: Pl
 
 
 def test_an_open_walk_over_the_leases_stops_no_duty(
-    person: Player, worker: Player, other: Player, holder: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
     person.enqueue()
     worker.register()
     (lease,) = worker.claim()
     holder.sql("select * from reap(0, 5000, true)")
     other.sql("select * from reap(0)")
-    other.sql("select tidy(always => true)")
+    other.sql("select delete_expired(always => true)")
     assert worker.complete(lease) == []
 
 
 def test_lapsed_leases_are_taken_back_while_another_transaction_keeps_the_marks_of_the_walks(
-    person: Player, worker: Player, other: Player, holder: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
     run = person.enqueue()
     worker.claim()
     person.let_lapse(run)
-    holder.sql("update installation set walked_at = walked_at")
+    holder.sql("update installation set reap_started_at = reap_started_at")
     for _ in range(1000):  # one in ten does
         other.sql("select * from reap(0)")
         after = other.value("select next_id from reap(0, always => true)")
@@ -215,7 +223,7 @@ def test_lapsed_leases_are_taken_back_while_another_transaction_keeps_the_marks_
 
 
 def test_a_limit_that_another_transaction_is_just_making_stops_no_other_limit(
-    person: Player, worker: Player, holder: Player
+    person: SqlClient, worker: SqlClient, holder: SqlClient
 ) -> None:
     person.enqueue(limit_key="held")
     free = person.enqueue(limit_key="free")
@@ -223,19 +231,19 @@ def test_a_limit_that_another_transaction_is_just_making_stops_no_other_limit(
     assert worker.claim_limited() == [Lease(free, 1)]
 
 
-def test_a_worker_starts_while_others_keep_what_it_writes_down_locked(worker: Player, holder: Player) -> None:
+def test_a_worker_starts_while_others_keep_what_it_writes_down_locked(worker: SqlClient, holder: SqlClient) -> None:
     holder.sql(REGISTER, 99)
     assert worker.value(REGISTER, 71)
 
 
 @pytest.mark.parametrize("lock", ["wakeboard partitions", "wakeboard register"])
-def test_an_advisory_lock_of_whatever_role_stops_no_worker(worker: Player, holder: Player, lock: str) -> None:
+def test_an_advisory_lock_of_whatever_role_stops_no_worker(worker: SqlClient, holder: SqlClient, lock: str) -> None:
     """Any role may take it."""
     holder.sql(
         "select pg_advisory_lock(hashtext(%s)) as one, pg_advisory_lock(hashtext(%s), hashtext('p')) as two", lock, lock
     )
     assert worker.value(REGISTER, 71)
-    worker.sql("select make_partitions()")
+    worker.sql("select create_partitions()")
     worker.sql("select drop_partitions()")
     holder.sql("select pg_advisory_unlock_all()")
 
@@ -248,14 +256,14 @@ NO_TICKS = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{
 @pytest.mark.parametrize(
     "move",
     [
-        *(f"materialise({NO_TICKS})", "run_now(1)", "act(1, 'run-now', 't')", "cancel('{1}')", "retry('{1}')"),
+        *(f"enqueue_due_ticks({NO_TICKS})", "run_now(1)", "act(1, 'run-now', 't')", "cancel('{1}')", "retry('{1}')"),
         *("discard('{1}')", "sync_definitions('file:t', '[]')", "remove_definitions('file:t', '{}')"),
-        *("claim_limited(7, 60, '{default}', '{ping}', '{k}', 1)", "claim_suspect(7, 60, '{default}', '{ping}')"),
+        *("claim_limited(7, 60, '{default}', '{ping}', '{k}', 1)", "claim_quarantined(7, 60, '{default}', '{ping}')"),
     ],
 )
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 def test_a_move_that_must_see_what_others_have_committed_refuses_one_snapshot(
-    person: Player, isolation: str, move: str
+    person: SqlClient, isolation: str, move: str
 ) -> None:
     person.sql(f"begin isolation level {isolation}")
     with pytest.raises(psycopg.Error, match="must run in READ COMMITTED") as raised:

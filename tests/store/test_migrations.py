@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from tests.store.catalog import read_catalog
-from tests.store.players import Player
+from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
 from wakeboard.store import connection, migrate
@@ -126,7 +126,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> No
 
 
 def test_a_migration_waits_for_a_lock_and_tries_again(
-    database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, person: Player
+    database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, person: SqlClient
 ) -> None:
     """It never waits long in one try: whoever comes after it would wait behind it."""
     monkeypatch.setattr(migrate, "LOCK_WAIT", "20ms")
@@ -253,7 +253,7 @@ def test_a_user_with_create_on_the_database_can_migrate_and_work(plain: str) -> 
     assert migrated(plain).version == NEWEST
     with psycopg.connect(plain) as conn:
         assert conn.execute("select rolsuper from pg_roles where rolname = current_user").fetchone() == (False,)
-    worker = Player(plain, 71)
+    worker = SqlClient(plain, 71)
     run = worker.enqueue()
     assert worker.complete(*worker.claim()) == []
     assert worker.past(run).status == "succeeded"
@@ -295,7 +295,7 @@ def test_one_role_may_be_everybody(plain: str) -> None:
     everybody = Roles(operator=name, worker=name, client=name, viewer=name)
     for _ in range(3):
         migrated(plain, roles=everybody)
-    worker = Player(plain, 71)
+    worker = SqlClient(plain, 71)
     worker.sql("insert into wakeboard.job_runs (job_type) values ('ping')")
     assert worker.fail(*worker.claim()) == []
     assert worker.retry(worker.value("select id from job_runs")) == {1: "queued"}

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.duties.stories import connected, declared, put, rows
-from wakeboard.duties.ticks import MISSED_AFTER, materialise_due
+from tests.maintenance.stories import connected, declared, put, rows
+from wakeboard.maintenance.scheduler import MISFIRE_GRACE, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-    from tests.store.players import Lease, Player
+    from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -33,8 +33,8 @@ def schedule(dsn: str, name: str = "a", **spec: Any) -> list[str]:
     """Declares it; the names of those that could not be brought up to date."""
 
     async def declare() -> list[str]:
-        async with connected(dsn) as board:
-            return (await put(board, declared(name, **spec))).unsettled
+        async with connected(dsn) as store:
+            return (await put(store, declared(name, **spec))).unsettled
 
     return asyncio.run(declare())
 
@@ -43,24 +43,24 @@ def tick(dsn: str) -> None:
     """One more tick of every schedule."""
 
     async def make() -> None:
-        async with connected(dsn) as board:
-            await rows(board, NEXT_TICK)
-            await materialise_due(board, missed_after=MISSED_AFTER)
+        async with connected(dsn) as store:
+            await rows(store, NEXT_TICK)
+            await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
 
     asyncio.run(make())
 
 
-def run_now(person: Player, name: str = "a") -> int | None:
+def run_now(person: SqlClient, name: str = "a") -> int | None:
     return person.value("select id from run_now((select id from job_definitions where name = %s))", name)
 
 
-def claim_all(worker: Player) -> list[Lease]:
-    return [*worker.claim(), *worker.claim_limited(), *worker.claim_suspect()]
+def claim_all(worker: SqlClient) -> list[Lease]:
+    return [*worker.claim(), *worker.claim_limited(), *worker.claim_quarantined()]
 
 
 @pytest.mark.parametrize("policy", ["Queue", "Replace", "Forbid"])
 def test_runs_of_a_schedule_with_a_policy_and_a_shared_key_start_one_by_one(
-    database: str, person: Player, worker: Player, policy: str
+    database: str, person: SqlClient, worker: SqlClient, policy: str
 ) -> None:
     person.sql("select set_limit('printer', 50)")
     schedule(database, concurrencyPolicy=policy, limitKey="printer")
@@ -76,7 +76,7 @@ def test_runs_of_a_schedule_with_a_policy_and_a_shared_key_start_one_by_one(
 
 @pytest.mark.parametrize("edit", [{}, {"limitKey": "printer"}])
 def test_runs_that_wait_when_a_schedule_becomes_one_at_a_time_start_one_by_one(
-    database: str, person: Player, worker: Player, edit: dict[str, str]
+    database: str, person: SqlClient, worker: SqlClient, edit: dict[str, str]
 ) -> None:
     person.sql("select set_limit('printer', 50)")
     schedule(database)
@@ -96,7 +96,7 @@ def test_runs_that_wait_when_a_schedule_becomes_one_at_a_time_start_one_by_one(
 
 
 def test_runs_that_wait_when_a_schedule_is_allowed_all_at_once_start_together(
-    database: str, person: Player, worker: Player
+    database: str, person: SqlClient, worker: SqlClient
 ) -> None:
     schedule(database, concurrencyPolicy="Queue", limitKey="printer")
     for _ in range(3):
@@ -105,7 +105,7 @@ def test_runs_that_wait_when_a_schedule_is_allowed_all_at_once_start_together(
     assert len(claim_all(worker)) == 3
 
 
-def test_another_limit_key_counts_for_runs_that_exist(database: str, person: Player, worker: Player) -> None:
+def test_another_limit_key_counts_for_runs_that_exist(database: str, person: SqlClient, worker: SqlClient) -> None:
     schedule(database, limitKey="one")
     for _ in range(3):
         run_now(person)
@@ -115,7 +115,7 @@ def test_another_limit_key_counts_for_runs_that_exist(database: str, person: Pla
     assert len(claim_all(worker)) == 1  # one of two slots is taken by the run that was running
 
 
-def test_a_shared_key_counts_runs_of_all_policies(database: str, person: Player, worker: Player) -> None:
+def test_a_shared_key_counts_runs_of_all_policies(database: str, person: SqlClient, worker: SqlClient) -> None:
     person.sql("select set_limit('printer', 2)")
     for name, policy in {"a": "Queue", "b": "Forbid", "c": "Replace", "d": "Allow"}.items():
         schedule(database, name, concurrencyPolicy=policy, limitKey="printer")
@@ -125,20 +125,20 @@ def test_a_shared_key_counts_runs_of_all_policies(database: str, person: Player,
     assert claim_all(worker) == []
 
 
-def test_a_suspect_needs_a_slot_of_both_keys(database: str, person: Player, worker: Player) -> None:
+def test_a_suspect_needs_a_slot_of_both_keys(database: str, person: SqlClient, worker: SqlClient) -> None:
     schedule(database, concurrencyPolicy="Queue", limitKey="printer")
     run = run_now(person)
     assert run
     person.crashed(run, 2)
     person.enqueue(limit_key="printer")
     (lease,) = worker.claim_limited("printer")
-    assert worker.claim_suspect() == []
+    assert worker.claim_quarantined() == []
     worker.complete(lease)
-    assert [lease.id for lease in worker.claim_suspect()] == [run]
+    assert [lease.id for lease in worker.claim_quarantined()] == [run]
 
 
 def test_an_edit_waits_for_no_lock_and_is_made_when_the_runs_can_get_the_new_keys(
-    database: str, person: Player, other: Player, worker: Player
+    database: str, person: SqlClient, other: SqlClient, worker: SqlClient
 ) -> None:
     schedule(database)
     run = run_now(person)
@@ -151,14 +151,14 @@ def test_an_edit_waits_for_no_lock_and_is_made_when_the_runs_can_get_the_new_key
 
 
 def test_a_handlers_own_transaction_blocks_no_edit(
-    database: str, person: Player, other: Player, worker: Player
+    database: str, person: SqlClient, other: SqlClient, worker: SqlClient
 ) -> None:
     """It holds the run as `once` does."""
     schedule(database)
     run_now(person)
     (lease,) = worker.claim()
     with other.conn.transaction():
-        other.nonce = worker.nonce
+        other.worker_id = worker.worker_id
         assert other.once(lease, "charge")
         assert schedule(database, concurrencyPolicy="Queue") == []
 
@@ -169,7 +169,7 @@ select count(*) from (
    where run.locked_by <> 0 and def.name <> 'edited' group by def.id having count(*) > 1
   union all
   select from job_runs as run join job_limits as bound on bound.key in (run.limit_key, run.shared_limit_key)
-   where run.holds_slot and bound.said
+   where run.holds_slot and bound.is_explicit
    group by bound.key, bound.max_running having count(*) > bound.max_running) as broken
 """
 
@@ -177,7 +177,7 @@ select count(*) from (
 class Shop:
     """Four schedules, what is done to them, and what must hold. `edited` is edited between Allow and Queue."""
 
-    def __init__(self, dsn: str, player: Callable[[int], Player]) -> None:
+    def __init__(self, dsn: str, player: Callable[[int], SqlClient]) -> None:
         self.dsn, self.player, self.dice = dsn, player, random.Random(7)
         self.person, self.stop = player(0), threading.Event()
         self.person.sql("select set_limit('k', 2)")
@@ -213,9 +213,9 @@ class Shop:
         policy = self.dice.choice(["Allow", "Queue"])
         schedule(self.dsn, "edited", concurrencyPolicy=policy, maxAttempts=9, **key)
 
-    def work(self, nonce: int) -> int:
+    def work(self, worker_id: int) -> int:
         """A worker; how many runs it had."""
-        me, dice, done = self.player(nonce), random.Random(nonce), 0
+        me, dice, done = self.player(worker_id), random.Random(worker_id), 0
         while not self.stop.is_set():
             for lease in claim_all(me):
                 dice.choice([me.complete, me.complete, me.fail, me.release])(lease)
@@ -232,7 +232,7 @@ class Shop:
 
 
 def test_workers_never_break_a_policy_or_a_limit_whatever_is_done_to_the_schedules(
-    database: str, player: Callable[[int], Player], meanwhile: ThreadPoolExecutor
+    database: str, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     shop = Shop(database, player)
     watching = meanwhile.submit(shop.watch)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.store.players import Lease, Player
+from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 DAY_S = 86_400
 
 
-def waits_s(person: Player, run: int) -> float:
+def waits_s(person: SqlClient, run: int) -> float:
     """Seconds until its next try."""
     return person.value("select extract(epoch from run_at - now())::float from job_runs where id = %s", run)
 
@@ -19,7 +19,7 @@ def waits_s(person: Player, run: int) -> float:
 # -- failing -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_attempt_is_tried_again_after_its_backoff(person: Player, worker: Player) -> None:
+def test_a_failed_attempt_is_tried_again_after_its_backoff(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(backoff_base_s=100)
     (lease,) = worker.claim()
     assert worker.fail(lease, error_type="KeyError", error="no such customer") == []
@@ -37,10 +37,10 @@ def test_a_failed_attempt_is_tried_again_after_its_backoff(person: Player, worke
         attempt.outcome,
         attempt.error,
         attempt.locked_by,
-    ) == (*(run, 1, 1, "failed", "no such customer", worker.nonce),)
+    ) == (*(run, 1, 1, "failed", "no such customer", worker.worker_id),)
 
 
-def test_a_run_is_dead_when_its_attempts_are_used_up(person: Player, worker: Player) -> None:
+def test_a_run_is_dead_when_its_attempts_are_used_up(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=2)
     worker.fail(worker.claims(run), delay_s=0)
     worker.fail(worker.claims(run), outcome="timed_out", error_type="Timeout")
@@ -51,13 +51,13 @@ def test_a_run_is_dead_when_its_attempts_are_used_up(person: Player, worker: Pla
     assert worker.claim() == []
 
 
-def test_a_discarded_run_is_dead_at_once(person: Player, worker: Player) -> None:
+def test_a_discarded_run_is_dead_at_once(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=9)
     worker.fail(*worker.claim(), outcome="discarded")
     assert person.status(run) == "dead"
 
 
-def test_a_handler_may_say_when_to_try_again(person: Player, worker: Player) -> None:
+def test_a_handler_may_say_when_to_try_again(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.fail(*worker.claim(), delay_s=1234.5)
     assert 1233 < waits_s(person, run) <= 1234.5
@@ -65,7 +65,7 @@ def test_a_handler_may_say_when_to_try_again(person: Player, worker: Player) -> 
 
 @pytest.mark.parametrize("delay_s", [float("inf"), float("nan"), 1e30])
 def test_a_delay_that_is_no_delay_is_31_days_and_stops_no_neighbour(
-    person: Player, worker: Player, delay_s: float
+    person: SqlClient, worker: SqlClient, delay_s: float
 ) -> None:
     failing, released = person.enqueue(), person.enqueue()
     leases = {lease.id: lease for lease in worker.claim()}
@@ -75,21 +75,21 @@ def test_a_delay_that_is_no_delay_is_31_days_and_stops_no_neighbour(
     assert waits_s(person, released) == pytest.approx(31 * DAY_S, abs=60)
 
 
-def test_a_negative_delay_is_none(person: Player, worker: Player) -> None:
+def test_a_negative_delay_is_none(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.fail(*worker.claim(), delay_s=-5.0)
     worker.release(worker.claims(run), delay_s=-5.0)
     assert -2 < waits_s(person, run) <= 0
 
 
-def test_long_errors_are_cut(person: Player, worker: Player) -> None:
+def test_long_errors_are_cut(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.fail(*worker.claim(), error_type="E" * 999, error="x" * 5_000_000)
     row = person.run(run)
     assert (len(row.error_type), len(row.last_error)) == (200, 2000)
 
 
-def test_a_failure_of_a_run_that_was_asked_to_cancel_cancels_it(person: Player, worker: Player) -> None:
+def test_a_failure_of_a_run_that_was_asked_to_cancel_cancels_it(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     person.cancel(run)
@@ -99,7 +99,7 @@ def test_a_failure_of_a_run_that_was_asked_to_cancel_cancels_it(person: Player, 
     assert worker.fail(lease) == []
 
 
-def test_a_failure_whose_reply_was_lost_may_be_repeated(person: Player, worker: Player, other: Player) -> None:
+def test_a_failure_whose_reply_was_lost_may_be_repeated(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     assert worker.fail(lease, delay_s=0) == []
@@ -111,14 +111,14 @@ def test_a_failure_whose_reply_was_lost_may_be_repeated(person: Player, worker: 
     assert person.attempts(run) == ["failed", "failed"]
 
 
-def test_a_run_named_twice_in_a_batch_fails_once(person: Player, worker: Player) -> None:
+def test_a_run_named_twice_in_a_batch_fails_once(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     assert worker.fail(lease, lease) == []
     assert person.attempts(run) == ["failed"]
 
 
-def test_a_failure_that_comes_after_the_reaper_is_refused(person: Player, worker: Player) -> None:
+def test_a_failure_that_comes_after_the_reaper_is_refused(person: SqlClient, worker: SqlClient) -> None:
     """Though an attempt of this very lease stands in the table: the reaper wrote it."""
     run = person.enqueue()
     (lease,) = worker.claim()
@@ -129,7 +129,7 @@ def test_a_failure_that_comes_after_the_reaper_is_refused(person: Player, worker
     assert worker.fail(lease, outcome="timed_out") == [run]
 
 
-def test_a_batch_of_failures_answers_for_each(person: Player, worker: Player) -> None:
+def test_a_batch_of_failures_answers_for_each(person: SqlClient, worker: SqlClient) -> None:
     runs = [person.enqueue() for _ in range(3)]
     leases = worker.claim()
     worker.complete(leases[1])
@@ -156,7 +156,7 @@ def test_a_batch_of_failures_answers_for_each(person: Player, worker: Player) ->
     ],
 )
 def test_the_backoff_doubles_up_to_its_cap_and_half_of_it_is_random(
-    person: Player, strategy: str, base_s: int, cap_s: int, attempts: int, longest_s: float
+    person: SqlClient, strategy: str, base_s: int, cap_s: int, attempts: int, longest_s: float
 ) -> None:
     query = "select extract(epoch from backoff(%s::backoff_strategy, %s, %s, %s))::float from generate_series(1, 200)"
     seconds = person.column(query, strategy, base_s, cap_s, attempts)
@@ -164,7 +164,7 @@ def test_the_backoff_doubles_up_to_its_cap_and_half_of_it_is_random(
     assert longest_s * 0.95 < max(seconds) <= longest_s
 
 
-def test_an_edit_never_changes_a_run_that_exists(person: Player, worker: Player) -> None:
+def test_an_edit_never_changes_a_run_that_exists(person: SqlClient, worker: SqlClient) -> None:
     """The backoff is the run's own."""
     run = person.enqueue(backoff="fixed", backoff_base_s=1000, backoff_cap_s=1000)
     worker.fail(*worker.claim())
@@ -174,7 +174,9 @@ def test_an_edit_never_changes_a_run_that_exists(person: Player, worker: Player)
 # -- releasing ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_released_run_gets_its_attempt_back_and_is_due_at_once(person: Player, worker: Player, other: Player) -> None:
+def test_a_released_run_gets_its_attempt_back_and_is_due_at_once(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     run = person.enqueue()
     assert worker.release(*worker.claim()) == []
     row = person.run(run)
@@ -182,7 +184,7 @@ def test_a_released_run_gets_its_attempt_back_and_is_due_at_once(person: Player,
     assert other.claim() == [(run, 2)]
 
 
-def test_a_snoozed_run_comes_back_later_and_is_not_counted(person: Player, worker: Player) -> None:
+def test_a_snoozed_run_comes_back_later_and_is_not_counted(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.release(*worker.claim(), delay_s=60.0, reason="snoozed")
     row = person.run(run)
@@ -190,7 +192,7 @@ def test_a_snoozed_run_comes_back_later_and_is_not_counted(person: Player, worke
     assert 58 < waits_s(person, run) <= 60
 
 
-def test_from_the_fifth_release_on_each_costs_an_attempt(person: Player, worker: Player) -> None:
+def test_from_the_fifth_release_on_each_costs_an_attempt(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=2)
     attempts: list[int] = []
     for _ in range(5):
@@ -203,14 +205,14 @@ def test_from_the_fifth_release_on_each_costs_an_attempt(person: Player, worker:
     assert row.dead_at
 
 
-def test_a_run_may_snooze_for_ever(person: Player, worker: Player) -> None:
+def test_a_run_may_snooze_for_ever(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(max_attempts=1)
     for _ in range(9):
         worker.release(worker.claims(run), reason="snoozed")
     assert person.status(run) == "queued"
 
 
-def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(person: Player, worker: Player) -> None:
+def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()
     person.cancel(run)
@@ -219,7 +221,7 @@ def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(person: Player, 
 
 
 def test_a_release_may_be_repeated_until_somebody_else_has_the_run(
-    person: Player, worker: Player, other: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = person.enqueue()
     (lease,) = worker.claim()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from psycopg.errors import Diagnostic
 
-    from tests.store.players import Lease, Player
+    from tests.store.sql_clients import Lease, SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -59,7 +59,7 @@ STATISTICS: Final = {
 class Explained:
     """A player whose plans are written down: of every statement in every function."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: SqlClient) -> None:
         self.player = player
         self._plans: list[dict[str, Any]] = []
         player.conn.add_notice_handler(self._hear)
@@ -109,7 +109,7 @@ def faults(found: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.fixture
-def explained(worker: Player) -> Explained:
+def explained(worker: SqlClient) -> Explained:
     return Explained(worker)
 
 
@@ -124,7 +124,7 @@ def sorts_runs(node: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("believed", STATISTICS)
-def test_hot_moves_walk_indexes(person: Player, worker: Player, explained: Explained, believed: str) -> None:
+def test_hot_moves_walk_indexes(person: SqlClient, worker: SqlClient, explained: Explained, believed: str) -> None:
     for statement in STATISTICS[believed].split(";"):
         person.sql(statement)
     queues = ["default", "mail"]
@@ -139,16 +139,16 @@ def test_hot_moves_walk_indexes(person: Player, worker: Player, explained: Expla
     pairs = "'{default, mail}', '{3, 3}', '{-infinity, -infinity}', '{0, 0}'"
     explain = {
         "claim_oldest": lambda: worker.claim_oldest(9),
-        "look_ahead": lambda: worker.sql(f"select look_ahead({pairs}, '{{ping}}', 10)"),
+        "advance_scan": lambda: worker.sql(f"select advance_scan({pairs}, '{{ping}}', 10)"),
         "claim_limited": lambda: worker.claim_limited(*keys, count=9, queues=queues),
-        "claim_suspect": worker.claim_suspect,
-        "suspect_since": lambda: worker.sql("select suspect_since(%s, '{ping}')", queues),
+        "claim_quarantined": worker.claim_quarantined,
+        "quarantined_since": lambda: worker.sql("select quarantined_since(%s, '{ping}')", queues),
         "renew": lambda: worker.renew(*leases, age_s=1.0),
         "complete": lambda: worker.complete(*[lease for lease in leases if lease.epoch == 1][:10]),
         "fail": lambda: worker.fail(*leases[10:20]),
         "release": lambda: worker.release(*leases[20:30]),
         "next_due": lambda: worker.sql("select next_due(%s, '{ping}', 99999)", queues),
-        "skip_late": lambda: worker.sql("select skip_late()"),
+        "skip_past_deadline": lambda: worker.sql("select skip_past_deadline()"),
         "step": lambda: worker.step(leases[30], "Render"),
         "once": lambda: worker.once(leases[30], "charge"),
         "reap": lambda: worker.sql("select reap(5)"),

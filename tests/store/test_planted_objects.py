@@ -16,23 +16,23 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from tests.pooler import running_pooler
-from tests.store.players import Player
+from tests.store.sql_clients import SqlClient
 from wakeboard.errors import WakeboardError
-from wakeboard.store.board import Board
 from wakeboard.store.connection import connect, connect_blocking, require_schema
-from wakeboard.store.enqueueing import Job, enqueue, enqueue_many
-from wakeboard.store.failures import failures_since
-from wakeboard.store.leading import LedBoard, OperatorBoard
-from wakeboard.store.leasing import Failure, Held, Leasing, Marks, Release, Worker, renew, text_array
-from wakeboard.store.ledger import Lease, once
-from wakeboard.store.live import Live
+from wakeboard.store.effects import Lease, once
+from wakeboard.store.enqueue import Job, enqueue, enqueue_many
+from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.migrate import Roles, migrate
-from wakeboard.store.operator_vitals import finished_since
-from wakeboard.store.reports import Reports, RunFilter
-from wakeboard.store.run_report import report_run
-from wakeboard.store.schedule_facts import facts_of
+from wakeboard.store.queries.failures import failures_since
+from wakeboard.store.queries.finished_runs import finished_since
+from wakeboard.store.queries.health_checks import read_health_facts
+from wakeboard.store.queries.listings import Reports, RunFilter
+from wakeboard.store.queries.recent_events import Live
+from wakeboard.store.queries.run_details import read_run_details
+from wakeboard.store.queries.schedule_state import schedule_states
+from wakeboard.store.sql_api import Store
 from wakeboard.store.statements import checked
-from wakeboard.store.vitals import read_vitals
+from wakeboard.store.worker_api import Failure, Held, Release, ScanPositions, Worker, WorkerStore, renew, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -43,7 +43,9 @@ STORE: Final = Path(__file__).parents[2] / "wakeboard/store"
 PLANTED: Final = (Path(__file__).parent / "planted_objects.sql").read_bytes()
 ROLES: Final = ("operator", "worker", "client", "viewer")
 NONCE: Final = 71
-ME: Final = Worker(nonce=NONCE, name="w", pool="p", host="h", version="1", queues=["default"], capacity=9, lease_s=60)
+ME: Final = Worker(
+    worker_id=NONCE, name="w", pool="p", host="h", version="1", queues=["default"], capacity=9, lease_s=60
+)
 PING: Final = text_array(["ping"])
 DAY: Final = timedelta(days=1)
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +63,7 @@ class Garden:
     async def prepare(self) -> None:
         await migrate(self.superuser, roles=Roles(**self.names))
         self.seed()
-        person = Player(self.superuser, NONCE)
+        person = SqlClient(self.superuser, NONCE)
         person.register()
         run, *_ = person.claim(1)
         person.complete(run)
@@ -124,14 +126,14 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "pauses": reports.pauses,
         "removals": reports.removals,
         "queues": reports.queues,
-        "happenings": lambda: live.happenings(NOW),
+        "happenings": lambda: live.recent_events(NOW),
         "due_since": lambda: live.due_since(None, ["default"]),
         "running": lambda: live.running(["default"]),
         "unserved": live.unserved,
-        "report of a live run": lambda: report_run(conn, 2),
-        "report of a finished run": lambda: report_run(conn, 1),
-        "facts": lambda: facts_of(conn, [1]),
-        "vitals": lambda: read_vitals(conn),
+        "report of a live run": lambda: read_run_details(conn, 2),
+        "report of a finished run": lambda: read_run_details(conn, 1),
+        "facts": lambda: schedule_states(conn, [1]),
+        "vitals": lambda: read_health_facts(conn),
         "finished": lambda: finished_since(conn, NOW),
         "failures": lambda: failures_since(conn, NOW, "ping"),
     }
@@ -144,84 +146,86 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
         return  # there is no such row
 
 
-def maintenance(board: Board) -> dict[str, Callable[[], Awaitable[Any]]]:
+def maintenance(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every move of `Board` that a worker makes too."""
     return {
-        "now": board.now,
-        "reap": lambda: board.reap(always=True),
-        "due_definitions": board.due_definitions,
-        "materialise": lambda: board.materialise([]),
-        "skip_late": board.skip_late,
-        "make_partitions": board.make_partitions,
-        "drop_partitions": lambda: board.drop_partitions(90 * DAY),
-        "tidy": lambda: board.tidy(90 * DAY, None, 90 * DAY),
+        "now": store.now,
+        "reap": lambda: store.reap(always=True),
+        "due_definitions": store.due_definitions,
+        "enqueue_due_ticks": lambda: store.enqueue_due_ticks([]),
+        "skip_past_deadline": store.skip_past_deadline,
+        "create_partitions": store.create_partitions,
+        "drop_partitions": lambda: store.drop_partitions(90 * DAY),
+        "tidy": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }
 
 
-def decisions(board: Board) -> dict[str, Callable[[], Awaitable[Any]]]:
+def decisions(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every other move of `Board`."""
     return {
-        "due_among": lambda: board.due_among([1]),
-        "definitions_of": lambda: board.definitions_of("s"),
-        "sync_definitions": lambda: board.sync_definitions("s", []),
-        "stop_definitions": lambda: board.stop_definitions("s", [1]),
-        "remove_definitions": lambda: board.remove_definitions("s", [1], NOW),
-        "set_retention": lambda: board.set_retention(90 * DAY, 7 * DAY, None),
-        "hold_removal": lambda: board.hold_removal("s", "hash", 1),
-        "take_changes": board.take_changes,
-        "cancel": lambda: board.cancel([99]),
-        "retry": lambda: board.retry([99]),
-        "discard": lambda: board.discard([99]),
-        "replay": lambda: board.replay([99]),
-        "run_now": lambda: board.run_now(99),
-        "pause": lambda: board.pause("queue:x"),
-        "resume": lambda: board.resume("queue:x"),
-        "set_limit": lambda: board.set_limit("k", 2),
-        "confirm_removal": lambda: board.confirm_removal("s"),
+        "filter_due_definitions": lambda: store.filter_due_definitions([1]),
+        "list_definitions": lambda: store.list_definitions("s"),
+        "sync_definitions": lambda: store.sync_definitions("s", []),
+        "suspend_definitions": lambda: store.suspend_definitions("s", [1]),
+        "remove_definitions": lambda: store.remove_definitions("s", [1], NOW),
+        "set_retention": lambda: store.set_retention(90 * DAY, 7 * DAY, None),
+        "request_removal": lambda: store.request_removal("s", "hash", 1),
+        "pop_changed_definitions": store.pop_changed_definitions,
+        "cancel": lambda: store.cancel([99]),
+        "retry": lambda: store.retry([99]),
+        "discard": lambda: store.discard([99]),
+        "replay": lambda: store.replay([99]),
+        "run_now": lambda: store.run_now(99),
+        "pause": lambda: store.pause("queue:x"),
+        "resume": lambda: store.resume("queue:x"),
+        "set_limit": lambda: store.set_limit("k", 2),
+        "confirm_removal": lambda: store.confirm_removal("s"),
     }
 
 
 async def act_as_worker(dsn: str) -> None:
     async with await connect(dsn) as conn:
         await require_schema(conn)
-        for move in maintenance(Board(conn)).values():
+        for move in maintenance(Store(conn)).values():
             await move()
-        leasing, marks = Leasing(conn, ME), Marks(ME.queues)
-        await leasing.register(["ping"])
-        (free, *_) = await leasing.claim(marks, PING, 9)
-        await leasing.claim_oldest(marks, PING, 1)
-        await leasing.look_ahead(marks, marks.pairs, PING)
-        keys = await leasing.due_limit_keys("", 9)
-        (limited,) = await leasing.claim_limited(PING, keys, 1)
-        await leasing.claim_suspect(PING)
-        await leasing.suspect_waits_s(PING)
-        await leasing.next_due_s(PING, 5)
-        await leasing.step(free[0], free[1], "part", "1")
-        await leasing.effect(free[0], free[1], "mail")
+        worker_store, positions = WorkerStore(conn, ME), ScanPositions(ME.queues)
+        await worker_store.register_worker(["ping"])
+        (free, *_) = await worker_store.claim(positions, PING, 9)
+        await worker_store.claim_oldest(positions, PING, 1)
+        await worker_store.advance_scan(positions, positions.pairs, PING)
+        keys = await worker_store.due_limit_keys("", 9)
+        (limited,) = await worker_store.claim_limited(PING, keys, 1)
+        await worker_store.claim_quarantined(PING)
+        await worker_store.quarantined_wait_s(PING)
+        await worker_store.next_due_s(PING, 5)
+        await worker_store.step(free[0], free[1], "part", "1")
+        await worker_store.effect(free[0], free[1], "mail")
         with connect_blocking(dsn) as beat:
             assert renew(beat, ME, [Held(free[0], free[1]), Held(limited[0], limited[1], 0.1, 0.5)]) == []
-        await leasing.still_held([(free[0], free[1])])
-        assert await leasing.complete([free[0]], free[1]) == []
-        assert await leasing.release([Release(limited[0], limited[1])]) == []
-        assert await leasing.fail([Failure(limited[0], limited[1], "failed", "E", "why")]) == [limited[0]]
-        await leasing.goodbye()
+        await worker_store.still_leased([(free[0], free[1])])
+        assert await worker_store.complete([free[0]], free[1]) == []
+        assert await worker_store.release([Release(limited[0], limited[1])]) == []
+        assert await worker_store.fail([Failure(limited[0], limited[1], "failed", "E", "why")]) == [limited[0]]
+        await worker_store.deregister_worker()
 
 
 async def act_as_operator(dsn: str) -> None:
     async with await connect(dsn) as conn:
         for read in reads(conn).values():
             await read()
-        board = OperatorBoard(conn)
-        await board.installation()
-        assert await board.listen_for_resignations() in {True, False}
-        await board.end_dead_leadership("s")
-        led = await board.lead("s", "me", "1", 60)
-        await board.hold_leader_session("s", led.term)
-        await board.removal_is_confirmed("s")
-        for move in (maintenance(LedBoard(conn, "s", led.term)) | decisions(LedBoard(conn, "s", led.term))).values():
+        store = OperatorStore(conn)
+        await store.installation()
+        assert await store.listen_for_resignations() in {True, False}
+        await store.release_dead_leadership("s")
+        led = await store.acquire_leadership("s", "me", "1", 60)
+        await store.register_leader_session("s", led.term)
+        await store.removal_is_confirmed("s")
+        for move in (
+            maintenance(LeaderStore(conn, "s", led.term)) | decisions(LeaderStore(conn, "s", led.term))
+        ).values():
             await move()
-        await board.act(99, "run-now", "t", first_sight=False)
-        await board.resign("s", led.term)
+        await store.run_annotation_action(99, "run-now", "t", record_only=False)
+        await store.release_leadership("s", led.term)
 
 
 async def act_as_viewer(dsn: str) -> None:
@@ -286,12 +290,12 @@ async def test_migrating_again_calls_no_planted_object(garden: Garden) -> None:
 
 async def test_every_statement_of_the_store_is_tried_here(database: str) -> None:
     async with await connect(database) as conn:
-        tried = {*reads(conn), *maintenance(Board(conn)), *decisions(Board(conn))}
-    for kind in (Reports, Live, Board):
+        tried = {*reads(conn), *maintenance(Store(conn)), *decisions(Store(conn))}
+    for kind in (Reports, Live, Store):
         methods = {name for name, it in vars(kind).items() if iscoroutinefunction(it) and not name.startswith("_")}
         assert methods <= tried, kind
     in_stories = getsource(act_as_worker) + getsource(act_as_operator) + "board.resigned("  # which sends nothing
-    for kind, word in ((Leasing, "leasing"), (OperatorBoard, "board")):
+    for kind, word in ((WorkerStore, "leasing"), (OperatorStore, "store")):
         for name, it in vars(kind).items():
             assert name.startswith("_") or not iscoroutinefunction(it) or f"{word}.{name}(" in in_stories, name
 
@@ -323,7 +327,7 @@ def test_no_other_module_sends_sql() -> None:
     files = [file for part in ("wakeboard", "worker", "operator") for file in (root / part).rglob("*.py")]
     found = {line for file in files for line in sent_elsewhere(file)}
     in_pinned_transactions = {line for line in found if line.startswith(("statements.py:", "migrate.py:"))}
-    ledger = {line for line in found if line.startswith("ledger.py:")}
+    ledger = {line for line in found if line.startswith("effects.py:")}
     assert found - in_pinned_transactions - ledger == set()
     assert {line.partition("(")[2][:6] for line in ledger} == {"files(", "_GRANT"}  # in `install_ledger`, pinned
     assert len(in_pinned_transactions) > 1
@@ -335,7 +339,7 @@ def test_no_other_module_sends_sql() -> None:
 @pytest.mark.parametrize(
     "query",
     [
-        "select wakeboard.goodbye(%s)",
+        "select wakeboard.deregister_worker(%s)",
         "select * from wakeboard.claim(%s, %s::pg_catalog.text[], %s::bigint[], always => %s)",
         "select id from wakeboard.enqueue(%s, array(select x from pg_catalog.unnest(%s::pg_catalog.text[]) as x))",
         "select id from wakeboard.installation",

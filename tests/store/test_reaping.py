@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
 
-def silent(person: Player, worker: Player, seconds: float) -> None:
+def silent(person: SqlClient, worker: SqlClient, seconds: float) -> None:
     """The worker was seen for the last time so long ago."""
     person.sql(
-        "update workers set last_seen = now() - make_interval(secs => %s) where nonce = %s", seconds, worker.nonce
+        "update workers set last_seen = now() - make_interval(secs => %s) where worker_id = %s",
+        seconds,
+        worker.worker_id,
     )
 
 
-def ran(person: Player, run: int, *, since_s: float, lapsed_s: float = 1.0) -> None:
+def ran(person: SqlClient, run: int, *, since_s: float, lapsed_s: float = 1.0) -> None:
     """It started so long ago, and its lease lapsed."""
     person.sql(
         "update job_runs set started_at = now() - make_interval(secs => %s),"
@@ -28,11 +30,12 @@ def ran(person: Player, run: int, *, since_s: float, lapsed_s: float = 1.0) -> N
     )
 
 
-def seconds_pass(person: Player, seconds: float) -> None:
+def seconds_pass(person: SqlClient, seconds: float) -> None:
     """For walks over the leases."""
     person.sql(
-        "update installation set walked_at = walked_at - make_interval(secs => %s),"
-        " reaped_at = reaped_at - make_interval(secs => %s), passed_by_at = passed_by_at - make_interval(secs => %s)",
+        "update installation set reap_started_at = reap_started_at - make_interval(secs => %s),"
+        " reap_completed_at = reap_completed_at - make_interval(secs => %s),"
+        " reap_skipped_at = reap_skipped_at - make_interval(secs => %s)",
         *(seconds, seconds, seconds),
     )
 
@@ -41,7 +44,7 @@ def seconds_pass(person: Player, seconds: float) -> None:
 
 
 def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
-    person: Player, worker: Player, other: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = person.enqueue()
     worker.register(name="ann")
@@ -53,21 +56,21 @@ def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
     assert (row.error_type, row.last_error) == ("WorkerCrashed", "its worker died or lost its lease (crash 1 of 3)")
     (attempt,) = person.sql("select * from job_attempts")
     assert (attempt.outcome, attempt.lease_epoch, attempt.locked_by, attempt.worker) == (
-        *("crashed", 1, worker.nonce, "ann"),
+        *("crashed", 1, worker.worker_id, "ann"),
     )
     assert other.claim() == [(run, 3)]
 
 
-def test_a_lease_that_holds_is_left_alone(person: Player, worker: Player) -> None:
+def test_a_lease_that_holds_is_left_alone(person: SqlClient, worker: SqlClient) -> None:
     person.enqueue()
     worker.claim()
     assert person.reap() == (0, 0, 0, 0)
 
 
-def test_the_third_crash_makes_a_run_dead(person: Player, worker: Player) -> None:
+def test_the_third_crash_makes_a_run_dead(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     for crash in (1, 2, 3):
-        assert worker.claim() if crash < 3 else worker.claim_suspect()
+        assert worker.claim() if crash < 3 else worker.claim_quarantined()
         person.let_lapse(run)
         assert person.reap() == (1, 0, crash == 3, 0)
     row = person.run(run)
@@ -76,7 +79,7 @@ def test_the_third_crash_makes_a_run_dead(person: Player, worker: Player) -> Non
     assert person.attempts(run) == ["crashed"] * 3
 
 
-def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(person: Player, worker: Player) -> None:
+def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.fail(*worker.claim(), delay_s=0)
     worker.claim()
@@ -85,7 +88,7 @@ def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(person: Playe
     assert (person.run(run).status, person.run(run).attempts) == ("queued", 1)
 
 
-def test_a_crash_within_a_short_timeout_is_a_crash(person: Player, worker: Player) -> None:
+def test_a_crash_within_a_short_timeout_is_a_crash(person: SqlClient, worker: SqlClient) -> None:
     """Its lease was bounded by its timeout from the start, so that only the worker's silence tells what happened."""
     run = person.enqueue(timeout_s=5)
     worker.register(lease_s=60)
@@ -96,11 +99,11 @@ def test_a_crash_within_a_short_timeout_is_a_crash(person: Player, worker: Playe
     assert person.attempts(run) == ["crashed"]
 
 
-def test_poison_with_a_short_timeout_kills_no_more_than_three_workers(person: Player, worker: Player) -> None:
+def test_poison_with_a_short_timeout_kills_no_more_than_three_workers(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(timeout_s=5, max_attempts=1000)
     for _ in range(3):
         worker.register(lease_s=60)
-        assert worker.claim(lease_s=60) or worker.claim_suspect(lease_s=60)
+        assert worker.claim(lease_s=60) or worker.claim_quarantined(lease_s=60)
         ran(person, run, since_s=61, lapsed_s=46)
         silent(person, worker, 61)
         person.reap()
@@ -110,7 +113,9 @@ def test_poison_with_a_short_timeout_kills_no_more_than_three_workers(person: Pl
 # -- timeouts ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(person: Player, worker: Player) -> None:
+def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(
+    person: SqlClient, worker: SqlClient
+) -> None:
     run = person.enqueue(timeout_s=20, backoff_base_s=100)
     worker.register()
     worker.claim()
@@ -124,7 +129,7 @@ def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(per
     assert person.attempts(run) == ["timed_out"]
 
 
-def test_a_timeout_of_the_last_attempt_makes_a_run_dead(person: Player, worker: Player) -> None:
+def test_a_timeout_of_the_last_attempt_makes_a_run_dead(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(timeout_s=20, max_attempts=1)
     worker.register()
     worker.claim()
@@ -134,7 +139,7 @@ def test_a_timeout_of_the_last_attempt_makes_a_run_dead(person: Player, worker: 
     assert person.status(run) == "dead"
 
 
-def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(person: Player, worker: Player) -> None:
+def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(person: SqlClient, worker: SqlClient) -> None:
     """The worker was seen before the timeout, and not since; it may live or not."""
     run = person.enqueue(timeout_s=5)
     worker.register(lease_s=60)
@@ -147,7 +152,7 @@ def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(person: Player, 
     assert person.reap() == (0, 1, 0, 0)
 
 
-def test_where_no_heartbeat_comes_it_was_a_crash(person: Player, worker: Player) -> None:
+def test_where_no_heartbeat_comes_it_was_a_crash(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(timeout_s=5)
     worker.register(lease_s=60)
     worker.claim(lease_s=60)
@@ -159,7 +164,7 @@ def test_where_no_heartbeat_comes_it_was_a_crash(person: Player, worker: Player)
 # -- what was asked ----------------------------------------------------------------------------------------------------
 
 
-def test_a_lapsed_run_that_was_asked_to_cancel_is_cancelled(person: Player, worker: Player) -> None:
+def test_a_lapsed_run_that_was_asked_to_cancel_is_cancelled(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     worker.claim()
     person.cancel(run)
@@ -172,7 +177,9 @@ def test_a_lapsed_run_that_was_asked_to_cancel_is_cancelled(person: Player, work
 # -- walks -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(person: Player, worker: Player) -> None:
+def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(
+    person: SqlClient, worker: SqlClient
+) -> None:
     run = person.enqueue()
     worker.register(lease_s=60)
     worker.claim()
@@ -193,7 +200,7 @@ def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(per
 
 
 def test_however_many_look_no_walk_begins_within_a_second_of_another(
-    person: Player, worker: Player, other: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = person.enqueue()
     worker.register(lease_s=60)
@@ -206,7 +213,7 @@ def test_however_many_look_no_walk_begins_within_a_second_of_another(
     assert other.reap(always=False) == (1, 0, 0, 0)
 
 
-def test_a_walk_goes_in_slices(person: Player, worker: Player) -> None:
+def test_a_walk_goes_in_slices(person: SqlClient, worker: SqlClient) -> None:
     runs = [person.enqueue() for _ in range(5)]
     worker.claim()
     person.let_lapse(*runs)
@@ -214,16 +221,18 @@ def test_a_walk_goes_in_slices(person: Player, worker: Player) -> None:
     assert [(found.next_id, found.crashed) for found in slices] == [(runs[1], 2), (runs[3], 2), (runs[4], 1), (None, 0)]
 
 
-def test_a_worker_that_has_been_silent_for_long_is_forgotten(person: Player, worker: Player, other: Player) -> None:
+def test_a_worker_that_has_been_silent_for_long_is_forgotten(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     worker.register(lease_s=60)
     other.register(lease_s=60)
     silent(person, worker, 121)
     silent(person, other, 119)
     person.reap(always=False)
-    assert person.column("select nonce from workers") == [other.nonce]
+    assert person.column("select worker_id from workers") == [other.worker_id]
 
 
-def test_a_row_that_an_effect_holds_locked_is_passed_by(person: Player, worker: Player, other: Player) -> None:
+def test_a_row_that_an_effect_holds_locked_is_passed_by(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     held, lapsed = person.enqueue(), person.enqueue()
     leases = {lease.id: lease for lease in worker.claim()}
     person.let_lapse(held, lapsed)
@@ -234,7 +243,9 @@ def test_a_row_that_an_effect_holds_locked_is_passed_by(person: Player, worker: 
     assert other.reap() == (1, 0, 0, 0)
 
 
-def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(person: Player, worker: Player, other: Player) -> None:
+def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     run = person.enqueue()
     worker.register(lease_s=60)
     [lease] = worker.claim()
@@ -243,15 +254,15 @@ def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(person: Player, work
     with worker.conn.transaction():
         worker.once(lease, "charge")
         assert other.reap(always=False) == (0, 0, 0, 0)
-        assert person.column("select nonce from workers") == []
+        assert person.column("select worker_id from workers") == []
         seconds_pass(person, 5)
         assert other.reap(always=False) == (0, 0, 0, 0)
     seconds_pass(person, 5)
     assert other.reap(always=False) == (1, 0, 0, 0)
-    assert person.value("select reaped_at = walked_at from installation")
+    assert person.value("select reap_completed_at = reap_started_at from installation")
 
 
-def test_a_walk_that_was_broken_off_is_made_again(person: Player, worker: Player, other: Player) -> None:
+def test_a_walk_that_was_broken_off_is_made_again(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     runs = [person.enqueue() for _ in range(3)]
     worker.claim()
     for run in runs:
@@ -262,7 +273,7 @@ def test_a_walk_that_was_broken_off_is_made_again(person: Player, worker: Player
 
 
 def test_a_worker_is_not_forgotten_by_a_walk_that_began_before_its_leases_lapsed(
-    person: Player, worker: Player, other: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = person.enqueue()
     worker.register(name="ann", lease_s=60)
@@ -273,12 +284,12 @@ def test_a_worker_is_not_forgotten_by_a_walk_that_began_before_its_leases_lapsed
     silent(person, worker, 121)
     seconds_pass(person, 5)
     other.sql("select reap(%s)", first_slice)
-    assert person.column("select nonce from workers") == [worker.nonce]
+    assert person.column("select worker_id from workers") == [worker.worker_id]
     assert other.reap(always=False) == (1, 0, 0, 0)
     assert person.column("select worker from job_attempts") == ["ann"]
 
 
-def test_two_reapers_at_once_count_a_crash_once(person: Player, worker: Player, other: Player) -> None:
+def test_two_reapers_at_once_count_a_crash_once(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     first, run = person.enqueue(), person.enqueue()
     worker.claim()
     person.let_lapse(run)

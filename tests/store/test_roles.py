@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.store.players import Player
+from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue
 from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate, moves
 
@@ -155,7 +155,7 @@ def test_an_application_may_insert_six_columns_and_read_nothing(cast: Cast) -> N
 
 
 def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(cast: Cast) -> None:
-    client, worker = Player(cast.dsn("client")), Player(cast.dsn("worker"), 71)
+    client, worker = SqlClient(cast.dsn("client")), SqlClient(cast.dsn("worker"), 71)
     ((mine, uuid),) = client.sql("select id, uuid from enqueue('ping')")
     ((other, another_uuid),) = client.sql("select id, uuid from enqueue('ping')")
     get, cancel = "select status::text, result from get_run(%s, %s)", "select cancel_run(%s, %s, 'withdrawn')"
@@ -177,7 +177,7 @@ def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(c
 
 def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None:
     """Enqueued by an application, run by a worker, decided about by an operator, looked at by a viewer."""
-    by = {role: Player(cast.dsn(role), 71) for role in ROLES}
+    by = {role: SqlClient(cast.dsn(role), 71) for role in ROLES}
     first, second = by["client"].enqueue(limit_key="one"), by["client"].enqueue()
     worker = by["worker"]
     worker.register()
@@ -192,7 +192,7 @@ def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None
     assert by["operator"].retry(second) == {second: "queued"}
     assert by["operator"].cancel(second) == {second: "cancelled"}
     worker.reap()
-    worker.sql("select tidy(always => true)")
+    worker.sql("select delete_expired(always => true)")
     assert by["viewer"].column("select status::text from all_runs order by id") == ["succeeded", "cancelled"]
     assert by["viewer"].past(first).status == "succeeded"
     for player in by.values():
@@ -200,8 +200,8 @@ def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None
 
 
 def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(cast: Cast) -> None:
-    worker = Player(cast.dsn("worker"), 71)
-    assert worker.value("select make_partitions(9)") == 4
+    worker = SqlClient(cast.dsn("worker"), 71)
+    assert worker.value("select create_partitions(9)") == 4
     assert worker.value("select drop_partitions('30 days')") == 0
     worker.close()
     with psycopg.connect(cast.superuser) as conn:
@@ -273,10 +273,10 @@ def test_one_role_may_have_the_moves_of_two(cast: Cast) -> None:
 
 def test_a_table_of_the_callers_own_is_not_taken_for_ours(cast: Cast) -> None:
     """The search path of a move names pg_temp last."""
-    worker = Player(cast.dsn("worker"), 71)
-    worker.sql("create temporary table pauses (what text)")
+    worker = SqlClient(cast.dsn("worker"), 71)
+    worker.sql("create temporary table pauses (scope text)")
     worker.sql("insert into pauses values ('all')")
-    client = Player(cast.dsn("client"))
+    client = SqlClient(cast.dsn("client"))
     client.enqueue()
     assert len(worker.claim()) == 1
     worker.close()

@@ -9,9 +9,9 @@ import pytest
 from psycopg.rows import dict_row
 
 from wakeboard.errors import WakeboardError
-from wakeboard.store.board import Board
 from wakeboard.store.connection import connect
-from wakeboard.store.reports import Reports
+from wakeboard.store.queries.listings import Reports
+from wakeboard.store.sql_api import Store
 from wakeboard.store.statements import connection_lock, read
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.anyio
 
 async def test_reads_and_calls_of_many_tasks_do_not_meet_in_a_transaction(database: str):
     async with await connect(database) as conn:
-        reports, board = Reports(conn), Board(conn)
+        reports, store = Reports(conn), Store(conn)
 
         for _ in range(5):
-            await asyncio.gather(*(reports.pauses() for _ in range(5)), *(board.pause("all", "x") for _ in range(5)))
-            await asyncio.gather(*(board.resume("all") for _ in range(5)), *(reports.now() for _ in range(5)))
+            await asyncio.gather(*(reports.pauses() for _ in range(5)), *(store.pause("all", "x") for _ in range(5)))
+            await asyncio.gather(*(store.resume("all") for _ in range(5)), *(reports.now() for _ in range(5)))
 
         assert not conn.info.transaction_status
 
@@ -34,7 +34,7 @@ async def test_reads_and_calls_of_many_tasks_do_not_meet_in_a_transaction(databa
 async def test_a_read_that_fails_takes_no_call_of_another_task_with_it(database: str):
     async with await connect(database) as conn:
         failing = [asyncio.create_task(_fail(conn)) for _ in range(10)]
-        paused = [asyncio.create_task(Board(conn).pause(f"queue:q{number}", "")) for number in range(10)]
+        paused = [asyncio.create_task(Store(conn).pause(f"queue:q{number}", "")) for number in range(10)]
         await asyncio.gather(*failing, *paused)
 
         assert len(await Reports(conn).pauses()) == 10

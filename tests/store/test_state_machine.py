@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.store.board_machine import BoardMachine
-from tests.store.board_stage import Stage
+from tests.store.state_machine.database import Stage
+from tests.store.state_machine.machine import StoreMachine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,8 +37,8 @@ def stage(database: str) -> Iterator[Stage]:
 
 
 @pytest.mark.timeout(0 if STEPS else 600)  # a story that fails is made short first
-def test_the_board_is_what_the_model_says_whatever_moves_are_made(stage: Stage) -> None:
-    class Machine(BoardMachine):
+def test_the_store_is_what_the_model_says_whatever_moves_are_made(stage: Stage) -> None:
+    class Machine(StoreMachine):
         """On this test's board."""
 
     Machine.stage = stage

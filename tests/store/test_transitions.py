@@ -1,4 +1,4 @@
-"""docs/moves.md is true: its table of moves is walked, its signatures compared, its examples run."""
+"""docs/sql-functions.md is true: its table of moves is walked, its signatures compared, its examples run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 
-DOC = Path(__file__).parents[2] / "docs" / "moves.md"
+DOC = Path(__file__).parents[2] / "docs" / "sql-functions.md"
 TEXT = DOC.read_text("utf-8")
 
 
@@ -40,7 +40,7 @@ INTO = {
     "cancelled": ["select wakeboard.cancel('{1}')"],
     "skipped": [
         "update wakeboard.job_runs set start_before = now() - interval '1 s'",
-        "select wakeboard.skip_late()",
+        "select wakeboard.skip_past_deadline()",
     ],
 }
 CLAIM = "select id from wakeboard.claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{job}', 10)"

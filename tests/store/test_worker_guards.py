@@ -11,7 +11,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.store.players import Player
+    from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
 
@@ -26,7 +26,7 @@ SHORT = [
 ]
 
 
-def old_week(person: Player, weeks: int) -> str:
+def old_week(person: SqlClient, weeks: int) -> str:
     name, begin = person.sql(
         'select to_char(week, \'"job_run_history_"IYYY"w"IW\'), week::text from (select'
         " date_trunc('week', now() at time zone 'UTC') - make_interval(weeks => %s)) as past (week)",
@@ -40,7 +40,9 @@ def old_week(person: Player, weeks: int) -> str:
 
 
 @pytest.mark.parametrize("retention", SHORT)
-def test_history_is_kept_for_the_retention_of_the_installation(person: Player, worker: Player, retention: str) -> None:
+def test_history_is_kept_for_the_retention_of_the_installation(
+    person: SqlClient, worker: SqlClient, retention: str
+) -> None:
     young, old = old_week(person, 3), old_week(person, 9)
     assert worker.value(f"select drop_partitions({retention})") == 1
     assert person.column(
@@ -54,7 +56,7 @@ def test_history_is_kept_for_the_retention_of_the_installation(person: Player, w
 
 @pytest.mark.parametrize("retention", SHORT)
 def test_keys_dead_runs_and_steps_are_kept_for_the_retention_of_the_installation(
-    person: Player, worker: Player, retention: str
+    person: SqlClient, worker: SqlClient, retention: str
 ) -> None:
     dead = person.enqueue()
     person.sql("update job_runs set status = 'dead', dead_at = now() - interval '300 days'")
@@ -64,13 +66,13 @@ def test_keys_dead_runs_and_steps_are_kept_for_the_retention_of_the_installation
     person.sql(
         "insert into job_steps (run_id, name, lease_epoch, started_at) values (-1, 'a', 1, now() - interval '29 days')"
     )
-    assert worker.value(f"select tidy({retention}, {retention}, {retention}, 100000, true)") == 0
+    assert worker.value(f"select delete_expired({retention}, {retention}, {retention}, 100000, true)") == 0
     assert person.status(dead) == "dead"
     assert person.column("select key from job_keys") == ["k"]
     assert person.column("select name from job_steps") == ["a"]
 
 
-def test_a_worker_may_keep_more_and_the_operator_less(person: Player, worker: Player) -> None:
+def test_a_worker_may_keep_more_and_the_operator_less(person: SqlClient, worker: SqlClient) -> None:
     old = old_week(person, 3)
     assert worker.value("select drop_partitions('90 days')") == 0
     person.sql("select set_retention('10 days', '3 days', '20 days')")
@@ -79,11 +81,11 @@ def test_a_worker_may_keep_more_and_the_operator_less(person: Player, worker: Pl
     assert person.value("select to_regclass(%s)", old) is None
     person.enqueue()
     person.sql("update job_runs set status = 'dead', dead_at = now() - interval '21 days'")
-    assert worker.value("select tidy(always => true)") == 1
+    assert worker.value("select delete_expired(always => true)") == 1
 
 
 def test_a_partition_that_is_being_read_delays_completions_only_briefly(
-    person: Player, worker: Player, other: Player
+    person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     """Whoever waits to drop one has everybody wait who writes history."""
     old_week(person, 9)
@@ -100,15 +102,15 @@ def test_a_partition_that_is_being_read_delays_completions_only_briefly(
     "values",
     ["'6 days', '7 days'", "'0', '0'", "null, null", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"],
 )
-def test_a_retention_that_cannot_be_is_refused(person: Player, values: str) -> None:
+def test_a_retention_that_cannot_be_is_refused(person: SqlClient, values: str) -> None:
     with pytest.raises(psycopg.errors.IntegrityError):
         person.sql(f"select set_retention({values})")
 
 
 @pytest.mark.parametrize("weeks", ["null", "-1", "54", "1400", "2147483647"])
-def test_no_thousand_partitions_are_made(worker: Player, weeks: str) -> None:
+def test_no_thousand_partitions_are_made(worker: SqlClient, weeks: str) -> None:
     with pytest.raises(psycopg.Error, match="weeks_ahead is 0 to 53"):
-        worker.sql(f"select make_partitions({weeks})")
+        worker.sql(f"select create_partitions({weeks})")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +127,7 @@ def test_no_thousand_partitions_are_made(worker: Player, weeks: str) -> None:
         ({"queues": "array['a b']"}, "queue is"),
     ],
 )
-def test_what_a_worker_registers_is_bounded(person: Player, about: dict[str, str], sentence: str | None) -> None:
+def test_what_a_worker_registers_is_bounded(person: SqlClient, about: dict[str, str], sentence: str | None) -> None:
     given = {
         "name": "'w'",
         "pool": "'p'",
@@ -136,7 +138,7 @@ def test_what_a_worker_registers_is_bounded(person: Player, about: dict[str, str
         **about,
     }
     call = (
-        f"select register(9, {given['name']}, {given['pool']}, 'h', '1', {given['queues']}, {given['capacity']},"
+        f"select register_worker(9, {given['name']}, {given['pool']}, 'h', '1', {given['queues']}, {given['capacity']},"
         f" {given['lease']}, {given['types']})"
     )
     if sentence is None:
@@ -146,18 +148,18 @@ def test_what_a_worker_registers_is_bounded(person: Player, about: dict[str, str
         person.sql(call)
 
 
-def test_no_lease_holds_for_more_than_an_hour(person: Player, worker: Player) -> None:
+def test_no_lease_holds_for_more_than_an_hour(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(timeout_s=86_400)
     queues = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}', 10"
-    ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.nonce}, 2147483647, {queues})")
+    ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.worker_id}, 2147483647, {queues})")
     within = "select locked_until <= now() + interval '1 hour' from job_runs where id = %s"
     assert person.value(within, run)
-    worker.sql("select renew(%s, 2147483647, %s, %s, '{1}', '{null}')", worker.nonce, [run], [epoch])
+    worker.sql("select renew(%s, 2147483647, %s, %s, '{1}', '{null}')", worker.worker_id, [run], [epoch])
     assert person.value(within, run)
 
 
 def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
-    person: Player, player: Callable[[int], Player]
+    person: SqlClient, player: Callable[[int], SqlClient]
 ) -> None:
     """The clock of the database was an hour ahead; then somebody put it right."""
     dead = player(81)
@@ -168,7 +170,10 @@ def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
         "update job_runs set locked_until = now() + interval '1 hour 1 minute', started_at = now() + interval '1 hour'"
     )
     person.sql("update workers set last_seen = now() + interval '1 hour'")
-    person.sql("update installation set walked_at = now() + interval '1 hour', reaped_at = now() + interval '1 hour'")
+    person.sql(
+        "update installation set reap_started_at = now() + interval '1 hour',"
+        " reap_completed_at = now() + interval '1 hour'"
+    )
     assert person.reap(always=False) == (0, 0, 0, 0)
     assert person.value("select locked_until between now() and now() + interval '1 minute' from job_runs")
     assert person.value("select last_seen <= now() from workers")
@@ -178,7 +183,7 @@ def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
     assert person.status(run) == "queued"
 
 
-def test_a_tick_of_the_future_is_not_made(person: Player, worker: Player) -> None:
+def test_a_tick_of_the_future_is_not_made(person: SqlClient, worker: SqlClient) -> None:
     far = [
         ("'{infinity}'", "'{infinity}'", "'{}'", "'{}'"),
         ("'{2031-01-01 00:00Z}'", "'{2030-01-01 00:00Z}'", "'{}'", "'{}'"),
@@ -191,12 +196,13 @@ def test_a_tick_of_the_future_is_not_made(person: Player, worker: Player) -> Non
             match=r"a tick lies in the future; only due ticks are made|a next tick is more than 100 years away",
         ):
             worker.sql(
-                f"select materialise('{{1}}', '{{1}}', '{{epoch}}', {cursor}, {up_to}, '{{null}}', {ids}, {ticks},"
+                f"select enqueue_due_ticks('{{1}}', '{{1}}', '{{epoch}}', {cursor}, {up_to}, '{{null}}',"
+                f" {ids}, {ticks},"
                 " '{}', '{}', '{}', '{}', '{}')"
             )
 
 
-def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default(person: Player) -> None:
+def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default(person: SqlClient) -> None:
     for key in ("schedule:4", "", "a b", "a:b"):
         with pytest.raises(psycopg.Error, match="limit_key is"):
             person.sql("select set_limit(%s, 5)", key)
@@ -212,7 +218,7 @@ def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default
 UNREADABLE = ["-infinity", "0044-03-15 BC", "1969-12-31 23:59+00"]
 
 
-def due_schedule(person: Player) -> tuple[int, str]:
+def due_schedule(person: SqlClient) -> tuple[int, str]:
     return person.sql(
         "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
         " values ('s', 'team', 'x', 'h', 'ping', '@daily', '', now() - interval '1 minute')"
@@ -220,7 +226,7 @@ def due_schedule(person: Player) -> tuple[int, str]:
     )[0]
 
 
-def plan(worker: Player, schedule: int, cursor: str, **given: str) -> list[Any]:
+def plan(worker: SqlClient, schedule: int, cursor: str, **given: str) -> list[Any]:
     """Makes one tick of a schedule and skips a stretch of others; what is not `given` is sound."""
     at = {
         "next_cursor": "now()",
@@ -230,7 +236,7 @@ def plan(worker: Player, schedule: int, cursor: str, **given: str) -> list[Any]:
         "skip_until": "now()",
     } | given
     return worker.sql(
-        "select * from materialise("
+        "select * from enqueue_due_ticks("
         f"array[{schedule}], '{{1}}', '{{{cursor}}}', array[{at['next_cursor']}::timestamptz],"
         f" array[{at['up_to']}::timestamptz], array[{given.get('error', 'null')}::text],"
         f" array[{schedule}], array[{at['tick']}::timestamptz],"
@@ -242,34 +248,34 @@ def plan(worker: Player, schedule: int, cursor: str, **given: str) -> list[Any]:
 @pytest.mark.parametrize("moment", UNREADABLE)
 @pytest.mark.parametrize("place", ["next_cursor", "up_to", "tick", "skip_from", "skip_until"])
 def test_no_tick_is_beyond_the_dates_that_clients_can_read(
-    person: Player, worker: Player, place: str, moment: str
+    person: SqlClient, worker: SqlClient, place: str, moment: str
 ) -> None:
     with pytest.raises(psycopg.Error, match="a tick lies before 1970"):
         plan(worker, *due_schedule(person), **{place: f"'{moment}'"})
 
 
 @pytest.mark.parametrize("count", ["-5", "0"])
-def test_a_stretch_of_skipped_ticks_holds_some(person: Player, worker: Player, count: str) -> None:
+def test_a_stretch_of_skipped_ticks_holds_some(person: SqlClient, worker: SqlClient, count: str) -> None:
     with pytest.raises(psycopg.Error, match="a stretch of skipped ticks holds none"):
         plan(worker, *due_schedule(person), count=count)
 
 
-def test_the_fields_of_a_schedule_are_bounded(person: Player, worker: Player) -> None:
+def test_the_fields_of_a_schedule_are_bounded(person: SqlClient, worker: SqlClient) -> None:
     plan(worker, *due_schedule(person), error="repeat('x', 100000)", reason="repeat('y', 100000)")
-    assert person.value("select length(tick_error) from job_definitions") == 500
+    assert person.value("select length(schedule_error) from job_definitions") == 500
     assert person.value("select length(reason) from job_run_history") == 100
 
 
 @pytest.mark.parametrize("age", ["1e11", "'NaN'", "'infinity'", "-1e30", "-5"])
 def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
-    person: Player, worker: Player, age: str
+    person: SqlClient, worker: SqlClient, age: str
 ) -> None:
     worker.register()
     run = person.enqueue(timeout_s=86_400)
     (lease,) = worker.claim(1)
     worker.sql(
         f"select renew(%s, 60, %s, %s, array[{age}::real], array[{age}::real])",
-        *(worker.nonce, [lease.id], [lease.epoch]),
+        *(worker.worker_id, [lease.id], [lease.epoch]),
     )
     assert person.value(
         "select started_at between now() - interval '33 days' and now() from job_runs where id = %s", run
@@ -277,7 +283,7 @@ def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
     assert person.value("select progress between 0 and 1 from job_runs where id = %s", run)
 
 
-def test_a_heartbeat_that_knows_of_no_start_leaves_it_open(person: Player, worker: Player) -> None:
+def test_a_heartbeat_that_knows_of_no_start_leaves_it_open(person: SqlClient, worker: SqlClient) -> None:
     worker.register()
     person.enqueue()
     (lease,) = worker.claim(1)
@@ -289,18 +295,18 @@ def test_a_heartbeat_that_knows_of_no_start_leaves_it_open(person: Player, worke
     "result",
     ["(repeat('[', 3000) || repeat(']', 3000))::jsonb", "repeat('9', 9000)::jsonb", "to_jsonb(repeat('x', 3000000))"],
 )
-def test_a_result_that_no_client_can_read_is_stored_as_text(person: Player, worker: Player, result: str) -> None:
+def test_a_result_that_no_client_can_read_is_stored_as_text(person: SqlClient, worker: SqlClient, result: str) -> None:
     worker.register()
     run = person.enqueue()
     (lease,) = worker.claim(1)
     query = f"select complete(%s, %s, %s, jsonb_build_object(%s::text, {result}))"
-    assert worker.sql(query, worker.nonce, [lease.id], lease.epoch, str(run)) == []
+    assert worker.sql(query, worker.worker_id, [lease.id], lease.epoch, str(run)) == []
     stored = person.value("select result from job_run_history where id = %s", run)
     assert isinstance(stored, str)
     assert len(stored) <= 8000
 
 
-def test_results_within_the_bounds_stay_what_they_are(person: Player, worker: Player) -> None:
+def test_results_within_the_bounds_stay_what_they_are(person: SqlClient, worker: SqlClient) -> None:
     worker.register()
     for result in ([1, {"a": None}], 2**63, -1.25e-7, "text", None, [list(range(1000))]):
         run = person.enqueue()
@@ -309,11 +315,11 @@ def test_results_within_the_bounds_stay_what_they_are(person: Player, worker: Pl
         assert person.value("select result from job_run_history where id = %s", run) == result
 
 
-def test_a_step_that_could_not_be_read_again_is_refused(person: Player, worker: Player) -> None:
+def test_a_step_that_could_not_be_read_again_is_refused(person: SqlClient, worker: SqlClient) -> None:
     worker.register()
     person.enqueue()
     (lease,) = worker.claim(1)
     query = "select step(%s, %s, %s, 'a', %s::text::jsonb)"
     with pytest.raises(psycopg.Error, match="more than 32 levels"):
-        worker.sql(query, worker.nonce, *lease, "[" * 200 + "]" * 200)
-    assert worker.sql(query, worker.nonce, *lease, "[" * 32 + "]" * 32)
+        worker.sql(query, worker.worker_id, *lease, "[" * 200 + "]" * 200)
+    assert worker.sql(query, worker.worker_id, *lease, "[" * 32 + "]" * 32)

@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from tests.store.board_model import UNFINISHED, BoardModel, ModelRun
+from tests.store.state_machine.model import UNFINISHED, ModelRun, StoreModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -65,11 +65,11 @@ class ModelPlan:
 class TickModel:
     """The definitions of one source, by name."""
 
-    def __init__(self, board: BoardModel) -> None:
-        self.board = board
+    def __init__(self, store: StoreModel) -> None:
+        self.store = store
         self.hours = 0
         self.by_name: dict[str, ModelDefinition] = {}
-        board.late = self.is_late
+        store.late = self.is_late
 
     def is_late(self, run: ModelRun) -> bool:
         """Whether its starting deadline has passed."""
@@ -83,7 +83,7 @@ class TickModel:
 
     def is_paused(self, definition: ModelDefinition) -> bool:
         """Whether a pause holds its ticks back."""
-        return bool(self.board.pauses & {"all", "queue:a", f"schedule:{definition.id}"})
+        return bool(self.store.pauses & {"all", "queue:a", f"schedule:{definition.id}"})
 
     def due(self, definition: ModelDefinition) -> range:
         """Its due ticks."""
@@ -110,7 +110,7 @@ class TickModel:
 
     # -- doing ---------------------------------------------------------------------------------------------------------
 
-    def materialise(self, plans: Iterable[ModelPlan]) -> list[tuple[int, int]]:
+    def enqueue_due_ticks(self, plans: Iterable[ModelPlan]) -> list[tuple[int, int]]:
         """The runs that come of them: (definition, tick). Plans that were overtaken do nothing."""
         made: list[tuple[int, int]] = []
         for plan in plans:
@@ -141,18 +141,18 @@ class TickModel:
 
     def unfinished(self, definition: ModelDefinition) -> list[ModelRun]:
         """Its runs that are queued, running or failed, whatever made them."""
-        return [run for run in self.board.live() if run.definition == definition.id and run.status in UNFINISHED]
+        return [run for run in self.store.live() if run.definition == definition.id and run.status in UNFINISHED]
 
     def _replace(self, definition: ModelDefinition) -> None:
         for run in self.unfinished(definition):
             if run.status == "running":
                 run.cancel, run.cancel_reason = True, run.cancel_reason or "Replaced"
             else:
-                self.board.finish(run, "cancelled", "Replaced")
+                self.store.finish(run, "cancelled", "Replaced")
 
     def tick_became(self, number: int, definition: ModelDefinition, tick: int) -> None:
         """The run that a tick was made into."""
-        self.board.runs[number] = ModelRun(
+        self.store.runs[number] = ModelRun(
             number,
             priority=definition.spec.priority,
             limit_key=definition.keys[0],
@@ -171,7 +171,7 @@ class TickModel:
 
     def rekey(self, definition: ModelDefinition) -> None:
         """An edit puts the runs that exist behind the keys of the new spec."""
-        for run in self.board.live():
+        for run in self.store.live():
             if run.definition == definition.id:
                 run.limit_key, run.shared_limit_key = definition.keys
 
@@ -188,7 +188,7 @@ class TickModel:
             return "unchanged", []
         paused = "Paused" if self.is_paused(known) else ""
         plan = self.plan(known, "Suspended" if spec.suspended else paused)
-        made = self.materialise([plan] if plan else [])
+        made = self.enqueue_due_ticks([plan] if plan else [])
         known.spec, known.removed, known.cursor = spec, False, cursor
         known.generation += 1
         return "updated", made
@@ -197,11 +197,11 @@ class TickModel:
         """Its due ticks are skipped, what waits is cancelled; what runs or is dead stays."""
         known = self.by_name[name]
         plan = self.plan(known, "ScheduleRemoved")
-        self.materialise([plan] if plan else [])
+        self.enqueue_due_ticks([plan] if plan else [])
         known.removed, known.cursor = True, None
         for run in self.unfinished(known):
             if run.status != "running":
-                self.board.finish(run, "cancelled", "ScheduleRemoved")
+                self.store.finish(run, "cancelled", "ScheduleRemoved")
 
     def run_now(self, definition: ModelDefinition, number: int | None) -> str:
         """Its answer's first word; `number`: the run that was made."""
@@ -210,13 +210,13 @@ class TickModel:
         assert number is not None
         if definition.spec.policy == "Replace":
             self._replace(definition)
-        self.board.runs[number] = ModelRun(
+        self.store.runs[number] = ModelRun(
             number,
             priority=definition.spec.priority,
             limit_key=definition.keys[0],
             shared_limit_key=definition.keys[1],
             max_attempts=2,
-            rank=self.board.rank_of_now(),
+            rank=self.store.rank_of_now(),
             definition=definition.id,
             trigger="manual",
         )

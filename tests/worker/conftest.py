@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-HANDLERS = "tests.worker.telling_handlers"
+HANDLERS = "tests.worker.reporting_handlers"
 
 
-class Board:
+class Store:
     """A board, and workers that wake on it."""
 
     def __init__(self, dsn: str, folder: Path, watcher: Watcher) -> None:
@@ -43,7 +43,7 @@ class Board:
 
 
 @pytest.fixture
-def board(database: str, tmp_path: Path) -> Iterator[Board]:
+def store(database: str, tmp_path: Path) -> Iterator[Store]:
     with Watcher(database) as watcher:
         watcher.do("create table calls (name text)")
-        yield Board(database, tmp_path, watcher)
+        yield Store(database, tmp_path, watcher)

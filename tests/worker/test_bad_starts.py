@@ -13,7 +13,7 @@ from tests.chaos.processes import Watcher, Worker
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         ({"commands": "{"}, "WAKEBOARD_COMMANDS"),
     ],
 )
-def test_a_wrong_setting_is_one_sentence(board: Board, settings: dict[str, str], sentence: str) -> None:
-    with board.worker(**settings) as worker:
+def test_a_wrong_setting_is_one_sentence(store: Store, settings: dict[str, str], sentence: str) -> None:
+    with store.worker(**settings) as worker:
         assert worker.exit_code() == 1
     assert sentence in worker.log
     assert "Traceback" not in worker.log
@@ -55,10 +55,10 @@ def test_a_database_that_says_nothing_keeps_nobody_from_leaving(tmp_path: Path, 
     assert "cannot connect" not in worker.log  # it has not even been told that nobody answers
 
 
-def test_a_pool_that_is_full_sends_a_new_worker_away(board: Board) -> None:
-    with board.worker("--forever"):
-        board.watcher.wait("select true from wakeboard.workers")
-        assert "has 1 worker already" in board.wake(max_workers=1).log
+def test_a_pool_that_is_full_sends_a_new_worker_away(store: Store) -> None:
+    with store.worker("--forever"):
+        store.watcher.wait("select true from wakeboard.workers")
+        assert "has 1 worker already" in store.wake(max_workers=1).log
 
 
 def test_an_unusable_mode_is_a_usage_error(database: str, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from wakeboard_worker.wake import first_end
+from wakeboard_worker.worker import first_end
 
 pytestmark = pytest.mark.anyio
 

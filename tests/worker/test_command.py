@@ -13,14 +13,14 @@ import pytest
 
 from wakeboard.errors import InvalidSettings
 from wakeboard.settings import read_settings
-from wakeboard.testing import Outcome, TrialRun, run_handler
+from wakeboard.testing import FakeRun, Outcome, run_handler
 from wakeboard_worker.builtin.command import Command
-from wakeboard_worker.builtin.programs import END_WITHIN_S
+from wakeboard_worker.builtin.process import END_WITHIN_S
 from wakeboard_worker.outcomes import result_json
-from wakeboard_worker.wake import UNWIND_S
+from wakeboard_worker.worker import UNWIND_S
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -52,9 +52,9 @@ COMMANDS = {
 }
 
 
-async def call(payload: Any, run: TrialRun | None = None) -> Outcome:
+async def call(payload: Any, run: FakeRun | None = None) -> Outcome:
     """One `command` run."""
-    return await run_handler(Command(read_settings(commands=json.dumps(COMMANDS))), run or TrialRun(payload))
+    return await run_handler(Command(read_settings(commands=json.dumps(COMMANDS))), run or FakeRun(payload))
 
 
 async def test_an_argument_is_one_word_and_never_meets_a_shell() -> None:
@@ -154,7 +154,7 @@ def test_a_command_that_names_no_program_stops_the_worker_with_a_sentence(words:
 
 async def test_nobody_of_its_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    run = TrialRun({"command": "stay", "args": {"file": str(file)}})
+    run = FakeRun({"command": "stay", "args": {"file": str(file)}})
     task = asyncio.create_task(call(None, run))
     child = await _pid_in(file)
     run.cancel()
@@ -181,7 +181,7 @@ async def test_no_process_outside_the_group_outlives_a_program_that_ended(comman
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a child subreaper")
 async def test_no_process_outside_the_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    run = TrialRun({"command": "stray", "args": {"file": str(file)}})
+    run = FakeRun({"command": "stray", "args": {"file": str(file)}})
     task = asyncio.create_task(call(None, run))
     child = await _pid_in(file)
     run.cancel()
@@ -190,10 +190,10 @@ async def test_no_process_outside_the_group_outlives_a_cancelled_run(tmp_path: P
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the kernel to tell of the worker's death")
-async def test_no_process_outlives_a_worker_that_is_killed(board: Board, tmp_path: Path) -> None:
+async def test_no_process_outlives_a_worker_that_is_killed(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "pid"
-    board.enqueue("command", json.dumps({"command": "stray", "args": {"file": str(file)}}), max_attempts=1)
-    with board.worker(commands=json.dumps(COMMANDS)) as worker:
+    store.enqueue("command", json.dumps({"command": "stray", "args": {"file": str(file)}}), max_attempts=1)
+    with store.worker(commands=json.dumps(COMMANDS)) as worker:
         child = await _pid_in(file)
         worker.send(signal.SIGKILL)
         await _end_of(child)
@@ -208,12 +208,12 @@ def test_a_leaving_worker_sees_the_end_of_its_programs() -> None:
     assert END_WITHIN_S < UNWIND_S
 
 
-async def test_a_program_that_takes_too_long_is_ended_by_the_runs_timeout(board: Board, tmp_path: Path) -> None:
+async def test_a_program_that_takes_too_long_is_ended_by_the_runs_timeout(store: Store, tmp_path: Path) -> None:
     file = tmp_path / "pid"
     payload = json.dumps({"command": "stay", "args": {"file": str(file)}})
-    (run,) = board.enqueue("command", payload, max_attempts=1, timeout_s=2)
-    worker = await asyncio.to_thread(board.wake, commands=json.dumps(COMMANDS))
-    assert (board.run(run)["status"], board.run(run)["error_type"]) == ("dead", "Timeout")
+    (run,) = store.enqueue("command", payload, max_attempts=1, timeout_s=2)
+    worker = await asyncio.to_thread(store.wake, commands=json.dumps(COMMANDS))
+    assert (store.run(run)["status"], store.run(run)["error_type"]) == ("dead", "Timeout")
     assert "stay was stopped after it printed: here" in worker.log
     await _end_of(await _pid_in(file))
 

@@ -14,19 +14,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.worker import guide_shop
-from wakeboard.schedules import load_job_schedule
+from tests.worker import docs_fixture
+from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler_blocking
 from wakeboard_worker import outcomes
-from wakeboard_worker.builtin import builtin_handlers, kept_text, programs
+from wakeboard_worker.builtin import builtin_handlers
+from wakeboard_worker.builtin import output_text as kept_text
+from wakeboard_worker.builtin import process as programs
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.command_words import Commands, environment_of, fields_of
 from wakeboard_worker.builtin.http_request import request_of
 from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
     from wakeboard.settings import Settings
 
 GUIDE = Path(__file__).parents[2] / "docs" / "handlers.md"
@@ -53,7 +55,7 @@ def manifests() -> list[Any]:
 @pytest.fixture
 def guide(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """What the guide's Python has defined, run from its beginning to its end in one module."""
-    monkeypatch.setitem(sys.modules, "shop", guide_shop)
+    monkeypatch.setitem(sys.modules, "shop", docs_fixture)
     names: dict[str, Any] = {"__name__": "guide"}
     for block in blocks("python"):
         exec(compile(block, GUIDE.name, "exec"), names)
@@ -92,20 +94,20 @@ def test_verdicts_are_as_the_guide_says(
 
 
 def test_a_worker_runs_every_handler_of_the_guide(
-    board: Board, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where `python -m` looks for modules first
-    (tmp_path / "shop.py").write_bytes(Path(guide_shop.__file__).read_bytes())
+    (tmp_path / "shop.py").write_bytes(Path(docs_fixture.__file__).read_bytes())
     (tmp_path / "guide_jobs.py").write_text("\n".join(blocks("python")), "utf-8")
-    board.watcher.do("create table bookings (order_id integer)")
-    runs = {job_type: board.enqueue(job_type, json.dumps(payload))[0] for job_type, payload in PAYLOADS.items()}
-    worker = board.wake(handlers="guide_jobs")
-    found = {job_type: (board.run(run)["status"], board.run(run)["result"]) for job_type, run in runs.items()}
+    store.watcher.do("create table bookings (order_id integer)")
+    runs = {job_type: store.enqueue(job_type, json.dumps(payload))[0] for job_type, payload in PAYLOADS.items()}
+    worker = store.wake(handlers="guide_jobs")
+    found = {job_type: (store.run(run)["status"], store.run(run)["result"]) for job_type, run in runs.items()}
     assert {status for status, _ in found.values()} == {"succeeded"}, worker.log
     assert found["book_order"][1] == {"booked by this attempt": True}
     assert found["pay_out"][1] == {"paid by this attempt": True}
     assert found["send_invoice"][1] == {"sent to": "customer-7@example.com"}
-    assert board.watcher.rows("select order_id from bookings") == [(42,)]
+    assert store.watcher.rows("select order_id from bookings") == [(42,)]
 
 
 def test_every_manifest_of_the_guide_is_a_job_schedule() -> None:
@@ -121,7 +123,7 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
     secrets = Secrets(str(tmp_path))
     request = request_of(http, "key", secrets)
     assert request.headers["Authorization"] == "Bearer hush-hush"
-    assert AllowedHosts(settings.http_allowed_hosts, settings.http_allow_private).allows_name(
+    assert AllowedHosts(settings.http_allowed_hosts, settings.http_allowed_private_networks).allows_name(
         request.host, request.port
     )
     argv = Commands(settings.commands).argv(fields_of(command))

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.worker.test_settling import claimed, returns, until
+from tests.worker.test_completer import claimed, returns, until
 from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
-from wakeboard.store.leasing import SNOOZED, Attention, Leasing, Release, Worker
+from wakeboard.store.worker_api import SNOOZED, Attention, Release, Worker, WorkerStore
 from wakeboard_worker import heartbeat
-from wakeboard_worker.attempts import Surroundings
-from wakeboard_worker.desk import Desk
 from wakeboard_worker.heartbeat import Heartbeat
+from wakeboard_worker.in_flight import InFlightBuffer
+from wakeboard_worker.run import Surroundings
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,14 +28,14 @@ async def test_leases_that_are_given_up_lapse_when_they_would_have(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The beat that finds trust gone may be answered at once, before the event loop has dropped what it holds."""
-    around = Surroundings(asyncio.get_running_loop(), ME.nonce, lambda: None)
-    desk = Desk({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
+    around = Surroundings(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
     async with await connect(database) as conn:
-        leasing = Leasing(conn, ME)
-        await leasing.register(["returns"])
+        worker_store = WorkerStore(conn, ME)
+        await worker_store.register_worker(["returns"])
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
-        desk.take(await claimed(leasing))
-        beats = Heartbeat(database, ME, desk)
+        in_flight.take(await claimed(worker_store))
+        beats = Heartbeat(database, ME, in_flight)
         beats.start()
         try:
             await beat(conn)
@@ -45,7 +45,7 @@ async def test_leases_that_are_given_up_lapse_when_they_would_have(
             await beat(conn)
         finally:
             beats.stop()
-        assert (desk.waiting, desk.running) == (0, 0)
+        assert (in_flight.waiting, in_flight.running) == (0, 0)
         assert await lease(conn) == lapses_at
 
 
@@ -54,18 +54,20 @@ async def test_an_answer_about_an_older_lease_stops_no_newer_attempt(
 ) -> None:
     """While a heartbeat that names a lease is on its way, the run is given back and claimed again."""
     loop, named = asyncio.get_running_loop(), asyncio.Event()
-    desk = Desk({"returns": Handler("returns", returns)}, Surroundings(loop, ME.nonce, lambda: None), 10, threads=1)
+    in_flight = InFlightBuffer(
+        {"returns": Handler("returns", returns)}, Surroundings(loop, ME.worker_id, lambda: None), 10, threads=1
+    )
     async with await connect(database) as conn:
-        leasing = Leasing(conn, ME)
-        await leasing.register(["returns"])
+        worker_store = WorkerStore(conn, ME)
+        await worker_store.register_worker(["returns"])
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
-        desk.take(await claimed(leasing))
+        in_flight.take(await claimed(worker_store))
         real = heartbeat.renew
 
         async def again() -> None:
-            old = desk.loop_lane.waiting.popleft()
-            await leasing.release([Release(old[0], old[1], reason=SNOOZED)])
-            desk.take(await claimed(leasing))
+            old = in_flight.loop_lane.waiting.popleft()
+            await worker_store.release([Release(old[0], old[1], reason=SNOOZED)])
+            in_flight.take(await claimed(worker_store))
 
         def slow(*args: Any) -> list[Attention]:
             first = not named.is_set()
@@ -76,14 +78,14 @@ async def test_an_answer_about_an_older_lease_stops_no_newer_attempt(
             return answers
 
         monkeypatch.setattr(heartbeat, "renew", slow)
-        beats = Heartbeat(database, ME, desk)
+        beats = Heartbeat(database, ME, in_flight)
         beats.start()
         try:
             await named.wait()
             await beat(conn)
         finally:
             beats.stop()
-        assert [row[1] for row in desk.loop_lane.waiting] == [2]
+        assert [row[1] for row in in_flight.loop_lane.waiting] == [2]
 
 
 async def beat(conn: psycopg.AsyncConnection[Any]) -> None:

@@ -11,21 +11,21 @@ import pytest
 from tests.worker.http_receiver import receiving
 from wakeboard.errors import Discard, RetryAfter
 from wakeboard.settings import read_settings
-from wakeboard.testing import Outcome, TrialRun, run_handler
+from wakeboard.testing import FakeRun, Outcome, run_handler
 from wakeboard_worker.builtin.http import Http
-from wakeboard_worker.builtin.http_verdict import HttpError
+from wakeboard_worker.builtin.http_outcome import HttpError
 from wakeboard_worker.outcomes import result_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
     from tests.worker.http_receiver import Receiver
 
     Call = Callable[..., Awaitable[Outcome]]
 
 pytestmark = pytest.mark.anyio
-LOOPBACK = {"http_allowed_hosts": "127.0.0.1,localhost", "http_allow_private": "127.0.0.0/8,::1/128"}
+LOOPBACK = {"http_allowed_hosts": "127.0.0.1,localhost", "http_allowed_private_networks": "127.0.0.0/8,::1/128"}
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ async def call() -> AsyncIterator[Call]:
     """Makes an `http` run under settings; those with the same settings share a worker's handler."""
     handlers: dict[str, Http] = {}
 
-    async def call(payload: Any, run: TrialRun | None = None, **settings: Any) -> Outcome:
+    async def call(payload: Any, run: FakeRun | None = None, **settings: Any) -> Outcome:
         handler = handlers.setdefault(str(settings), Http(read_settings(**(LOOPBACK | settings))))
-        return await run_handler(handler, run or TrialRun(payload))
+        return await run_handler(handler, run or FakeRun(payload))
 
     yield call
     for handler in handlers.values():
@@ -49,7 +49,7 @@ async def call() -> AsyncIterator[Call]:
 
 
 async def test_a_success_keeps_the_answer_and_sends_the_runs_uuid(call: Call, receiver: Receiver) -> None:
-    run = TrialRun({"url": receiver.url("/hook"), "body": {"a": 1}})
+    run = FakeRun({"url": receiver.url("/hook"), "body": {"a": 1}})
     assert (await call(None, run)).result == {"status": 200, "body": "thanks"}
     assert receiver.seen[0].method == "POST"
     assert receiver.seen[0].headers["Idempotency-Key"] == str(run.uuid)
@@ -58,7 +58,7 @@ async def test_a_success_keeps_the_answer_and_sends_the_runs_uuid(call: Call, re
 
 
 async def test_every_attempt_has_the_same_idempotency_key(call: Call, receiver: Receiver) -> None:
-    run = TrialRun({"url": receiver.url("/500")})
+    run = FakeRun({"url": receiver.url("/500")})
     await call(None, run)
     await call(None, run)
     assert len({request.headers["Idempotency-Key"] for request in receiver.seen}) == 1
@@ -106,7 +106,7 @@ async def test_a_server_that_is_not_there_or_hangs_up_is_tried_again(call: Call,
 
 
 async def test_a_cancelled_run_waits_for_no_answer(call: Call, receiver: Receiver) -> None:
-    run = TrialRun({"url": receiver.url("/silent")})
+    run = FakeRun({"url": receiver.url("/silent")})
     task = asyncio.ensure_future(call(None, run))
     await receiver.asked.wait()
     run.cancel()
@@ -184,9 +184,9 @@ async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(call: Call, 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_private_address_is_refused_where_it_is_connected_to(call: Call, receiver: Receiver, host: str) -> None:
-    outcome = await call({"url": receiver.url("/hook", host)}, http_allow_private="10.0.0.0/8")
+    outcome = await call({"url": receiver.url("/hook", host)}, http_allowed_private_networks="10.0.0.0/8")
     assert outcome.verdict == "discarded"
-    assert "is not a public address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE" in str(outcome.error)
+    assert "is not a public address: name its network in WAKEBOARD_HTTP_ALLOWED_PRIVATE_NETWORKS" in str(outcome.error)
     assert receiver.seen == []
 
 
@@ -236,10 +236,14 @@ async def test_a_redirect_to_nowhere_is_the_end(call: Call, receiver: Receiver, 
 
 async def test_a_redirect_to_an_address_that_is_not_public_is_refused_there(call: Call, receiver: Receiver) -> None:
     url = receiver.url(f"/moved/307?to=http://localhost:{receiver.port}/hook")
-    outcome = await call({"url": url}, http_allow_private="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]")
+    outcome = await call(
+        {"url": url}, http_allowed_private_networks="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]"
+    )
     assert outcome.verdict == "discarded"
     url = receiver.url("/moved/307?to=http://[::1]:9/")
-    outcome = await call({"url": url}, http_allow_private="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]")
+    outcome = await call(
+        {"url": url}, http_allowed_private_networks="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]"
+    )
     assert (outcome.verdict, str(outcome.error)[:28]) == ("discarded", "::1 is not a public address:")
 
 
@@ -282,15 +286,15 @@ async def test_a_redirect_to_another_host_takes_no_credentials_along(call: Call,
 # -- the whole way -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_worker_sends_what_was_enqueued(board: Board, receiver: Receiver) -> None:
+async def test_a_worker_sends_what_was_enqueued(store: Store, receiver: Receiver) -> None:
     payload = json.dumps({"url": receiver.url("/echo"), "body": "hello"})
-    (run,) = board.enqueue("http", payload)
-    await asyncio.to_thread(board.wake, **LOOPBACK)
-    assert board.run(run)["result"] == {"status": 200, "body": "hello"}
-    assert receiver.seen[0].headers["Idempotency-Key"] == board.run(run)["uuid"]
+    (run,) = store.enqueue("http", payload)
+    await asyncio.to_thread(store.wake, **LOOPBACK)
+    assert store.run(run)["result"] == {"status": 200, "body": "hello"}
+    assert receiver.seen[0].headers["Idempotency-Key"] == store.run(run)["uuid"]
 
 
-async def test_a_worker_that_may_call_nobody_leaves_http_runs_to_others(board: Board) -> None:
-    (run,) = board.enqueue("http", '{"url": "http://127.0.0.1:1/"}')
-    await asyncio.to_thread(board.wake)
-    assert board.run(run)["status"] == "queued"
+async def test_a_worker_that_may_call_nobody_leaves_http_runs_to_others(store: Store) -> None:
+    (run,) = store.enqueue("http", '{"url": "http://127.0.0.1:1/"}')
+    await asyncio.to_thread(store.wake)
+    assert store.run(run)["status"] == "queued"

@@ -11,8 +11,8 @@ from wakeboard.errors import Discard, InvalidSettings
 from wakeboard.settings import read_settings
 from wakeboard_worker.builtin import builtin_handlers
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
+from wakeboard_worker.builtin.http_outcome import retry_after_s
 from wakeboard_worker.builtin.http_request import redirected, request_of
-from wakeboard_worker.builtin.http_verdict import retry_after_s
 from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -65,8 +65,10 @@ def test_an_entry_that_names_nothing_stops_the_worker_with_a_sentence(entry: str
 
 
 def test_a_network_that_is_none_stops_the_worker_with_a_sentence() -> None:
-    with pytest.raises(InvalidSettings, match=r"WAKEBOARD_HTTP_ALLOW_PRIVATE.*; write for example 10\.1\.0\.0/16"):
-        builtin_handlers(read_settings(http_allowed_hosts="a", http_allow_private="10.1.0.0/99"))
+    with pytest.raises(
+        InvalidSettings, match=r"WAKEBOARD_HTTP_ALLOWED_PRIVATE_NETWORKS.*; write for example 10\.1\.0\.0/16"
+    ):
+        builtin_handlers(read_settings(http_allowed_hosts="a", http_allowed_private_networks="10.1.0.0/99"))
 
 
 PUBLIC = [

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 # The first claim of a run takes 0.8 s. A lease of 2 s is trusted for 1.5 s, so that a claim may take half a second.
 SLOW_FIRST_CLAIM = """
@@ -23,14 +23,14 @@ create trigger slowly before update on wakeboard.job_runs for each row execute f
 
 
 @pytest.mark.parametrize("kind", ["any", "limited", "suspect"])
-def test_runs_of_a_claim_that_was_answered_late_are_given_back_before_they_start(board: Board, kind: str) -> None:
-    (run,) = board.enqueue("answers")
+def test_runs_of_a_claim_that_was_answered_late_are_given_back_before_they_start(store: Store, kind: str) -> None:
+    (run,) = store.enqueue("answers")
     if kind == "limited":
-        board.watcher.do("update wakeboard.job_runs set limit_key = 'one'")
+        store.watcher.do("update wakeboard.job_runs set limit_key = 'one'")
     if kind == "suspect":
-        board.watcher.do("update wakeboard.job_runs set crash_count = 2")
-    board.watcher.do(SLOW_FIRST_CLAIM)
-    worker = board.wake(lease_seconds=2)
+        store.watcher.do("update wakeboard.job_runs set crash_count = 2")
+    store.watcher.do(SLOW_FIRST_CLAIM)
+    worker = store.wake(lease_seconds=2)
     assert "the reply to a claim came too late: 1 lease released" in worker.log
-    row = board.run(run)
+    row = store.run(run)
     assert (row["status"], row["lease_epoch"], row["attempts"], row["release_count"]) == ("succeeded", 2, 1, 0)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 
-def test_a_worker_that_stays_remains_known_with_its_job_types(board: Board) -> None:
+def test_a_worker_that_stays_remains_known_with_its_job_types(store: Store) -> None:
     """Or after ten minutes `wakeboard check` and statuses say that nobody serves its queue."""
-    with board.worker("--forever", poll_seconds=1, lease_seconds=5):
-        board.watcher.wait("select true from wakeboard.worker_types where job_type = 'ping'")
-        board.watcher.do("update wakeboard.worker_types set last_known_at = now() - interval '11 minutes'")
-        board.watcher.wait(
+    with store.worker("--forever", poll_seconds=1, lease_seconds=5):
+        store.watcher.wait("select true from wakeboard.worker_types where job_type = 'ping'")
+        store.watcher.do("update wakeboard.worker_types set last_known_at = now() - interval '11 minutes'")
+        store.watcher.wait(
             "select true from wakeboard.worker_types"
             " where job_type = 'ping' and last_known_at > now() - interval '1 minute'"
         )

@@ -14,11 +14,11 @@ from wakeboard.cli import main
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 pytestmark = pytest.mark.every_postgres
 
-HANDLERS = "tests.worker.telling_handlers"
+HANDLERS = "tests.worker.reporting_handlers"
 SETTINGS = {
     "serializable": {"default_transaction_isolation": "serializable"},
     "repeatable read": {"default_transaction_isolation": "'repeatable read'"},
@@ -35,18 +35,18 @@ SETTINGS = {
 }
 
 
-def set_defaults(board: Board, settings: dict[str, str]) -> None:
-    name = board.watcher.ask("select current_database()")
+def set_defaults(store: Store, settings: dict[str, str]) -> None:
+    name = store.watcher.ask("select current_database()")
     for setting, value in settings.items():
-        board.watcher.do(f"alter database {name} set {setting} = {value}")
+        store.watcher.do(f"alter database {name} set {setting} = {value}")
 
 
-def work(board: Board, dsn: str, tmp_path: Path) -> str:
+def work(store: Store, dsn: str, tmp_path: Path) -> str:
     """A worker's log, in which a limited run, a failing one and one of several heartbeats come to their end."""
-    board.enqueue("answers", count=3)
-    board.enqueue("answers", limit_key="one")
-    board.enqueue("raises", '{"what": "discard"}')
-    board.enqueue("naps", '{"s": 1.5}')
+    store.enqueue("answers", count=3)
+    store.enqueue("answers", limit_key="one")
+    store.enqueue("raises", '{"what": "discard"}')
+    store.enqueue("naps", '{"s": 1.5}')
     given = {"handlers": HANDLERS, "lease_seconds": 2, "listen": "false", "drain_lookahead_seconds": 0}
     with Worker(dsn, tmp_path, "--linger", "1", **given) as worker:
         assert worker.exit_code() == 0, worker.log
@@ -56,24 +56,24 @@ def work(board: Board, dsn: str, tmp_path: Path) -> str:
 @pytest.mark.parametrize("name", SETTINGS)
 @pytest.mark.parametrize("way", ["direct", "pooled"])
 def test_a_worker_works_whatever_the_defaults_of_a_session_are(
-    board: Board, database: str, tmp_path: Path, postgres_folder: Path, name: str, way: str
+    store: Store, database: str, tmp_path: Path, postgres_folder: Path, name: str, way: str
 ) -> None:
-    set_defaults(board, SETTINGS[name])
+    set_defaults(store, SETTINGS[name])
     if way == "direct":
-        log = work(board, database, tmp_path)
+        log = work(store, database, tmp_path)
     else:
         with running_pooler(database, postgres_folder, "transaction") as pooled:
-            log = work(board, pooled, tmp_path)
+            log = work(store, pooled, tmp_path)
     assert '"level": "warning", "logger": "wakeboard.worker"' not in log, log
     states = "select status::text, count(*) from wakeboard.all_runs group by 1 order by 1"
-    assert board.watcher.rows(states) == [("dead", 1), ("succeeded", 5)], log
+    assert store.watcher.rows(states) == [("dead", 1), ("succeeded", 5)], log
 
 
 def test_commands_work_whatever_the_defaults_of_a_session_are(
-    board: Board, database: str, capsys: pytest.CaptureFixture[str]
+    store: Store, database: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (run,) = board.enqueue("answers")
-    set_defaults(board, SETTINGS["everything"])
+    (run,) = store.enqueue("answers")
+    set_defaults(store, SETTINGS["everything"])
     enqueue = ["enqueue", "answers", "--key", "k"]
     for words in (
         ["runs"],

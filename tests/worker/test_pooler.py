@@ -10,19 +10,19 @@ from tests.pooler import running_pooler
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
-HANDLERS = "tests.worker.telling_handlers"
+HANDLERS = "tests.worker.reporting_handlers"
 
 
 def test_a_worker_drains_through_a_transaction_pooler(
-    board: Board, database: str, postgres_folder: Path, tmp_path: Path
+    store: Store, database: str, postgres_folder: Path, tmp_path: Path
 ) -> None:
-    board.enqueue("answers", count=300)
-    board.enqueue("answers-plainly", count=300)
-    board.enqueue("steps", count=20)
+    store.enqueue("answers", count=300)
+    store.enqueue("answers-plainly", count=300)
+    store.enqueue("steps", count=20)
     with running_pooler(database, postgres_folder, "transaction") as pooled:
         given = {"handlers": HANDLERS, "drain_lookahead_seconds": 10, "listen": "false"}
         with Worker(pooled, tmp_path, **given) as worker:
             assert worker.exit_code() == 0, worker.log
-    assert board.watcher.ask("select count(*) from wakeboard.job_run_history where status = 'succeeded'") == 620
+    assert store.watcher.ask("select count(*) from wakeboard.job_run_history where status = 'succeeded'") == 620

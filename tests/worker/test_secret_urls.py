@@ -29,7 +29,10 @@ async def receiver() -> AsyncIterator[Receiver]:
 
 async def call(secret: str, prefix: str, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Outcome:
     monkeypatch.setenv("WAKEBOARD_SECRET_TOK", secret)
-    given = {"http_allowed_hosts": "127.0.0.1,localhost,*.invalid", "http_allow_private": "127.0.0.0/8"} | settings
+    given = {
+        "http_allowed_hosts": "127.0.0.1,localhost,*.invalid",
+        "http_allowed_private_networks": "127.0.0.0/8",
+    } | settings
     handler = Http(read_settings(**given))
     try:
         return await run_handler(handler, {"url": {"$secret": "tok", "prefix": prefix}})
@@ -66,7 +69,7 @@ async def test_a_host_that_is_a_secret_is_never_named(
 
 async def test_an_address_that_is_a_secret_is_never_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for allowed in ("127.0.0.0/8", "10.0.0.0/8"):  # refused by the list, or nobody listens there
-        outcome = await call("127.0.0.1:1/x", "http://", monkeypatch, http_allow_private=allowed)
+        outcome = await call("127.0.0.1:1/x", "http://", monkeypatch, http_allowed_private_networks=allowed)
         assert "127.0.0.1" not in str(outcome.error)
 
 

@@ -22,7 +22,7 @@ from wakeboard_worker.builtin.secrets import Secrets
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
     from wakeboard.testing import Outcome
 
 KEY = {"$secret": "key"}
@@ -114,7 +114,7 @@ async def sent(folder: Path, path: str, **payload: Any) -> tuple[Any, Outcome]:
     """What a receiver saw of an `http` run, and what became of the run."""
     async with receiving() as receiver:
         settings = read_settings(
-            http_allowed_hosts="127.0.0.1", http_allow_private="127.0.0.1/32", secrets_dir=str(folder)
+            http_allowed_hosts="127.0.0.1", http_allowed_private_networks="127.0.0.1/32", secrets_dir=str(folder)
         )
         http = Http(settings)
         outcome = await run_handler(http, {"url": receiver.url(path), **payload})
@@ -136,7 +136,7 @@ async def test_a_url_that_is_a_secret_is_not_given_away_by_its_path(folder: Path
     async with receiving() as receiver:
         (folder / "hook").write_text(receiver.url("/path/T000/very%20secret?a=b"))
         settings = read_settings(
-            http_allowed_hosts="127.0.0.1", http_allow_private="127.0.0.1/32", secrets_dir=str(folder)
+            http_allowed_hosts="127.0.0.1", http_allowed_private_networks="127.0.0.1/32", secrets_dir=str(folder)
         )
         http = Http(settings)
         outcome = await run_handler(http, {"url": {"$secret": "hook"}})
@@ -164,14 +164,14 @@ async def test_command_gets_secrets_and_never_shows_them(folder: Path, code: int
     assert "hush-hush" not in said
 
 
-def test_the_database_and_the_log_of_a_worker_never_see_a_secret(board: Board, folder: Path) -> None:
+def test_the_database_and_the_log_of_a_worker_never_see_a_secret(store: Store, folder: Path) -> None:
     tell = [sys.executable, "-c", "import os, sys; print(os.environ['KEY']); sys.exit(3)"]
     payload = json.dumps({"command": "tell", "env": {"KEY": KEY}})
-    (run,) = board.enqueue("command", payload, max_attempts=1)
-    worker = board.wake(
+    (run,) = store.enqueue("command", payload, max_attempts=1)
+    worker = store.wake(
         commands=json.dumps({"tell": {"argv": tell, "env": ["KEY"]}}), secrets_dir=str(folder), log_level="debug"
     )
-    assert "[secret key]" in board.run(run)["last_error"]
-    assert "hush-hush" not in str(board.run(run))
-    assert "hush-hush" not in str(board.watcher.rows("select * from wakeboard.job_attempts"))
+    assert "[secret key]" in store.run(run)["last_error"]
+    assert "hush-hush" not in str(store.run(run))
+    assert "hush-hush" not in str(store.watcher.rows("select * from wakeboard.job_attempts"))
     assert "hush-hush" not in worker.log

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 HANDLERS = "tests.worker.misbehaving_handlers"
 LOAD = """
@@ -28,92 +28,92 @@ select old.place, (select count(*) from wakeboard.all_runs as run
 """
 
 
-def load(board: Board, count: int, seconds: float, queue: str = "default", limit_key: str | None = None) -> None:
+def load(store: Store, count: int, seconds: float, queue: str = "default", limit_key: str | None = None) -> None:
     """Runs of priority 5 that are due now."""
     values = {"count": count, "seconds": seconds, "queue": queue, "limit_key": limit_key}
-    with psycopg.connect(board.dsn) as conn:
+    with psycopg.connect(store.dsn) as conn:
         conn.execute(LOAD, values)
 
 
-def old_runs(board: Board, count: int, **columns: object) -> list[int]:
+def old_runs(store: Store, count: int, **columns: object) -> list[int]:
     """Runs of priority 1 that have been due for an hour."""
-    runs = board.enqueue("naps", '{"seconds": 0}', count, priority=1, **columns)
-    board.watcher.do("update wakeboard.job_runs set run_at = now() - interval '1 h' where id = any (%s)", runs)
+    runs = store.enqueue("naps", '{"seconds": 0}', count, priority=1, **columns)
+    store.watcher.do("update wakeboard.job_runs set run_at = now() - interval '1 h' where id = any (%s)", runs)
     return runs
 
 
-def wait_for(board: Board, runs: list[int]) -> None:
+def wait_for(store: Store, runs: list[int]) -> None:
     done = "select count(*) = %s from wakeboard.job_run_history where id = any (%s) and status = 'succeeded'"
-    board.watcher.wait(done, len(runs), runs)
+    store.watcher.wait(done, len(runs), runs)
 
 
 @pytest.mark.parametrize(("workers", "concurrency", "seconds"), [(1, 1, 0.001), (1, 10, 0.005), (2, 3, 0.005)])
 def test_each_of_the_oldest_runs_starts_within_twenty_starts(
-    board: Board, workers: int, concurrency: int, seconds: float
+    store: Store, workers: int, concurrency: int, seconds: float
 ) -> None:
-    runs = old_runs(board, 20)
-    load(board, 20_000, seconds)
+    runs = old_runs(store, 20)
+    load(store, 20_000, seconds)
     with ExitStack() as all_of_them:
         for _ in range(workers):
-            all_of_them.enter_context(board.worker("--forever", handlers=HANDLERS, concurrency=concurrency))
-        wait_for(board, runs)
-    assert board.watcher.ask("select count(*) > 5000 from wakeboard.job_runs where priority = 5"), "the load ended"
-    for place, before in board.watcher.rows(STARTED_BEFORE):
+            all_of_them.enter_context(store.worker("--forever", handlers=HANDLERS, concurrency=concurrency))
+        wait_for(store, runs)
+    assert store.watcher.ask("select count(*) > 5000 from wakeboard.job_runs where priority = 5"), "the load ended"
+    for place, before in store.watcher.rows(STARTED_BEFORE):
         assert before <= 20 * (place + workers) + 200 * workers * concurrency  # what a worker starts in 200 ms
 
 
-def test_workers_that_live_for_a_moment_start_the_oldest_runs_too(board: Board) -> None:
-    runs = old_runs(board, 2)
-    load(board, 5_000, 0.05)
+def test_workers_that_live_for_a_moment_start_the_oldest_runs_too(store: Store) -> None:
+    runs = old_runs(store, 2)
+    load(store, 5_000, 0.05)
     for _ in range(30):
-        board.wake(handlers=HANDLERS, concurrency=4, max_lifetime_seconds=1, lease_seconds=5)
-        if board.watcher.ask("select count(*) = 2 from wakeboard.job_run_history where id = any (%s)", runs):
+        store.wake(handlers=HANDLERS, concurrency=4, max_lifetime_seconds=1, lease_seconds=5)
+        if store.watcher.ask("select count(*) = 2 from wakeboard.job_run_history where id = any (%s)", runs):
             break
-    wait_for(board, runs)
+    wait_for(store, runs)
 
 
-def test_the_oldest_run_of_each_queue_starts_whatever_the_other_queues_have(board: Board) -> None:
-    load(board, 20_000, 0.002, "busy")
-    old_runs(board, 20_000, queue="full")
-    (quiet,) = board.enqueue("naps", '{"seconds": 0}', queue="quiet", priority=1)
-    with board.worker("--forever", handlers=HANDLERS, concurrency=1, queues="busy,full,quiet"):
-        wait_for(board, [quiet])
-    assert board.watcher.ask("select count(*) > 15000 from wakeboard.job_runs where queue = 'busy'")
-    assert board.watcher.ask("select count(*) > 15000 from wakeboard.job_runs where queue = 'full'")
+def test_the_oldest_run_of_each_queue_starts_whatever_the_other_queues_have(store: Store) -> None:
+    load(store, 20_000, 0.002, "busy")
+    old_runs(store, 20_000, queue="full")
+    (quiet,) = store.enqueue("naps", '{"seconds": 0}', queue="quiet", priority=1)
+    with store.worker("--forever", handlers=HANDLERS, concurrency=1, queues="busy,full,quiet"):
+        wait_for(store, [quiet])
+    assert store.watcher.ask("select count(*) > 15000 from wakeboard.job_runs where queue = 'busy'")
+    assert store.watcher.ask("select count(*) > 15000 from wakeboard.job_runs where queue = 'full'")
 
 
-def test_an_old_run_behind_thousands_that_the_worker_cannot_take_starts(board: Board) -> None:
-    board.watcher.do(
+def test_an_old_run_behind_thousands_that_the_worker_cannot_take_starts(store: Store) -> None:
+    store.watcher.do(
         "insert into wakeboard.job_runs (job_type, priority, run_at)"
         " select 'of-another-image', 1, now() - interval '2 h' from generate_series(1, 9000)"
     )
-    runs = old_runs(board, 1)
-    load(board, 20_000, 0.002)
-    with board.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(board, runs)
-    assert board.watcher.ask("select count(*) > 10000 from wakeboard.job_runs where priority = 5")
+    runs = old_runs(store, 1)
+    load(store, 20_000, 0.002)
+    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
+        wait_for(store, runs)
+    assert store.watcher.ask("select count(*) > 10000 from wakeboard.job_runs where priority = 5")
 
 
-def test_limited_runs_start_beside_a_backlog_of_others(board: Board) -> None:
-    load(board, 2_000, 0.02)
-    runs = old_runs(board, 2, limit_key="k")
-    with board.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(board, runs)
-    assert board.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
+def test_limited_runs_start_beside_a_backlog_of_others(store: Store) -> None:
+    load(store, 2_000, 0.02)
+    runs = old_runs(store, 2, limit_key="k")
+    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
+        wait_for(store, runs)
+    assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
 
 
-def test_other_runs_start_beside_a_backlog_of_limited_ones(board: Board) -> None:
-    board.watcher.do("select wakeboard.set_limit('k', 100)")
-    load(board, 2_000, 0.02, limit_key="k")
-    runs = old_runs(board, 2)
-    with board.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(board, runs)
-    assert board.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
+def test_other_runs_start_beside_a_backlog_of_limited_ones(store: Store) -> None:
+    store.watcher.do("select wakeboard.set_limit('k', 100)")
+    load(store, 2_000, 0.02, limit_key="k")
+    runs = old_runs(store, 2)
+    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
+        wait_for(store, runs)
+    assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
 
 
-def test_the_runs_of_each_limit_key_start_whatever_waits_behind_the_others(board: Board) -> None:
-    load(board, 2_000, 0.02, limit_key="a")
-    runs = old_runs(board, 2, limit_key="z")
-    with board.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(board, runs)
-    assert board.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where limit_key = 'a'")
+def test_the_runs_of_each_limit_key_start_whatever_waits_behind_the_others(store: Store) -> None:
+    load(store, 2_000, 0.02, limit_key="a")
+    runs = old_runs(store, 2, limit_key="z")
+    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
+        wait_for(store, runs)
+    assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where limit_key = 'a'")

@@ -12,8 +12,8 @@ import pytest
 from wakeboard_worker.outcomes import LONGEST_ERROR, LONGEST_RESULT, failure, result_json
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
-    from wakeboard.store.leasing import Failure
+    from tests.worker.conftest import Store
+    from wakeboard.store.worker_api import Failure
 
 
 class Attempt:
@@ -38,10 +38,10 @@ def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
         assert "unter" not in (stored.error or "")
 
 
-def test_the_board_never_sees_the_credential_of_an_error(board: Board) -> None:
-    (run,) = board.enqueue("raises", '{"what": "credential"}')
-    log = board.wake(log_level="debug").log
-    seen = json.dumps(board.run(run)) + board.watcher.ask(
+def test_the_store_never_sees_the_credential_of_an_error(store: Store) -> None:
+    (run,) = store.enqueue("raises", '{"what": "credential"}')
+    log = store.wake(log_level="debug").log
+    seen = json.dumps(store.run(run)) + store.watcher.ask(
         "select string_agg(a::text, ' ') from wakeboard.job_attempts a"
     )
     assert "app:***@db" in seen

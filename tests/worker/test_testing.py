@@ -14,11 +14,11 @@ import pytest
 
 import wakeboard
 from wakeboard.errors import BrokenHandlers, InvalidValue, StepRepeated, WakeboardError
-from wakeboard.testing import TrialRun, run_handler, run_handler_blocking
-from wakeboard_worker.attempts import Attempt, OutsideEffect
+from wakeboard.testing import FakeRun, run_handler, run_handler_blocking
+from wakeboard_worker.run import Attempt, OutsideEffect
 
 if TYPE_CHECKING:
-    from tests.worker.conftest import Board
+    from tests.worker.conftest import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -42,7 +42,7 @@ async def declared(run: wakeboard.Run) -> object:
     return [run.job_type, run.payload]
 
 
-async def test_a_result_is_what_the_board_would_store() -> None:
+async def test_a_result_is_what_the_store_would_store() -> None:
     async def returns(run: wakeboard.Run) -> object:
         return {1: (2, 3)} if run.payload == ["json"] else {4}
 
@@ -55,7 +55,7 @@ async def test_a_handler_knows_what_the_trial_says() -> None:
         assert run.scheduled_for == run.run_at == datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
         return [run.payload, run.attempt, run.max_attempts, run.queue, run.schedule, run.cancelled, str(run.uuid)]
 
-    run = TrialRun({"a": 1}, attempt=3, max_attempts=9, queue="slow", schedule="billing/report")
+    run = FakeRun({"a": 1}, attempt=3, max_attempts=9, queue="slow", schedule="billing/report")
     assert (await run_handler(facts, run)).result == [{"a": 1}, 3, 9, "slow", "billing/report", False, str(run.uuid)]
     assert (await run_handler(facts, {"a": 1}, attempt=3)).result[1] == 3
     assert (await run_handler(facts)).result[0] == {}
@@ -82,7 +82,7 @@ def test_without_a_loop_both_kinds_run() -> None:
         await asyncio.sleep(0)
         return run.attempt
 
-    run = TrialRun()
+    run = FakeRun()
     assert [run_handler_blocking(handler, run).result for handler in (plain, awaited, plain)] == [1, 2, 3]
 
 
@@ -94,9 +94,9 @@ def test_what_cannot_be_asked_is_refused() -> None:
         yield
 
     with pytest.raises(TypeError, match="a TrialRun says attempt itself"):
-        run_handler_blocking(nothing, TrialRun(), attempt=2)
+        run_handler_blocking(nothing, FakeRun(), attempt=2)
     with pytest.raises(InvalidValue, match=r"payload\.a is <object object at .*, which JSON has no word for"):
-        TrialRun({"a": object()})
+        FakeRun({"a": object()})
     with pytest.raises(BrokenHandlers, match="is a generator"):
         run_handler_blocking(yields)
 
@@ -135,7 +135,7 @@ async def test_the_last_attempt_that_fails_is_the_death_of_the_run() -> None:
     def raises(run: wakeboard.Run) -> None:
         raise wakeboard.RetryAfter(60)
 
-    run = TrialRun(max_attempts=2)
+    run = FakeRun(max_attempts=2)
     assert [(await run_handler(raises, run)).dead for _ in range(2)] == [False, True]
 
 
@@ -143,7 +143,7 @@ async def test_a_snooze_gives_the_attempt_back() -> None:
     def snoozes(run: wakeboard.Run) -> None:
         raise wakeboard.Snooze(10)
 
-    run = TrialRun()
+    run = FakeRun()
     assert [(await run_handler(snoozes, run)).attempt for _ in range(3)] == [1, 1, 1]
 
 
@@ -172,7 +172,7 @@ async def test_an_async_handler_that_is_cancelled_stops_where_it_waits() -> None
         finally:
             ended.append("cleanly")
 
-    trial = TrialRun()
+    trial = FakeRun()
     assert (await run_handler(waits, trial)).verdict == "cancelled"
     assert ended == ["cleanly"]
 
@@ -186,7 +186,7 @@ async def test_a_plain_handler_that_is_cancelled_has_to_look() -> None:
                 trial.cancel()
         return done
 
-    trial = TrialRun()
+    trial = FakeRun()
     outcome = await run_handler(looks, trial)
     assert (outcome.verdict, outcome.result) == ("succeeded", [0, 1, 2])  # a success wins
 
@@ -195,7 +195,7 @@ async def test_a_run_that_is_cancelled_before_it_begins_does_not_begin() -> None
     async def never(run: wakeboard.Run) -> None:
         raise AssertionError
 
-    run = TrialRun()
+    run = FakeRun()
     run.cancel()
     outcome = await run_handler(never, run)
     assert outcome.verdict == "cancelled"
@@ -228,7 +228,7 @@ async def test_whoever_lost_the_lease_gets_no_effect() -> None:
                 await attempt
         return "done"
 
-    trial = TrialRun()
+    trial = FakeRun()
     outcome = await run_handler(goes_on, trial)
     assert (outcome.verdict, outcome.called, trial.steps, trial.effects) == ("lease lost", [], {}, {})
     with pytest.raises(wakeboard.LeaseLost):
@@ -253,7 +253,7 @@ async def test_a_step_that_is_done_is_not_done_again(plain: bool) -> None:
         found = await run.step("Collect", _collected)
         return [found, await run.step("Send", _fails_first, run.attempt)]
 
-    run = TrialRun()
+    run = FakeRun()
     first, second = [await run_handler(report if plain else report_too, run) for _ in range(2)]
     assert (first.verdict, first.called) == ("failed", ["Collect", "Send"])
     assert (second.result, second.called) == ([[1, 2], "sent"], ["Send"])
@@ -312,7 +312,7 @@ async def test_once_is_once_for_async_handlers(conn: object) -> None:
     async def charges(run: wakeboard.Run) -> list[bool]:
         return [await run.once(conn, "charge"), await run.once(conn, "charge"), await run.once(conn, "mail")]
 
-    run = TrialRun()
+    run = FakeRun()
     first = await run_handler(charges, run)
     assert (first.result, first.happened) == ([True, False, True], ["charge", "mail"])
     run.effects.pop("charge")  # its transaction was rolled back
@@ -349,7 +349,7 @@ async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
                 raise ConnectionError
         return [mail.done, mail.in_doubt]
 
-    run, outcomes = TrialRun([1]), list[Any]()
+    run, outcomes = FakeRun([1]), list[Any]()
     for attempt in (1, 2, 3):  # noqa: B007 - the handlers look at it
         outcomes.append(await run_handler(mails if plain else mails_too, run))
     assert [outcome.returned for outcome in outcomes] == [None, [False, True], [True, False]]
@@ -386,7 +386,7 @@ async def test_a_provider_gets_the_key_that_a_worker_would_give_it() -> None:
     async def key(run: wakeboard.Run) -> str:
         return run.effect("mail").provider_key
 
-    run = TrialRun()
+    run = FakeRun()
     real = OutsideEffect(cast("Attempt", SimpleNamespace(uuid=run.uuid)), "mail")
     assert (await run_handler(key, run)).result == real.provider_key
 
@@ -405,15 +405,15 @@ async def test_progress_and_log_lines_are_kept(caplog: pytest.LogCaptureFixture)
     assert "careful" in caplog.messages
 
 
-def test_a_trial_and_a_worker_tell_the_same(board: Board) -> None:
+def test_a_trial_and_a_worker_tell_the_same(store: Store) -> None:
     import tests.worker.shared_handlers as handlers
 
     for job_type in ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly"):
-        (run,) = board.enqueue(job_type)
-        board.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
-        trial = TrialRun()
-        outcomes = [run_handler_blocking(job_type, trial) for _ in range(board.run(run)["attempts"])]
-        assert json.dumps(outcomes[-1].result) == json.dumps(board.run(run)["result"])
+        (run,) = store.enqueue(job_type)
+        store.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
+        trial = FakeRun()
+        outcomes = [run_handler_blocking(job_type, trial) for _ in range(store.run(run)["attempts"])]
+        assert json.dumps(outcomes[-1].result) == json.dumps(store.run(run)["result"])
         assert outcomes[-1].verdict == "succeeded"
 
 
@@ -448,7 +448,7 @@ def _has_a_nul(run: wakeboard.Run) -> None:
         (_has_a_nul, "effect key is"),
     ],
 )
-def test_a_trial_refuses_what_the_board_would_refuse(handler: Any, sentence: str) -> None:
+def test_a_trial_refuses_what_the_store_would_refuse(handler: Any, sentence: str) -> None:
     with pytest.raises(WakeboardError, match=sentence):
         _ = run_handler_blocking(handler).result
 
@@ -456,4 +456,4 @@ def test_a_trial_refuses_what_the_board_would_refuse(handler: Any, sentence: str
 @pytest.mark.parametrize("payload", [{"a": "x" * 70_000}, [2**60], 5, {"a": "\0"}])
 def test_a_trial_has_a_payload_that_a_run_may_have(payload: Any) -> None:
     with pytest.raises(InvalidValue, match="payload"):
-        TrialRun(payload)
+        FakeRun(payload)

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.first_process import stand_in_front
 from wakeboard.output import sanitized_streams, write_error, write_line
+from wakeboard.pid1 import stand_in_front
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ def _run(arguments: Sequence[str]) -> int:
     from typer import Abort
     from typer.exceptions import TyperException
 
-    from wakeboard.cli.application import application
+    from wakeboard.cli.app import application
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -86,7 +86,7 @@ def _require_text(arguments: Sequence[str]) -> None:
 
 def _wrong_words(error: TyperException) -> int:
     """Reports an error of the parser; a group without a command shows its help."""
-    from wakeboard.cli.usage import usage_sentence
+    from wakeboard.cli.usage_errors import usage_sentence
 
     if type(error).__name__ == "NoArgsIsHelpError":
         write_line(error.format_message(), sys.stderr)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
-from wakeboard.plainwords import counted, lasted, relative
-from wakeboard.store.vitals import NO_WORKER_AFTER
+from wakeboard.rules.humanize import counted, lasted, relative
+from wakeboard.store.queries.health_checks import NO_WORKER_AFTER
 
 if TYPE_CHECKING:
-    from wakeboard.store.vitals import Due, Route, Vitals
+    from wakeboard.store.queries.health_checks import Due, HealthFacts, Route
 
 Level = Literal["ok", "warn", "fail"]
 
@@ -51,7 +51,7 @@ class Here:
     max_timeout_s: int
 
 
-def checklist(vitals: Vitals, here: Here) -> list[Finding]:
+def checklist(vitals: HealthFacts, here: Here) -> list[Finding]:
     """Every line, in the order in which one would look: the database, the schedules, the runs, the housekeeping."""
     return [
         _server(vitals),
@@ -90,7 +90,7 @@ def _fail(what: str, says: str, do: str) -> Finding:
     return Finding(level="fail", what=what, says=says, do=do)
 
 
-def _server(vitals: Vitals) -> Finding:
+def _server(vitals: HealthFacts) -> Finding:
     server = vitals.server
     major = server.version // 10_000
     if server.replica:
@@ -103,7 +103,7 @@ def _server(vitals: Vitals) -> Finding:
     return _ok("database", f"PostgreSQL {major}")
 
 
-def _defaults(vitals: Vitals) -> Finding:
+def _defaults(vitals: HealthFacts) -> Finding:
     odd = vitals.server.odd_settings
     if "default_transaction_read_only = on" in odd:
         do = "switch it off for wakeboard's roles, when the reason for it is gone"
@@ -114,7 +114,7 @@ def _defaults(vitals: Vitals) -> Finding:
     return _ok("settings", "sessions have the defaults that wakeboard needs")
 
 
-def _moves(vitals: Vitals, here: Here) -> Finding:
+def _moves(vitals: HealthFacts, here: Here) -> Finding:
     installed = vitals.installed
     says = f"at migration {installed.schema_version}, moves of {installed.functions_by}"
     if installed.functions_by == here.version and installed.functions_revision > here.functions_revision:
@@ -147,7 +147,7 @@ def _route(here: Here) -> Finding:
     return _ok("connection", says)
 
 
-def _durability(vitals: Vitals) -> Finding:
+def _durability(vitals: HealthFacts) -> Finding:
     server = vitals.server
     if not server.durable:
         do = "turn fsync, full_page_writes and synchronous_commit on"
@@ -158,7 +158,7 @@ def _durability(vitals: Vitals) -> Finding:
     return _ok("durability", "commits are safe" + (" on a synchronous replica too" if server.replicas else ""))
 
 
-def _vacuum(vitals: Vitals) -> Finding:
+def _vacuum(vitals: HealthFacts) -> Finding:
     server = vitals.server
     if not server.autovacuum:
         return _fail("vacuum", "autovacuum is off", "turn autovacuum and track_counts on: job_runs lives on it")
@@ -175,7 +175,7 @@ def _vacuum(vitals: Vitals) -> Finding:
     return _ok("vacuum", "autovacuum is on, no old transaction keeps dead rows")
 
 
-def _notify(vitals: Vitals, here: Here) -> Finding:
+def _notify(vitals: HealthFacts, here: Here) -> Finding:
     if vitals.server.notify_trigger:
         return _ok("notify", "new runs wake listening workers")
     says = "the trigger job_runs_notify is missing or disabled: workers only poll"
@@ -183,7 +183,7 @@ def _notify(vitals: Vitals, here: Here) -> Finding:
     return _warn("notify", says, do) if here.listen else _ok("notify", says)
 
 
-def _workers(vitals: Vitals) -> Finding:
+def _workers(vitals: HealthFacts) -> Finding:
     duties, now = vitals.duties, vitals.server.now
     if duties.last_worker is None:
         level = "fail" if vitals.definitions.schedules or vitals.due else "warn"
@@ -195,7 +195,7 @@ def _workers(vitals: Vitals) -> Finding:
     return _ok("workers", f"{says}, {duties.workers} at work")
 
 
-def _ticks(vitals: Vitals) -> Finding:
+def _ticks(vitals: HealthFacts) -> Finding:
     known, now = vitals.definitions, vitals.server.now
     if known.stalled:
         says = f"{counted(known.stalled, 'schedule')} stalled, such as {known.stalled_example}"
@@ -206,7 +206,7 @@ def _ticks(vitals: Vitals) -> Finding:
     return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
 
 
-def _zones(vitals: Vitals, here: Here) -> Finding:
+def _zones(vitals: HealthFacts, here: Here) -> Finding:
     others = [version for version in vitals.definitions.tzdata_versions if version != here.tzdata]
     if others:
         says = f"some schedules were computed with zone data {', '.join(others)}; this is {here.tzdata}"
@@ -214,7 +214,7 @@ def _zones(vitals: Vitals, here: Here) -> Finding:
     return _ok("time zones", f"zone data {here.tzdata}")
 
 
-def _queues(vitals: Vitals) -> Finding:
+def _queues(vitals: HealthFacts) -> Finding:
     now = vitals.server.now
     waiting = [due.queue for due in vitals.due if not due.served and _waits(due, now, UNKNOWN_AFTER)]
     unserved = sorted({*vitals.definitions.unserved, *waiting})
@@ -224,7 +224,7 @@ def _queues(vitals: Vitals) -> Finding:
     return _ok("queues", "all are served")
 
 
-def _types(vitals: Vitals) -> Finding:
+def _types(vitals: HealthFacts) -> Finding:
     now = vitals.server.now
     unknown = [due for due in vitals.due if due.served and not due.known and not due.paused]
     if unknown:
@@ -240,7 +240,7 @@ def _types(vitals: Vitals) -> Finding:
     return _ok("job types", "all that wait are known")
 
 
-def _waiting(vitals: Vitals, here: Here) -> Finding:
+def _waiting(vitals: HealthFacts, here: Here) -> Finding:
     now = vitals.server.now
     late = [due for due in vitals.due if due.known and _waits(due, now, WAITING_AFTER)]
     if not late:
@@ -258,7 +258,7 @@ def _waits(due: Due, now: datetime, for_long: timedelta) -> bool:
     return not due.paused and now - due.oldest > for_long
 
 
-def _leases(vitals: Vitals) -> Finding:
+def _leases(vitals: HealthFacts) -> Finding:
     runs, now = vitals.runs, vitals.server.now
     if runs.oldest_lapse is not None and now - runs.oldest_lapse > LAPSED_AFTER:
         says = f"{counted(runs.lapsed, 'run')} with a lapsed lease, the oldest since {relative(runs.oldest_lapse, now)}"
@@ -272,7 +272,7 @@ def _leases(vitals: Vitals) -> Finding:
     return _ok("leases", f"{counted(runs.running, 'run')} at work, none stuck")
 
 
-def _dead(vitals: Vitals) -> Finding:
+def _dead(vitals: HealthFacts) -> Finding:
     runs = vitals.runs
     if runs.dead:
         says = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} of them since yesterday"
@@ -281,17 +281,17 @@ def _dead(vitals: Vitals) -> Finding:
     return _ok("dead runs", "none")
 
 
-def _partitions(vitals: Vitals) -> Finding:
+def _partitions(vitals: HealthFacts) -> Finding:
     duties, now = vitals.duties, vitals.server.now
     if not duties.partition_now or duties.partitions_until is None:
-        return _fail("partitions", "history has none for this week", "select wakeboard.make_partitions()")
+        return _fail("partitions", "history has none for this week", "select wakeboard.create_partitions()")
     says = f"history can be written until {duties.partitions_until:%Y-%m-%d}"
     if duties.partitions_until - now < PARTITIONS_AHEAD:
         return _warn("partitions", says, "nobody makes new ones: see that workers wake, or the operator runs")
     return _ok("partitions", says)
 
 
-def _retention(vitals: Vitals, here: Here) -> Finding:
+def _retention(vitals: HealthFacts, here: Here) -> Finding:
     oldest, now = vitals.duties.oldest_partition_end, vitals.server.now
     days = here.history_retention.days
     if oldest is not None and now - oldest > here.history_retention + RETENTION_GRACE:
@@ -300,7 +300,7 @@ def _retention(vitals: Vitals, here: Here) -> Finding:
     return _ok("retention", f"history is kept for {counted(days, 'day')}")
 
 
-def _duties(vitals: Vitals) -> Finding:
+def _duties(vitals: HealthFacts) -> Finding:
     duties, now = vitals.duties, vitals.server.now
     if duties.oldest_change is not None and now - duties.oldest_change > CHANGE_AFTER:
         says = f"change rows lie since {relative(duties.oldest_change, now)}"
@@ -309,7 +309,7 @@ def _duties(vitals: Vitals) -> Finding:
     return _ok("tidying", f"leases looked over {reaped}")
 
 
-def _pauses(vitals: Vitals) -> Finding:
+def _pauses(vitals: HealthFacts) -> Finding:
     if not vitals.pauses:
         return _ok("pauses", "nothing is paused")
     names = [f"{pause.what} {pause.name}" if pause.name else pause.what for pause in vitals.pauses]
@@ -318,12 +318,12 @@ def _pauses(vitals: Vitals) -> Finding:
     return _warn("pauses", says, "`wakeboard resume` when it is time")
 
 
-def _removals(vitals: Vitals) -> Finding:
+def _removals(vitals: HealthFacts) -> Finding:
     held = [removal for removal in vitals.removals if removal.confirmed_at is None]
     if not held:
         return _ok("removals", "none is held")
     first = held[0]
-    since = relative(first.held_at, vitals.server.now)
+    since = relative(first.requested_at, vitals.server.now)
     says = f"{first.source} would remove {counted(first.count, 'schedule')} at once: held since {since}"
     return _warn("removals", says, f"if that is meant: `wakeboard confirm removal {first.source}`")
 

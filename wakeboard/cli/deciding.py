@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.answers import AsJson
-from wakeboard.cli.completing import complete_queue, complete_schedule
-from wakeboard.cli.deeds import Deed, How, Selection, do
-from wakeboard.cli.teaching import examples
+from wakeboard.cli.bulk_action import BulkAction, How, Selection, do
+from wakeboard.cli.echo import AsJson
+from wakeboard.cli.help_examples import examples
+from wakeboard.cli.shell_completion import complete_queue, complete_schedule
 
 commands = typer.Typer()
 
@@ -58,10 +58,10 @@ def retry(
     """
     statuses = _said(dead=all_dead, failed=all_failed)
     selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
-    deed = Deed(
-        "retry", ("dead", "failed"), lambda board, ids: board.retry(ids), {"queued": "is queued again, due now"}
+    action = BulkAction(
+        "retry", ("dead", "failed"), lambda store, ids: store.retry(ids), {"queued": "is queued again, due now"}
     )
-    do(deed, selection, "--all-dead or --all-failed", How(yes, dry_run, as_json))
+    do(action, selection, "--all-dead or --all-failed", How(yes, dry_run, as_json))
 
 
 @commands.command(
@@ -88,8 +88,8 @@ def cancel(
     statuses = _said(queued=all_queued, failed=all_failed, running=all_running)
     selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
     said = {"cancelled": "is cancelled", "requested": "is asked to stop"}
-    deed = Deed("cancel", ("queued", "failed", "running"), lambda board, ids: board.cancel(ids), said)
-    do(deed, selection, "--all-queued, --all-failed or --all-running", How(yes, dry_run, as_json))
+    action = BulkAction("cancel", ("queued", "failed", "running"), lambda store, ids: store.cancel(ids), said)
+    do(action, selection, "--all-queued, --all-failed or --all-running", How(yes, dry_run, as_json))
 
 
 @commands.command(
@@ -121,13 +121,13 @@ def replay(
     """
     statuses = _said(succeeded=all_succeeded, cancelled=all_cancelled, discarded=all_discarded)
     selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
-    deed = Deed(
+    action = BulkAction(
         "replay",
         ("succeeded", "cancelled", "discarded"),
-        lambda board, ids: board.replay(ids),
+        lambda store, ids: store.replay(ids),
         {"queued": "is replayed"},
     )
-    do(deed, selection, "--all-succeeded, --all-cancelled or --all-discarded", How(yes, dry_run, as_json))
+    do(action, selection, "--all-succeeded, --all-cancelled or --all-discarded", How(yes, dry_run, as_json))
 
 
 @commands.command(
@@ -154,8 +154,8 @@ def discard(
     They go to history, and from there `wakeboard replay` can still make new runs of them.
     """
     selection = Selection(runs or (), _said(dead=all_dead), schedule, job_type, queue, since)
-    deed = Deed("discard", ("dead",), lambda board, ids: board.discard(ids), {"discarded": "is discarded"})
-    do(deed, selection, "--all-dead", How(yes, dry_run, as_json))
+    action = BulkAction("discard", ("dead",), lambda store, ids: store.discard(ids), {"discarded": "is discarded"})
+    do(action, selection, "--all-dead", How(yes, dry_run, as_json))
 
 
 def _said(**flags: bool) -> list[str]:

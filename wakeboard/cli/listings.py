@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from wakeboard.cli.tables import Column, word
-from wakeboard.plainwords import counted, reason_in_words, relative
-from wakeboard.sanitize import one_line
+from wakeboard.rules.humanize import counted, reason_in_words, relative
+from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.reports import LimitRow, PauseRow, RunRow, ScheduleRow
+    from wakeboard.store.queries.listings import LimitRow, PauseRow, RunRow, ScheduleRow
 
 UTC_NAMES = {"UTC", "Etc/UTC"}
 
@@ -74,9 +74,9 @@ def _counts(row: ScheduleRow) -> Text:
 def stalled_lines(rows: Sequence[ScheduleRow]) -> list[str]:
     """A sentence for each schedule whose ticks cannot be computed."""
     return [
-        f"{row.namespace}/{row.name} is stalled: {one_line(row.tick_error)}"
+        f"{row.namespace}/{row.name} is stalled: {one_line(row.schedule_error)}"
         for row in rows
-        if row.state == "stalled" and row.tick_error
+        if row.state == "stalled" and row.schedule_error
     ]
 
 
@@ -131,7 +131,7 @@ def error_line(error_type: str | None, error: str | None) -> str:
 
 def limit_cells(row: LimitRow) -> list[str | Text]:
     """One limit key."""
-    said = str(row.max_running) if row.said else f"{row.max_running} (default)"
+    said = str(row.max_running) if row.is_explicit else f"{row.max_running} (default)"
     return [one_line(row.key), said, str(row.running), str(row.waiting)]
 
 

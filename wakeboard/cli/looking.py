@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from wakeboard.cli.answers import AsJson, print_json, say
-from wakeboard.cli.completing import complete_queue, complete_schedule
-from wakeboard.cli.moments import read_since
-from wakeboard.cli.teaching import examples
-from wakeboard.cli.visit import visit_board
+from wakeboard.cli.echo import AsJson, print_json, say
+from wakeboard.cli.help_examples import examples
+from wakeboard.cli.session import open_store
+from wakeboard.cli.shell_completion import complete_queue, complete_schedule
+from wakeboard.cli.time_args import read_since
 from wakeboard.errors import InvalidSchedule, InvalidValue, WakeboardError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.coming_ticks import ComingTicks
-    from wakeboard.cli.visit import Visit
-    from wakeboard.store.reports import RunRow, ScheduleRow
-    from wakeboard.store.run_report import RunReport
+    from wakeboard.cli.session import Session
+    from wakeboard.cli.upcoming_ticks import ComingTicks
+    from wakeboard.store.queries.listings import RunRow, ScheduleRow
+    from wakeboard.store.queries.run_details import RunDetails
 
 commands = typer.Typer()
 
@@ -53,10 +53,10 @@ def schedules(
     `wakeboard run-now` runs it).
     """
 
-    async def ask(visit: Visit) -> tuple[list[ScheduleRow], datetime]:
-        return await visit.reports.schedules(namespace), visit.now
+    async def ask(session: Session) -> tuple[list[ScheduleRow], datetime]:
+        return await session.reports.schedules(namespace), session.now
 
-    rows, now = visit_board(ask)
+    rows, now = open_store(ask)
     if as_json:
         print_json(rows)
     elif rows:
@@ -114,7 +114,7 @@ def next_ticks(
     if " " in what.strip() or what.startswith("@"):
         coming, now = _of_cron_line(what, count, name, zone, gap, overlap)
     else:
-        coming, now = visit_board(lambda visit: _of_schedule(visit, what, count))
+        coming, now = open_store(lambda session: _of_schedule(session, what, count))
     if as_json:
         print_json(coming)
     else:
@@ -126,29 +126,29 @@ def _of_cron_line(
 ) -> tuple[ComingTicks, datetime]:
     from datetime import UTC, datetime
 
-    from wakeboard.cli.coming_ticks import ComingTicks, coming_ticks
-    from wakeboard.cronline import parse_cron
-    from wakeboard.timetable import Timetable
+    from wakeboard.cli.upcoming_ticks import ComingTicks, coming_ticks
+    from wakeboard.rules.cron_parser import parse_cron
+    from wakeboard.rules.dst_ticks import TickSchedule
 
     now = datetime.now(UTC)  # there may be no database to ask
     try:
-        ticks, skipped = coming_ticks(Timetable(parse_cron(line, name=name), zone, gap, overlap), now, count)
+        ticks, skipped = coming_ticks(TickSchedule(parse_cron(line, name=name), zone, gap, overlap), now, count)
     except InvalidSchedule as error:
         raise InvalidValue(str(error)) from None
     return ComingTicks(schedule=None, cron=line, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
 
 
-async def _of_schedule(visit: Visit, text: str, count: int) -> tuple[ComingTicks, datetime]:
-    from wakeboard.cli.addressing import find_schedule
-    from wakeboard.cli.coming_ticks import ComingTicks, coming_ticks
-    from wakeboard.timetable import timetable_for
+async def _of_schedule(session: Session, text: str, count: int) -> tuple[ComingTicks, datetime]:
+    from wakeboard.cli.lookup import find_schedule
+    from wakeboard.cli.upcoming_ticks import ComingTicks, coming_ticks
+    from wakeboard.rules.dst_ticks import tick_schedule_for
 
-    known = await find_schedule(visit.reports, text)
-    times = await visit.reports.schedule_times(known.id)
+    known = await find_schedule(session.reports, text)
+    times = await session.reports.schedule_times(known.id)
     ticks, skipped = [], []
     if times.cron_fields is not None:
-        timetable = timetable_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
-        ticks, skipped = coming_ticks(timetable, visit.now, count)
+        tick_schedule = tick_schedule_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
+        ticks, skipped = coming_ticks(tick_schedule, session.now, count)
     return (
         ComingTicks(
             schedule=known.short,
@@ -158,14 +158,14 @@ async def _of_schedule(visit: Visit, text: str, count: int) -> tuple[ComingTicks
             ticks=ticks,
             skipped=skipped,
         ),
-        visit.now,
+        session.now,
     )
 
 
 def _print_ticks(coming: ComingTicks, now: datetime) -> None:
-    from wakeboard.cli.coming_ticks import tick_cells, tick_columns
     from wakeboard.cli.listings import UTC_NAMES, when
     from wakeboard.cli.tables import print_table
+    from wakeboard.cli.upcoming_ticks import tick_cells, tick_columns
     from wakeboard.display_zone import zone_label
 
     if coming.cron is None:
@@ -220,14 +220,14 @@ def runs(
     """
     moment = read_since(since) if since is not None else None
 
-    async def ask(visit: Visit) -> tuple[list[RunRow], datetime]:
-        from wakeboard.cli.filtering import run_filter
-        from wakeboard.store.reports import STATUSES
+    async def ask(session: Session) -> tuple[list[RunRow], datetime]:
+        from wakeboard.cli.filters import run_filter
+        from wakeboard.store.queries.listings import STATUSES
 
-        wanted = await run_filter(visit, status or STATUSES, schedule, job_type, queue, moment)
-        return await visit.reports.runs(wanted, limit), visit.now
+        wanted = await run_filter(session, status or STATUSES, schedule, job_type, queue, moment)
+        return await session.reports.runs(wanted, limit), session.now
 
-    rows, now = visit_board(ask)
+    rows, now = open_store(ask)
     if as_json:
         print_json(rows)
     elif rows:
@@ -257,24 +257,24 @@ def run(
     Its payload, attempts and errors, steps, effects and timeline. An effect in doubt was begun by an attempt that
     ended without saying that it was done.
     """
-    from wakeboard.cli.addressing import find_runs, read_run
+    from wakeboard.cli.lookup import find_runs, read_run
 
     wanted = read_run(which)
 
-    async def ask(visit: Visit) -> tuple[RunReport, datetime]:
-        from wakeboard.store.run_report import report_run
+    async def ask(session: Session) -> tuple[RunDetails, datetime]:
+        from wakeboard.store.queries.run_details import read_run_details
 
-        (run_id,) = await find_runs(visit.reports, [wanted])
-        report = await report_run(visit.conn, run_id)
+        (run_id,) = await find_runs(session.reports, [wanted])
+        report = await read_run_details(session.conn, run_id)
         if report is None:
             raise WakeboardError(f"there is no run {which}; it may be older than the history that is kept.")
-        return report, visit.now
+        return report, session.now
 
-    report, now = visit_board(ask)
+    report, now = open_store(ask)
     if as_json:
         print_json(report)
         return
-    from wakeboard.cli.run_sheet import run_sheet
+    from wakeboard.cli.run_details import run_details
     from wakeboard.cli.tables import print_lines, width
 
-    print_lines(run_sheet(report, now, width()))
+    print_lines(run_details(report, now, width()))

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wakeboard.cli.answers import AsJson, print_json, say
-from wakeboard.cli.completing import complete_queue, complete_schedule
-from wakeboard.cli.moments import moment_after, read_duration, read_moment
-from wakeboard.cli.teaching import examples
-from wakeboard.cli.visit import visit_board
+from wakeboard.cli.echo import AsJson, print_json, say
+from wakeboard.cli.help_examples import examples
+from wakeboard.cli.session import open_store
+from wakeboard.cli.shell_completion import complete_queue, complete_schedule
+from wakeboard.cli.time_args import moment_after, read_duration, read_moment
 from wakeboard.errors import InvalidValue, WakeboardError
-from wakeboard.payloads import check_payload
+from wakeboard.rules.canonical_json import check_payload
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.visit import Visit
-    from wakeboard.store.enqueueing import Enqueued
+    from wakeboard.cli.session import Session
+    from wakeboard.store.enqueue import Enqueued
 
 commands = typer.Typer()
 
@@ -62,12 +62,12 @@ def enqueue(
     span = read_duration(after) if after is not None else None
     given = read_payload(sys.stdin.buffer.read() if payload == "-" else payload)
 
-    async def ask(visit: Visit) -> tuple[Enqueued, datetime | None, datetime]:
-        from wakeboard.store.enqueueing import enqueue as enqueue_run
+    async def ask(session: Session) -> tuple[Enqueued, datetime | None, datetime]:
+        from wakeboard.store.enqueue import enqueue as enqueue_run
 
-        due = moment_after(span, visit.now) if span is not None else moment
+        due = moment_after(span, session.now) if span is not None else moment
         made = await enqueue_run(
-            visit.conn,
+            session.conn,
             job_type,
             given,
             queue=queue,
@@ -76,13 +76,13 @@ def enqueue(
             idempotency_key=key,
             limit_key=limit_key,
         )
-        return made, due, visit.now
+        return made, due, session.now
 
-    made, due, now = visit_board(ask)
+    made, due, now = open_store(ask)
     if as_json:
         print_json(made)
     elif made.created:
-        from wakeboard.plainwords import relative
+        from wakeboard.rules.humanize import relative
 
         say(f"run {made.id} is queued: {job_type}, due {relative(due or now, now)}.")
     else:
@@ -120,16 +120,16 @@ def run_now(
     Also when it is suspended. Its concurrency policy counts: with Forbid it is refused while a run is unfinished.
     """
 
-    async def ask(visit: Visit) -> tuple[str, int]:
-        from wakeboard.cli.addressing import find_schedule
+    async def ask(session: Session) -> tuple[str, int]:
+        from wakeboard.cli.lookup import find_schedule
 
-        known = await find_schedule(visit.reports, schedule)
-        run_id, answer = await visit.board.run_now(known.id)
+        known = await find_schedule(session.reports, schedule)
+        run_id, answer = await session.store.run_now(known.id)
         if run_id is None:
             raise WakeboardError(f"{known.short}: {answer}.")
         return known.short, run_id
 
-    name, run_id = visit_board(ask)
+    name, run_id = open_store(ask)
     if as_json:
         print_json({"schedule": name, "id": run_id})
     else:

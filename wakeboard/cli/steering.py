@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.answers import AsJson, complain, print_json, say
-from wakeboard.cli.completing import complete_paused_name, complete_source
-from wakeboard.cli.teaching import examples
-from wakeboard.cli.visit import visit_board
+from wakeboard.cli.echo import AsJson, complain, print_json, say
+from wakeboard.cli.help_examples import examples
+from wakeboard.cli.session import open_store
+from wakeboard.cli.shell_completion import complete_paused_name, complete_source
 from wakeboard.errors import WakeboardError
-from wakeboard.plainwords import counted
+from wakeboard.rules.humanize import counted
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.cli.visit import Visit
-    from wakeboard.store.reports import LimitRow, PauseRow
+    from wakeboard.cli.session import Session
+    from wakeboard.store.queries.listings import LimitRow, PauseRow
 
 commands = typer.Typer()
 confirm_commands = typer.Typer(no_args_is_help=True, help="Say yes to what waits for a person.")
@@ -65,13 +65,13 @@ def pause(
 
     _require_name(what, name)
 
-    async def ask(visit: Visit) -> tuple[str, str, bool]:
-        key, shown = await _pausable(visit, what, name)
-        if what is What.QUEUE and name not in await visit.reports.queues():
+    async def ask(session: Session) -> tuple[str, str, bool]:
+        key, shown = await _pausable(session, what, name)
+        if what is What.QUEUE and name not in await session.reports.queues():
             complain(f"note: no schedule, run or worker knows a queue {name!r} yet.")
-        return key, shown, await visit.board.pause(key, reason)
+        return key, shown, await session.store.pause(key, reason)
 
-    key, shown, changed = visit_board(ask)
+    key, shown, changed = open_store(ask)
     if as_json:
         print_json({"what": key, "changed": changed})
     else:
@@ -93,11 +93,11 @@ def resume(what: WhatToPause = None, name: ItsName = None, as_json: AsJson = Fal
 
     _require_name(what, name)
 
-    async def ask(visit: Visit) -> tuple[str, str, bool]:
-        key, shown = await _pausable(visit, what, name)
-        return key, shown, await visit.board.resume(key)
+    async def ask(session: Session) -> tuple[str, str, bool]:
+        key, shown = await _pausable(session, what, name)
+        return key, shown, await session.store.resume(key)
 
-    key, shown, changed = visit_board(ask)
+    key, shown, changed = open_store(ask)
     if as_json:
         print_json({"what": key, "changed": changed})
     else:
@@ -116,23 +116,23 @@ def _require_name(what: What, name: str | None) -> None:
         raise typer.BadParameter(asked, param_hint="NAME")
 
 
-async def _pausable(visit: Visit, what: What, name: str | None) -> tuple[str, str]:
+async def _pausable(session: Session, what: What, name: str | None) -> tuple[str, str]:
     """An action: the name that the SQL functions use, and the words for users."""
     if name is None:
         return "all", "everything"
     if what is What.QUEUE:
         return f"queue:{name}", f"queue {name}"
-    from wakeboard.cli.addressing import find_schedule
+    from wakeboard.cli.lookup import find_schedule
 
-    known = await find_schedule(visit.reports, name)
+    known = await find_schedule(session.reports, name)
     return f"schedule:{known.id}", f"schedule {known.short}"
 
 
 def _list_pauses(as_json: bool) -> None:
-    async def ask(visit: Visit) -> tuple[list[PauseRow], datetime]:
-        return await visit.reports.pauses(), visit.now
+    async def ask(session: Session) -> tuple[list[PauseRow], datetime]:
+        return await session.reports.pauses(), session.now
 
-    rows, now = visit_board(ask)
+    rows, now = open_store(ask)
     if as_json:
         print_json(rows)
     elif not rows:
@@ -173,10 +173,10 @@ def limit(
         _list_limits(key, as_json)
         return
 
-    async def ask(visit: Visit) -> None:
-        await visit.board.set_limit(key, at_once)
+    async def ask(session: Session) -> None:
+        await session.store.set_limit(key, at_once)
 
-    visit_board(ask)
+    open_store(ask)
     at_once = 1 if at_once is None else at_once
     if as_json:
         print_json({"key": key, "max_running": at_once})
@@ -185,10 +185,10 @@ def limit(
 
 
 def _list_limits(key: str | None, as_json: bool) -> None:
-    async def ask(visit: Visit) -> list[LimitRow]:
-        return [row for row in await visit.reports.limits() if key in {None, row.key}]
+    async def ask(session: Session) -> list[LimitRow]:
+        return [row for row in await session.reports.limits() if key in {None, row.key}]
 
-    rows = visit_board(ask)
+    rows = open_store(ask)
     if as_json:
         print_json(rows)
     elif not rows:
@@ -215,20 +215,20 @@ def removal(
     yes. The next sync that finds the very same list removes it.
     """
 
-    async def ask(visit: Visit) -> int:
-        count = await visit.board.confirm_removal(source)
+    async def ask(session: Session) -> int:
+        count = await session.store.confirm_removal(source)
         if not count:
-            raise WakeboardError(await _nothing_held(visit, source))
+            raise WakeboardError(await _nothing_held(session, source))
         return count
 
-    count = visit_board(ask)
+    count = open_store(ask)
     if as_json:
         print_json({"source": source, "count": count})
     else:
         say(f"the next sync of {source} removes {counted(count, 'schedule')}.")
 
 
-async def _nothing_held(visit: Visit, source: str) -> str:
-    held = [row.source for row in await visit.reports.removals()]
+async def _nothing_held(session: Session, source: str) -> str:
+    held = [row.source for row in await session.reports.removals()]
     others = f"; held is one of {', '.join(held)}" if held else ""
     return f"no removal of {source!r} is held{others}."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from wakeboard.sanitize import one_line
+from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
     from rich.console import Console

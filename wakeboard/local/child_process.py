@@ -104,5 +104,5 @@ class ChildProcess:
 def _tied_to_us(command: Sequence[str]) -> list[str]:
     if sys.platform != "linux":
         return list(command)
-    launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("end_with_parent.py"))]
+    launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("pdeathsig.py"))]
     return [*launcher, str(os.getpid()), "-1", "-1", *command]

@@ -4,7 +4,7 @@
     WAKEBOARD_HTTP_ALLOWED_HOSTS=127.0.0.1:48123
 
 They are for the workers that `wakeboard up FOLDER` starts. The environment goes before them. Two names are special:
-WAKEBOARD_UP_BESIDE is a command that `up` runs in the folder beside the workers, and WAKEBOARD_DSN is refused: which
+WAKEBOARD_UP_COMPANION is a command that `up` runs in the folder beside the workers, and WAKEBOARD_DSN is refused: which
 database it is stands in the environment or on the command line.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 65_536
 FILE_NAME: Final = "wakeboard.env"
-BESIDE: Final = "WAKEBOARD_UP_BESIDE"
+BESIDE: Final = "WAKEBOARD_UP_COMPANION"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -18,17 +18,17 @@ from rich.text import Text
 from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.local.safe_console import SafeConsole
 from wakeboard.local.telling import again
-from wakeboard.plainwords import counted, lasted, reason_in_words, relative
-from wakeboard.sanitize import one_line, printable
+from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative
+from wakeboard.rules.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from wakeboard.local.picture import Picture, Waking
-    from wakeboard.local.telling import Line
-    from wakeboard.store.reports import RunRow, ScheduleRow
+    from wakeboard.local.picture import ViewState, Waking
+    from wakeboard.local.telling import OutputLine
+    from wakeboard.store.queries.listings import RunRow, ScheduleRow
 
 STYLES: Final = {
     "running": "bold",
@@ -60,15 +60,15 @@ class LiveView:
     def __init__(self, title: str, program: str, console: Console | None = None) -> None:
         self._title, self._program = title, program
         self._console = console or SafeConsole()
-        self._lines: deque[Line] = deque(maxlen=LINES_KEPT)
+        self._lines: deque[OutputLine] = deque(maxlen=LINES_KEPT)
         self._live = Live(console=self._console, screen=True, auto_refresh=False, redirect_stdout=False)
         self._live.start()
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: OutputLine) -> None:
         """Keeps it for the lower part of the screen."""
         self._lines.append(line if line.at else replace(line, at=datetime.now(UTC)))
 
-    def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
+    def show(self, picture: ViewState, waking: Waking, concerns: list[str]) -> None:
         """Draws everything anew, in the size that the window has now."""
         with suppress(OSError, ValueError):
             width, height = self._console.size
@@ -84,10 +84,10 @@ class LiveView:
 def draw(
     title: str,
     program: str,
-    picture: Picture,
+    picture: ViewState,
     waking: Waking,
     concerns: Sequence[str],
-    lines: Sequence[Line],
+    lines: Sequence[OutputLine],
     width: int,
     height: int,
 ) -> Group:
@@ -135,7 +135,7 @@ def share_height(
     return rooms
 
 
-def _header(title: str, picture: Picture, waking: Waking, width: int) -> Text:
+def _header(title: str, picture: ViewState, waking: Waking, width: int) -> Text:
     state = f"{counted(waking.workers, 'worker')} awake" if waking.workers else "asleep"
     right = f"{state}, next wake in {max(0, round(waking.next_in_s))} s  {in_zone(picture.now):%H:%M:%S} {zone_label()}"
     left = Text(title, "bold")
@@ -146,7 +146,7 @@ def _header(title: str, picture: Picture, waking: Waking, width: int) -> Text:
     return left + Text(" " * (width - left.cell_len - len(right))) + Text(right, "dim")
 
 
-def _footer(picture: Picture, program: str, width: int) -> list[Text]:
+def _footer(picture: ViewState, program: str, width: int) -> list[Text]:
     """What can be typed, and above it why the last run died that waits for a person."""
     dead = next((run for run in picture.runs if run.status == "dead"), None)
     why = [_cut(f"run {dead.id} is dead: {_error(dead)}", "red", width)] if dead else []
@@ -178,7 +178,7 @@ def _cut(text: str, style: str, width: int) -> Text:
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
-def _schedules(picture: Picture, room: int, width: int) -> Table:
+def _schedules(picture: ViewState, room: int, width: int) -> Table:
     rows = list(picture.schedules)
     hidden = len(rows) - room + (room >= FEW) if len(rows) > room else 0
     shown = rows[: len(rows) - hidden]
@@ -245,7 +245,7 @@ def _counts(row: ScheduleRow) -> Text:
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-def _runs(picture: Picture, room: int, width: int) -> Table:
+def _runs(picture: ViewState, room: int, width: int) -> Table:
     table = _table()
     table.add_column("RUN", justify="right", no_wrap=True)
     table.add_column("STATUS", no_wrap=True, min_width=9)
@@ -295,7 +295,7 @@ def _progress(run: RunRow, now: datetime) -> Text:
     return Text("━" * done, "green") + Text("─" * (10 - done), "dim") + Text(f" {run.progress:.0%} {since}")
 
 
-def _said(line: Line, width: int) -> Text:
+def _said(line: OutputLine, width: int) -> Text:
     clock = f"{in_zone(line.at):%H:%M:%S}" if line.at else ""
     text = Text(f"{clock:8}  {line.who:<8}  ", "dim") + Text(printable(line.text), MOODS[line.mood])
     text.truncate(width, overflow="ellipsis")

@@ -16,12 +16,12 @@ import yaml
 from wakeboard.errors import InvalidSchedule, WakeboardError
 from wakeboard.local.bounded_file import MOST_BYTES, Unreadable, decoded, read_text
 from wakeboard.local.yamldocuments import children, line_at, line_of, nodes_of, value_of
-from wakeboard.schedules import load_job_schedule
+from wakeboard.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from wakeboard.schedules import JobSchedule
+    from wakeboard.rules.job_schedule import JobSchedule
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
 

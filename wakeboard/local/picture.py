@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from wakeboard.local.telling import UP, Line
+from wakeboard.local.telling import UP, OutputLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from datetime import datetime
 
-    from wakeboard.store.reports import RunRow, ScheduleRow
+    from wakeboard.store.queries.listings import RunRow, ScheduleRow
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class ViewState:
     """The board as it was at `now`, by the database's clock."""
 
     now: datetime
@@ -34,7 +34,7 @@ class Waking:
 class Concerns:
     """What is not as it should be, by what it is about. Each is told when it comes, and again when it has changed."""
 
-    def __init__(self, tell: Callable[[Line], None]) -> None:
+    def __init__(self, tell: Callable[[OutputLine], None]) -> None:
         self._tell = tell
         self._known: dict[str, tuple[str, ...]] = {}
 
@@ -43,9 +43,9 @@ class Concerns:
         before = self._known.get(about, ())
         for sentence in sentences:
             if sentence not in before:
-                self._tell(Line(UP, sentence, "bad"))
+                self._tell(OutputLine(UP, sentence, "bad"))
         if before and not sentences:
-            self._tell(Line(UP, f"{about}: {over}", "good"))
+            self._tell(OutputLine(UP, f"{about}: {over}", "good"))
         self._known[about] = tuple(sentences)
 
     @property

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from wakeboard.display_zone import in_zone
 from wakeboard.output import write_line
-from wakeboard.sanitize import one_line
+from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.local.picture import Picture, Waking
-    from wakeboard.local.telling import Line
+    from wakeboard.local.picture import ViewState, Waking
+    from wakeboard.local.telling import OutputLine
 
 WHO_WIDTH = 8
 
@@ -21,11 +21,11 @@ WHO_WIDTH = 8
 class Screen(Protocol):
     """Where `up` tells and shows. A screen that has gone away (a closed terminal) is no reason to fail."""
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: OutputLine) -> None:
         """Something that happened, or that a program said."""
         ...
 
-    def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
+    def show(self, picture: ViewState, waking: Waking, concerns: list[str]) -> None:
         """The board as it is now."""
         ...
 
@@ -34,7 +34,7 @@ class Screen(Protocol):
         ...
 
 
-def plain_line(line: Line, now: datetime) -> str:
+def plain_line(line: OutputLine, now: datetime) -> str:
     """`14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the display zone."""
     return f"{in_zone(line.at or now):%H:%M:%S}  {one_line(line.who):<{WHO_WIDTH}}  {one_line(line.text)}"
 
@@ -42,13 +42,13 @@ def plain_line(line: Line, now: datetime) -> str:
 class PlainLines:
     """The screen that is only lines on standard output."""
 
-    def tell(self, line: Line) -> None:
+    def tell(self, line: OutputLine) -> None:
         """Prints it."""
         with suppress(OSError, ValueError):
             write_line(plain_line(line, datetime.now(UTC)))
             sys.stdout.flush()
 
-    def show(self, picture: Picture, waking: Waking, concerns: list[str]) -> None:
+    def show(self, picture: ViewState, waking: Waking, concerns: list[str]) -> None:
         """Nothing: what is new has been told."""
 
     def close(self) -> None:

@@ -8,7 +8,7 @@
     FOLDER/password        the superuser's; readable by whoever started us alone, and never by the server's user
 
 Root runs the server as `nobody`; where `nobody` cannot enter FOLDER, data, socket and pg_hba.conf lie elsewhere
-(server_account.py). Other processes of `nobody` have no password and none of our environment.
+(postgres_user.py). Other processes of `nobody` have no password and none of our environment.
 The server is a direct child. On Linux the kernel stops it when this process ends, however it ends; elsewhere a process
 that is killed leaves it running, and the next start names its pid. No process is ever signalled but that child.
 """
@@ -30,7 +30,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.local.folder_lock import FolderLock
 from wakeboard.local.postgres_binaries import find_binaries
 from wakeboard.local.postgres_data import DATABASE, LOOK_EVERY_S, SUPERUSER, PostgresData
-from wakeboard.local.server_account import (
+from wakeboard.local.postgres_user import (
     account_for_server,
     enterable_binaries,
     enterable_home,

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TypedDict
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.server_account import Account, make_private_folder
+from wakeboard.local.postgres_user import Account, make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -193,7 +193,7 @@ class PostgresData:
 
     def _tied_to_us(self, command: Sequence[str]) -> list[str]:
         uid, gid = (self.account.uid, self.account.gid) if self.account else (-1, -1)
-        launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("end_with_parent.py"))]
+        launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("pdeathsig.py"))]
         return [*launcher, str(os.getpid()), str(uid), str(gid), *command]
 
     def _pid_file(self) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.segment import Segment
 
-from wakeboard.sanitize import printable
+from wakeboard.rules.sanitize import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

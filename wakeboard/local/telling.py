@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.plainwords import counted, lasted, reason_in_words, relative, times
-from wakeboard.sanitize import one_line, printable
+from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative, times
+from wakeboard.rules.sanitize import one_line, printable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.store.live import Happening
+    from wakeboard.store.queries.recent_events import RunEvent
 
 UP: Final = "up"
 WORKER: Final = "worker"
@@ -23,7 +23,7 @@ LONGEST_ERROR: Final = 300  # characters of a run's error in one line; `wakeboar
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutputLine:
     """One line. `mood`: plain, good, warn, bad or quiet. `at` None: now."""
 
     who: str
@@ -35,14 +35,14 @@ class Line:
 # -- what happened on the board ----------------------------------------------------------------------------------------
 
 
-def happening_line(happening: Happening, program: str) -> Line:
+def happening_line(happening: RunEvent, program: str) -> OutputLine:
     """What became of a run; `program` is how a person types wakeboard."""
     name = happening.schedule or happening.job_type
     text, mood = _became(happening, program)
-    return Line(f"run {happening.run_id}", f"{one_line(name)} {text}", mood, happening.at)
+    return OutputLine(f"run {happening.run_id}", f"{one_line(name)} {text}", mood, happening.at)
 
 
-def _became(it: Happening, program: str) -> tuple[str, str]:  # noqa: PLR0911 - a table, one line for each thing
+def _became(it: RunEvent, program: str) -> tuple[str, str]:  # noqa: PLR0911 - a table, one line for each thing
     tried = f"attempt {it.attempt} of {it.max_attempts}"
     match it.what:
         case "began":
@@ -72,7 +72,7 @@ def again(run_id: int, program: str) -> str:
     return f"once mended, type: {program} retry {run_id}"
 
 
-def _error(it: Happening) -> str:
+def _error(it: RunEvent) -> str:
     text = one_line(": ".join(part for part in (it.error_type, it.error) if part)) or "no error was told"
     return text if len(text) <= LONGEST_ERROR else text[:LONGEST_ERROR] + "…"
 
@@ -80,19 +80,19 @@ def _error(it: Happening) -> str:
 # -- what a worker says ------------------------------------------------------------------------------------------------
 
 
-def worker_line(said: str) -> Line | None:
+def worker_line(said: str) -> OutputLine | None:
     """A line of a worker's log for people. None: the board tells it already, or there is nothing in it."""
     fields = _fields(said)
     if fields is None:
         text = printable(said).rstrip()
         if text.startswith(COULD_NOT_WORK):
-            return Line(WORKER, text.removeprefix(COULD_NOT_WORK), "bad")
-        return Line(WORKER, text) if text else None
+            return OutputLine(WORKER, text.removeprefix(COULD_NOT_WORK), "bad")
+        return OutputLine(WORKER, text) if text else None
     if "outcome" in fields or str(fields["message"]).startswith("WAKEBOARD_"):  # `up` questions settings itself
         return None
     who = f"run {fields['run']}" if "run" in fields else WORKER
     mood = {"warning": "warn", "error": "bad", "critical": "bad"}.get(str(fields.get("level")), "plain")
-    return Line(who, one_line(str(fields.get("message", ""))), mood)
+    return OutputLine(who, one_line(str(fields.get("message", ""))), mood)
 
 
 def _fields(said: str) -> dict[str, Any] | None:

@@ -24,8 +24,8 @@ from wakeboard.errors import WakeboardError
 from wakeboard.local.folder_lock import FolderLock
 from wakeboard.local.plain_lines import PlainLines
 from wakeboard.local.postgres import EmbeddedPostgres
-from wakeboard.local.telling import UP, Line
-from wakeboard.local.upkeep import Upkeep
+from wakeboard.local.telling import UP, OutputLine
+from wakeboard.local.up_tasks import UpTasks
 from wakeboard.store.connection import place
 
 EVERYONE_HEARD_S = 0.05  # Ctrl-C is for everyone in the terminal: initdb may tell its end before we notice ours
@@ -63,7 +63,7 @@ async def _run(options: UpOptions) -> int:
     database = Database(options.home, options.dsn, fresh=options.fresh)
     try:
         database.open()
-        upkeep = Upkeep(
+        up_tasks = UpTasks(
             options.folder,
             options.home,
             database.dsn,
@@ -74,7 +74,7 @@ async def _run(options: UpOptions) -> int:
             insisted=stop.insisted,
         )
         await asyncio.sleep(0)  # hears what came while Postgres started
-        await upkeep.work(stop.asked)
+        await up_tasks.work(stop.asked)
     except WakeboardError:
         await asyncio.sleep(EVERYONE_HEARD_S)
         if not stop.asked.is_set():
@@ -136,7 +136,7 @@ class Database:
 
 
 def _say(text: str) -> None:
-    PlainLines().tell(Line(UP, text))
+    PlainLines().tell(OutputLine(UP, text))
 
 
 def program_name() -> str:

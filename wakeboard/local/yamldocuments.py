@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import yaml
 
 from wakeboard.local.bounded_file import Unreadable
-from wakeboard.plainwords import counted
+from wakeboard.rules.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

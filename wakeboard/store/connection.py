@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 14  # the newest migration that this release was written for
+SCHEMA_VERSION = 7  # the newest migration that this release was written for
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"

@@ -194,7 +194,7 @@ async def _migrate(
         if not newer:
             written = await _write_moves(conn, before)
             revoked = await _grant(conn, roles, revoke)
-        await conn.execute("select wakeboard.make_partitions()")
+        await conn.execute("select wakeboard.create_partitions()")
     return Migrated(tuple(m.name for m in wanted), written, version, revoked)
 
 

@@ -1,11 +1,11 @@
 """The entry point. Signals are handled before anything else is imported: in a pod this process is PID 1."""
 
-from wakeboard_worker.stopping import Stopping
+from wakeboard_worker.signals import StopSignal
 
-stopping = Stopping()
+stopping = StopSignal()
 
 if __name__ == "__main__":
-    from wakeboard.first_process import stand_in_front
+    from wakeboard.pid1 import stand_in_front
 
     stand_in_front()
 

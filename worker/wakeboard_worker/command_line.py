@@ -18,7 +18,7 @@ from wakeboard.output import write_error
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard_worker.stopping import Stopping
+    from wakeboard_worker.signals import StopSignal
 
 _DESCRIPTION = """
 One wake: claim what is due, run it, record the outcomes, and go. Everything else is set by WAKEBOARD_* variables.
@@ -49,7 +49,7 @@ def parse_mode(words: Sequence[str] | None = None) -> Mode:
     return Mode(given.forever, given.linger)
 
 
-def main(stopping: Stopping, words: Sequence[str] | None = None) -> None:
+def main(stopping: StopSignal, words: Sequence[str] | None = None) -> None:
     """Runs one wake and ends the process."""
     mode = parse_mode(words)
     code = 1
@@ -61,7 +61,7 @@ def main(stopping: Stopping, words: Sequence[str] | None = None) -> None:
         start_logging(settings)
         for sentence in unknown_settings(os.environ):
             log.warning("%s", sentence)
-        from wakeboard_worker.wake import wake
+        from wakeboard_worker.worker import wake
 
         # Runs are many small objects with a short life: the collector's default finds work too often (MEASURED: 6 %).
         gc.freeze()

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.store.connection import connect_blocking, died_idle
-from wakeboard.store.leasing import Held, renew
+from wakeboard.store.worker_api import Held, renew
 from wakeboard_worker.logs import log, outages
 from wakeboard_worker.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wakeboard.store.leasing import Attention, Worker
-    from wakeboard_worker.desk import Desk
+    from wakeboard.store.worker_api import Attention, Worker
+    from wakeboard_worker.in_flight import InFlightBuffer
 
 BEATS_PER_LEASE = 4
 TRUSTED_PART = 0.75  # of a lease without an answer
@@ -49,8 +49,8 @@ def clock() -> float:
 class Heartbeat:
     """Renews the leases on the desk until `stop`; tells the desk what needs attention."""
 
-    def __init__(self, dsn: str, worker: Worker, desk: Desk) -> None:
-        self._dsn, self._worker, self._desk = dsn, worker, desk
+    def __init__(self, dsn: str, worker: Worker, in_flight: InFlightBuffer) -> None:
+        self._dsn, self._worker, self._desk = dsn, worker, in_flight
         self._trusted_until = clock() + worker.lease_s * TRUSTED_PART
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from wakeboard.loglines import for_console, send_logs
+from wakeboard.logging_setup import for_console, send_logs
 from wakeboard.store.outages import Outages
-from wakeboard_worker.attempts import current_attempt
+from wakeboard_worker.run import current_attempt
 
 if TYPE_CHECKING:
     from wakeboard.settings import Settings

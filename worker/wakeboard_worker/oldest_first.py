@@ -14,14 +14,14 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from wakeboard.store.leasing import Marks
-from wakeboard_worker.walking import BETWEEN_WALKS_S, WALKS_PART, last_of_each_pair
+from wakeboard.store.worker_api import ScanPositions
+from wakeboard_worker.queue_scan import BETWEEN_WALKS_S, WALKS_PART, last_of_each_pair
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.store.leasing import ClaimedRow, Leasing
-    from wakeboard_worker.walking import Walk
+    from wakeboard.store.worker_api import ClaimedRow, WorkerStore
+    from wakeboard_worker.queue_scan import QueueScan
 
 SHARE = 1 / 20  # of the starts
 BETWEEN_TURNS_S = 0.2
@@ -30,7 +30,7 @@ BETWEEN_TURNS_S = 0.2
 class OldestFirst:
     """The share of one lane: how many rows are to be claimed by age, and a scan for each queue."""
 
-    def __init__(self, walk: Walk, queues: Sequence[str]) -> None:
+    def __init__(self, walk: QueueScan, queues: Sequence[str]) -> None:
         self._scans = deque(_Scan(queue, walk) for queue in queues)
         self._owed = random.random()  # noqa: S311 - no secret
         self._next_at = 0.0
@@ -41,12 +41,12 @@ class OldestFirst:
             return 0
         return min(count, int(self._owed + count * SHARE))
 
-    async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
+    async def claim(self, worker_store: WorkerStore, count: int) -> list[ClaimedRow]:
         """Up to `count` rows of the next queue that has a due run."""
         rows: list[ClaimedRow] = []
         for _ in range(len(self._scans)):
             self._scans.rotate(-1)
-            rows = await self._scans[-1].claim(leasing, count)
+            rows = await self._scans[-1].claim(worker_store, count)
             if rows:
                 break
         self._next_at = time.monotonic() + BETWEEN_TURNS_S
@@ -62,16 +62,16 @@ class _Scan:
     """Scans the due runs of one queue in the order of run_at, with scan positions (`Marks`) of its own.
 
     If a call finds only runs of other types or in flight, the next call continues behind them. Runs that become due
-    behind the scan position are found by the next scan from the start, as in walking.py.
+    behind the scan position are found by the next scan from the start, as in queue_scan.py.
     """
 
-    def __init__(self, queue: str, walk: Walk) -> None:
-        self._marks, self._walk, self._job_types = Marks([queue]), walk, walk.job_types
+    def __init__(self, queue: str, walk: QueueScan) -> None:
+        self._marks, self._walk, self._job_types = ScanPositions([queue]), walk, walk.job_types
         self._took_s = 0.0  # by this scan
         self._again_at = math.inf  # when the next scan from the start begins; inf: not known yet
         self._ended = False
 
-    async def claim(self, leasing: Leasing, count: int) -> list[ClaimedRow]:
+    async def claim(self, worker_store: WorkerStore, count: int) -> list[ClaimedRow]:
         """Leases the oldest rows after the scan position."""
         began = time.monotonic()
         if began >= self._again_at:
@@ -79,11 +79,11 @@ class _Scan:
             self._took_s, self._again_at, self._ended = 0.0, math.inf, False
         if self._ended:
             return []
-        self._marks.catch_up(self._walk.marks)  # what the lane has claimed since, however fast it is, costs nothing
-        rows = await leasing.claim_oldest(self._marks, self._job_types, count)
+        self._marks.catch_up(self._walk.positions)  # what the lane has claimed since, however fast it is, costs nothing
+        rows = await worker_store.claim_oldest(self._marks, self._job_types, count)
         for pair, (run_at, run_id) in last_of_each_pair(rows).items():
             self._marks.move(pair, run_at, run_id)
-        further = not rows and await self._look_further(leasing)
+        further = not rows and await self._look_further(worker_store)
         now = time.monotonic()
         self._took_s += now - began
         if further:
@@ -93,8 +93,8 @@ class _Scan:
         self._ended = not rows and not further
         return rows
 
-    async def _look_further(self, leasing: Leasing) -> bool:
-        found = await leasing.look_ahead(self._marks, self._marks.pairs, self._job_types)
+    async def _look_further(self, worker_store: WorkerStore) -> bool:
+        found = await worker_store.advance_scan(self._marks, self._marks.pairs, self._job_types)
         for pair, run_at, run_id in found:
             self._marks.move(pair, run_at, run_id)
         return bool(found)

@@ -14,12 +14,12 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, Verdict
-from wakeboard.redact import redact
+from wakeboard.rules.redact import redact
 from wakeboard.store.connection import broke
-from wakeboard.store.leasing import AWAY, LEFT, SNOOZED, UNSTARTED, Failure, Release
+from wakeboard.store.worker_api import AWAY, LEFT, SNOOZED, UNSTARTED, Failure, Release
 
 if TYPE_CHECKING:
-    from wakeboard_worker.attempts import Attempt
+    from wakeboard_worker.run import Attempt
 
 # Why a worker stops an attempt before its handler ends.
 CANCELLED: Final = "cancelled"  # a person or a newer tick asked for it

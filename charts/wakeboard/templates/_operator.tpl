@@ -9,8 +9,8 @@
 - name: WAKEBOARD_RELEASE
   value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 {{ include "wakeboard.settings" (list .Values.operator (list
-  "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMovingSeconds"
-  "statusErrors" "leadershipSeconds")) | trim }}
+  "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
+  "statusErrors" "leaderLeaseSeconds")) | trim }}
 {{ include "wakeboard.commonSettings" . }}
 {{- end }}
 

@@ -25,7 +25,7 @@ What is empty is left out: it is empty by default.
 
 {{/* The settings that operators and workers share. */}}
 {{- define "wakeboard.commonSettings" -}}
-{{ include "wakeboard.settings" (list .Values.duties (list "missedAfterSeconds" "historyRetentionDays" "keyRetentionDays" "deadRetentionDays")) | trim }}
+{{ include "wakeboard.settings" (list .Values.duties (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays")) | trim }}
 - name: WAKEBOARD_PREPARED_STATEMENTS
   value: {{ .Values.database.preparedStatements | quote }}
 {{ include "wakeboard.logSettings" . }}

@@ -146,7 +146,7 @@ spec:
   value: {{ and $.Values.database.listen (not $.Values.database.pgbouncer) | quote }}
 {{ include "wakeboard.settings" (list $pool (list
   "queues" "handlers" "concurrency" "threads" "leaseSeconds" "graceSeconds" "pollSeconds" "drainLookaheadSeconds"
-  "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowPrivate" "httpMaxBodyBytes" "commands")) | trim }}
+  "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowedPrivateNetworks" "httpMaxBodyBytes" "commands")) | trim }}
 {{- if or $pool.secretName $pool.secretsDir }}
 - name: WAKEBOARD_SECRETS_DIR
   value: {{ ternary "/etc/wakeboard/secrets" $pool.secretsDir (ne $pool.secretName "") | quote }}

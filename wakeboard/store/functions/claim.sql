@@ -1,7 +1,7 @@
 -- for: worker
 -- Leases up to `count` due, free runs without a limit to `worker`, in the order of the pairs (queues[i], priorities[i]) and
 -- then by run_at. Of each pair it looks at no more than `look` rows behind the mark (after_run_at[i], after_id[i]), so that
--- runs of unknown types and runs in flight cost a bounded time; `look_ahead` says where the next look begins. `look` null: at
+-- runs of unknown types and runs in flight cost a bounded time; `advance_scan` says where the next look begins. `look` null: at
 -- as many as it takes, which is cheaper by a sixth, for a place where the claim before found nothing in its way.
 -- Runs with a timeout over `max_timeout_s` stay. Never waits for a lock, never takes a lapsed lease.
 
@@ -33,7 +33,7 @@ begin
             order by run_at, id
             limit count
               for update skip locked) as free
-         where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+         where not exists (select from pauses where scope in ('all', 'queue:' || pair.queue))
          limit count) as due;
   else
     select array_agg(due.id), array_agg(due.definition_id) into ids, definitions
@@ -57,7 +57,7 @@ begin
               and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')
             limit count
               for update of free skip locked) as free
-         where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+         where not exists (select from pauses where scope in ('all', 'queue:' || pair.queue))
          limit count) as due;
   end if;
   if ids is null then

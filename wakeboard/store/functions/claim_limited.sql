@@ -29,7 +29,7 @@ begin
             from unnest(keys) as key) as own
     join job_definitions as def on def.id = own.id
    where def.limit_key is not null;
-  perform make_limits(keys || shared_keys);
+  perform create_limits(keys || shared_keys);
   locked_keys := array(select key from job_limits where key = any (keys) order by key for update skip locked);
 
   for turn in
@@ -81,7 +81,7 @@ begin
                 order by run_at, id
                 limit bound.max_running
                   for update skip locked) as free
-             where not exists (select from pauses where what in ('all', 'queue:' || pair.queue))
+             where not exists (select from pauses where scope in ('all', 'queue:' || pair.queue))
              limit greatest(0, bound.max_running
                - (select count(*) from job_runs as held where held.limit_key = bound.key and held.holds_slot)
                - (select count(*) from job_runs as held where held.shared_limit_key = bound.key and held.holds_slot))) as due

@@ -1,7 +1,7 @@
 -- for: worker
 -- Leases up to `count` due runs of one queue to `worker`: the free ones without a limit key that have been due for longest, whatever
 -- their priority. `after_run_at[p]`, `after_id[p]`: the scan position of priority p, as in `claim`. The five priorities are read in one
--- order of run_at, at most `look` rows. If none of these can be claimed, `look_ahead` returns the next scan position.
+-- order of run_at, at most `look` rows. If none of these can be claimed, `advance_scan` returns the next scan position.
 -- Workers claim a share of their runs this way, so that a steady load of higher priorities starves no lower one.
 
 create or replace function wakeboard.claim_oldest(
@@ -13,7 +13,7 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 begin
-  if exists (select from pauses where what in ('all', 'queue:' || claim_oldest.queue)) then
+  if exists (select from pauses where scope in ('all', 'queue:' || claim_oldest.queue)) then
     return;
   end if;
   return query

@@ -1,7 +1,7 @@
 -- for: worker
 -- These runs of `worker`, all of lease epoch `epoch`, have succeeded: they leave job_runs for history in one statement.
--- `results` is an object {"<run id>": result, …} for those that returned something, stored as `kept_result` has it.
--- Answers with the ids that were not accepted: the lease was lost, or another transaction has kept the run locked for more than 200 ms (`still_held` distinguishes the two). All
+-- `results` is an object {"<run id>": result, …} for those that returned something, stored as `stored_result` has it.
+-- Answers with the ids that were not accepted: the lease was lost, or another transaction has kept the run locked for more than 200 ms (`still_leased` distinguishes the two). All
 -- others are accepted, by this call or by an earlier one whose reply was lost.
 
 create or replace function wakeboard.complete(worker bigint, ids bigint[], epoch bigint, results jsonb default null)
@@ -37,7 +37,7 @@ begin
     id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, 'succeeded', trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
-    failed_at, error_type, last_error, case when results is not null then kept_result(results -> id::text) end
+    failed_at, error_type, last_error, case when results is not null then stored_result(results -> id::text) end
   from done;
   get diagnostics accepted = row_count;
   exit telling;

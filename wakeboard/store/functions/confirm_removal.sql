@@ -6,5 +6,5 @@ returns integer language sql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
-  update removal_holds set confirmed_at = statement_timestamp() where source = confirm_removal.source returning count
+  update pending_removals set confirmed_at = statement_timestamp() where source = confirm_removal.source returning count
 $$;

@@ -13,7 +13,7 @@ declare
   dropped integer := 0;
   kept_for interval;
 begin
-  kept_for := (select kept(greatest(history_kept, keys_kept), retention) from installation);
+  kept_for := (select longer_retention(greatest(min_history_retention, min_key_retention), retention) from installation);
   lock table only wakeboard.job_run_history in share update exclusive mode;   -- one at a time
   for part in
     select child.relname as name, to_date(substring(child.relname from '\d{4}w\d{2}'), 'IYYY"w"IW') + 7 as ends

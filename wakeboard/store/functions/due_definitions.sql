@@ -15,11 +15,11 @@ as $$
   select id, generation, next_run_at, last_tick_at, cron_fields, time_zone, dst_gap, dst_overlap, catch_up, catch_up_limit,
          starting_deadline_s, false, statement_timestamp()
     from job_definitions
-   where removed_at is null and not suspended and tick_error is null
+   where removed_at is null and not suspended and schedule_error is null
      and next_run_at <= statement_timestamp() and (next_run_at, id) > (after_run_at, after_id)
      and (not exists (select from pauses)              -- asked once, and nearly always enough
           or not exists (select from pauses
-                          where what in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id)))
+                          where scope in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id)))
    order by next_run_at, id
    limit count
 $$;

@@ -24,7 +24,7 @@ begin
                 order by limit_key limit 1)
          from walk where walk.key is not null)
      select key from walk where key is not null limit look) as found
-   where not exists (select from pauses where what in ('all', 'queue:' || wanted.queue))
+   where not exists (select from pauses where scope in ('all', 'queue:' || wanted.queue))
    order by 1
    limit look;
 end

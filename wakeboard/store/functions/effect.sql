@@ -20,9 +20,9 @@ begin
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', effect.run_id);
   end if;
   if effect.done then
-    insert into job_effects as past (run_uuid, key, run_id, lease_epoch, done_at)
+    insert into job_effects as past (run_uuid, key, run_id, lease_epoch, finished_at)
     values (uuid_of_run, effect.key, effect.run_id, effect.epoch, statement_timestamp())
-    on conflict on constraint an_effect_happens_once_per_run do update set done_at = coalesce(past.done_at, excluded.done_at);
+    on conflict on constraint an_effect_happens_once_per_run do update set finished_at = coalesce(past.finished_at, excluded.finished_at);
     return 'done';
   end if;
   insert into job_effects (run_uuid, key, run_id, lease_epoch) values (uuid_of_run, effect.key, effect.run_id, effect.epoch)
@@ -30,8 +30,8 @@ begin
   if found then
     return 'new';
   end if;
-  select past.done_at, past.lease_epoch into known from job_effects as past
+  select past.finished_at, past.lease_epoch into known from job_effects as past
    where past.run_uuid = uuid_of_run and past.key = effect.key;
-  return case when known.done_at is not null then 'done' when known.lease_epoch = effect.epoch then 'begun' else 'in doubt' end;
+  return case when known.finished_at is not null then 'done' when known.lease_epoch = effect.epoch then 'begun' else 'in doubt' end;
 end
 $$;

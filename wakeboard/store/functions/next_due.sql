@@ -51,7 +51,7 @@ begin
         select next.next_run_at
           from (select next_run_at, queue, job_type, timeout_s
                   from job_definitions
-                 where removed_at is null and not suspended and tick_error is null
+                 where removed_at is null and not suspended and schedule_error is null
                    and next_run_at > statement_timestamp() and next_run_at <= horizon
                  order by next_run_at
                  limit look) as next

@@ -14,7 +14,7 @@ begin
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost: roll this transaction back', once.run_id);
   end if;
-  insert into job_effects (run_uuid, key, run_id, lease_epoch, done_at)
+  insert into job_effects (run_uuid, key, run_id, lease_epoch, finished_at)
   values (once.run_uuid, once.key, once.run_id, once.epoch, statement_timestamp())
   on conflict on constraint an_effect_happens_once_per_run do nothing;
   return found;

@@ -24,17 +24,17 @@ begin
   if reap.after_id = 0 then
     perform from installation for no key update skip locked;
     if found then
-      update installation set walked_at = statement_timestamp()
+      update installation set reap_started_at = statement_timestamp()
        where always
-          or walked_at > statement_timestamp()                     -- by a clock that was ahead
-          or walked_at < statement_timestamp() - interval '4 seconds'
-             and (reaped_at < statement_timestamp() - interval '1 minute' or reaped_at < walked_at)
-          or walked_at < statement_timestamp() - interval '1 second'
+          or reap_started_at > statement_timestamp()                     -- by a clock that was ahead
+          or reap_started_at < statement_timestamp() - interval '4 seconds'
+             and (reap_completed_at < statement_timestamp() - interval '1 minute' or reap_completed_at < reap_started_at)
+          or reap_started_at < statement_timestamp() - interval '1 second'
              and exists (select from workers where last_seen < statement_timestamp() - make_interval(secs => lease_s));
       due := found;
     else                                 -- the row is locked by another caller that scans, or by a transaction left open
       due := always or random() < 0.1 and exists (
-        select from installation where walked_at < statement_timestamp() - interval '1 minute');
+        select from installation where reap_started_at < statement_timestamp() - interval '1 minute');
     end if;
     if not due then
       return query select null::bigint, 0, 0, 0, 0;
@@ -42,17 +42,17 @@ begin
     end if;
   end if;
 
-  update workers set last_seen = statement_timestamp(), beats_since = least(beats_since, statement_timestamp()) where nonce = any (array(
-    select nonce from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));
+  update workers set last_seen = statement_timestamp(), heartbeats_since = least(heartbeats_since, statement_timestamp()) where worker_id = any (array(
+    select worker_id from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));
   select max(id) into last_id
     from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
   if last_id is null then
-    update installation set reaped_at = walked_at
-     where passed_by_at < walked_at and only_row in (select only_row from installation for no key update skip locked);
+    update installation set reap_completed_at = reap_started_at
+     where reap_skipped_at < reap_started_at and only_row in (select only_row from installation for no key update skip locked);
     -- Their leases had lapsed when the walk began: a worker claims for three quarters of a lease after a beat.
-    delete from workers where nonce = any (array(
-      select nonce from workers
-       where last_seen < (select walked_at from installation) - make_interval(secs => lease_s * 2)
+    delete from workers where worker_id = any (array(
+      select worker_id from workers
+       where last_seen < (select reap_started_at from installation) - make_interval(secs => lease_s * 2)
          for update skip locked));
     return query select null::bigint, 0, 0, 0, 0;
     return;
@@ -61,27 +61,27 @@ begin
   -- A lease given while the clock was ahead would hold until then: it holds for as long as a lease from now on.
   update job_runs set locked_until = statement_timestamp() + make_interval(secs => held.lease_s)
     from (select run.id, least(coalesce(known.lease_s, 3600), 3600) as lease_s
-            from job_runs as run left join workers as known on known.nonce = run.locked_by
+            from job_runs as run left join workers as known on known.worker_id = run.locked_by
            where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0
              and run.locked_until > statement_timestamp() + make_interval(secs => least(coalesce(known.lease_s, 3600), 3600) + 10)
              for no key update of run skip locked) as held
    where job_runs.id = held.id;
 
   with lapsed as (
-    select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen, known.beats_since,
+    select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen, known.heartbeats_since,
            known.lease_s, run.started_epoch is distinct from run.lease_epoch as unstarted,        -- as far as is known
            run.started_epoch is distinct from run.lease_epoch                                     -- never named in a heartbeat
              and run.locked_until <= run.started_at + make_interval(secs => least(known.lease_s, run.timeout_s + 10)) as unnamed,
            run.locked_until >= run.started_at + make_interval(secs => run.timeout_s) as bounded   -- by its timeout
-      from job_runs as run left join workers as known on known.nonce = run.locked_by
+      from job_runs as run left join workers as known on known.worker_id = run.locked_by
      where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0 and run.locked_until < statement_timestamp()
   ), judged as (
     select id, locked_by, locked_until, started_epoch, unstarted and not unnamed as waited,
-           unnamed and beats_since <= started_at and last_seen > started_at + make_interval(secs => lease_s / 2.0) as never_had,
+           unnamed and heartbeats_since <= started_at and last_seen > started_at + make_interval(secs => lease_s / 2.0) as never_had,
            bounded and last_seen > started_at + make_interval(secs => timeout_s) as too_long,
            last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)               -- the next heartbeat decides
              and bounded and last_seen <= started_at + make_interval(
-               secs => greatest(timeout_s, case when unnamed and beats_since <= started_at then lease_s / 2.0 end)) as undecided
+               secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
       from lapsed
   ), locked as (
     select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, waited,
@@ -100,7 +100,7 @@ begin
     select id, lease_epoch, attempts, case when verdict like 'timed out%' then 'timed_out' else 'crashed' end,
            case when verdict like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
            case when verdict like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
-           locked_by, (select name from workers where nonce = locked_by), started_at
+           locked_by, (select name from workers where worker_id = locked_by), started_at
       from locked
      where verdict <> 'never had'
     on conflict do nothing
@@ -140,7 +140,7 @@ begin
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
   if exists (select from job_runs
               where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()) then
-    update installation set passed_by_at = statement_timestamp()
+    update installation set reap_skipped_at = statement_timestamp()
      where only_row in (select only_row from installation for no key update skip locked);
   end if;
   if reaped.crashed + reaped.never_had > 0 then

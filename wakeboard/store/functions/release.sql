@@ -34,7 +34,7 @@ begin
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at)
     select id, epoch, attempts, case reason when 'snoozed' then 'snoozed' else 'released' end,
            case reason when 'left' then 'its worker was told to leave' when 'away' then 'the database could not be reached' end,
-           release.worker, (select name from workers where nonce = release.worker), started_at
+           release.worker, (select name from workers where worker_id = release.worker), started_at
       from locked
      where reason <> 'unstarted'
     on conflict do nothing

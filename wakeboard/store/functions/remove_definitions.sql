@@ -1,6 +1,6 @@
 -- for: operator
 -- These definitions are gone from `source`: queued and failed runs of them are cancelled, running ones finish, dead ones stay.
--- Answers per definition: 'removed', or 'due' (record the ticks that `due_among` returns as skipped, then call again; nothing done).
+-- Answers per definition: 'removed', or 'due' (record the ticks that `filter_due_definitions` returns as skipped, then call again; nothing done).
 -- A definition gets no answer if another transaction has locked it or one of its waiting runs: call again later.
 -- Only rows that no sync has met since `synced_before` are removed.
 
@@ -22,10 +22,10 @@ begin
   return query                               -- in a snapshot from after the locks
   with known as materialized (
     select def.id,
-           case when not def.suspended and def.tick_error is null and def.next_run_at <= statement_timestamp()
+           case when not def.suspended and def.schedule_error is null and def.next_run_at <= statement_timestamp()
                 then 'due' else 'removed' end as answer
       from unnest(mine) as wanted (id) join job_definitions as def using (id)
-     where def.source = remove_definitions.source and def.removed_at is null and def.seen_at < synced_before
+     where def.source = remove_definitions.source and def.removed_at is null and def.last_synced_at < synced_before
   ), updated as (
     update job_definitions as def
        set removed_at = statement_timestamp(), updated_at = statement_timestamp(), next_run_at = null

@@ -21,10 +21,10 @@ declare
 begin
   update workers
      set last_seen = statement_timestamp(),
-         beats_since = case when last_seen < statement_timestamp() - make_interval(secs => lease_s * 0.75) then statement_timestamp()
-                       else beats_since end
-   where nonce = (select nonce from workers where nonce = worker for no key update skip locked);
-  if not found and not exists (select from workers where nonce = worker) then
+         heartbeats_since = case when last_seen < statement_timestamp() - make_interval(secs => lease_s * 0.75) then statement_timestamp()
+                       else heartbeats_since end
+   where worker_id = (select worker_id from workers where worker_id = worker for no key update skip locked);
+  if not found and not exists (select from workers where worker_id = worker) then
     return query select 0::bigint, 'unknown', 0::bigint;
   end if;
   with held as (

@@ -1,20 +1,20 @@
 -- for: operator
 -- Ends a pause. False: it was not paused.
 
-create or replace function wakeboard.resume(what text)
+create or replace function wakeboard.resume(scope text)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
 #variable_conflict use_column
 begin
-  delete from pauses where what = resume.what;
+  delete from pauses where scope = resume.scope;
   if not found then
     return false;
   end if;
   insert into definition_changes (definition_id)
   select id from job_definitions
-   where removed_at is null and resume.what in ('all', 'queue:' || queue, 'schedule:' || id);
+   where removed_at is null and resume.scope in ('all', 'queue:' || queue, 'schedule:' || id);
   perform pg_notify('wakeboard', '');
   return true;
 end

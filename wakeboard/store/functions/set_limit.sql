@@ -13,9 +13,9 @@ begin
   elsif max_running not between 0 and 1000000 then
     raise exception using errcode = '22023', message = format('a limit is %s; write a whole number from 0 to 1000000', max_running);
   end if;
-  insert into job_limits as bound (key, max_running, said)
+  insert into job_limits as bound (key, max_running, is_explicit)
   values (set_limit.key, coalesce(set_limit.max_running, 1), set_limit.max_running is not null)
-  on conflict on constraint job_limits_pkey do update set max_running = excluded.max_running, said = excluded.said;
+  on conflict on constraint job_limits_pkey do update set max_running = excluded.max_running, is_explicit = excluded.is_explicit;
   perform pg_notify('wakeboard', '');
 end
 $$;

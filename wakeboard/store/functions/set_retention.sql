@@ -9,7 +9,7 @@ set lock_timeout = '2s'
 as $$
 begin
   update installation
-     set history_kept = kept(null, history), keys_kept = kept(null, keys), dead_kept = kept(null, dead)
-   where (history_kept, keys_kept) is distinct from (kept(null, history), kept(null, keys)) or dead_kept is distinct from kept(null, dead);
+     set min_history_retention = longer_retention(null, history), min_key_retention = longer_retention(null, keys), min_dead_retention = longer_retention(null, dead)
+   where (min_history_retention, min_key_retention) is distinct from (longer_retention(null, history), longer_retention(null, keys)) or min_dead_retention is distinct from longer_retention(null, dead);
 end
 $$;

@@ -9,7 +9,7 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
 begin
-  if kept_result(result) <> result then
+  if stored_result(result) <> result then
     raise exception using errcode = '22023', message =
       'the result of a step has more than 32 levels, or a number beyond what a double holds; return ids, or texts';
   end if;

@@ -2,9 +2,9 @@
 -- Brings definitions of `source` up to what was declared. `rows`: an array of objects with namespace, name, uid, generation,
 -- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
 -- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
--- 'due' (ticks of the old spec are due: deal with those that `due_among` returns, then call again; nothing done). A row gets no answer
+-- 'due' (ticks of the old spec are due: deal with those that `filter_due_definitions` returns, then call again; nothing done). A row gets no answer
 -- if another sync or another transaction has locked its definition, or a run of it that needs other limit keys: call again. A removed
--- definition that comes back is the same row. One whose ticks could not be computed (tick_error), declared again as it was, goes on
+-- definition that comes back is the same row. One whose ticks could not be computed (schedule_error), declared again as it was, goes on
 -- from where it stopped. A repeated call changes nothing.
 
 create or replace function wakeboard.sync_definitions(source text, rows jsonb)
@@ -35,8 +35,8 @@ begin
              when def.removed_at is null and def.uid = wanted.uid and def.generation > wanted.generation then 'stale'
              when def.removed_at is null and def.uid = wanted.uid and def.generation = wanted.generation
                   and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version
-                  then case when def.tick_error is null then 'unchanged' else 'updated' end
-             when def.removed_at is null and not def.suspended and def.tick_error is null
+                  then case when def.schedule_error is null then 'unchanged' else 'updated' end
+             when def.removed_at is null and not def.suspended and def.schedule_error is null
                   and def.next_run_at <= statement_timestamp() then 'due'
              else 'updated' end as answer,
            (def.concurrency_policy <> 'Allow', def.limit_key) is distinct from (wanted.concurrency_policy <> 'Allow', wanted.limit_key)
@@ -50,8 +50,8 @@ begin
     select id, namespace, name, answer
       from known
      where case when answer <> 'updated' or not other_keys then true
-                when all_at_once then rekey_runs(id, limit_key, null)
-                else rekey_runs(id, 'schedule:' || id, limit_key) end
+                when all_at_once then update_limit_keys(id, limit_key, null)
+                else update_limit_keys(id, 'schedule:' || id, limit_key) end
   ), updated as (
     update job_definitions as def
        set uid = wanted.uid, generation = wanted.generation, spec_hash = wanted.spec_hash, job_type = wanted.job_type,
@@ -62,10 +62,10 @@ begin
            starting_deadline_s = wanted.starting_deadline_s, max_attempts = wanted.max_attempts,
            backoff_strategy = wanted.backoff_strategy, backoff_base_s = wanted.backoff_base_s,
            backoff_cap_s = wanted.backoff_cap_s, timeout_s = wanted.timeout_s, suspended = wanted.suspended,
-           next_run_at = case when def.tick_error is not null and def.spec_hash = wanted.spec_hash and def.removed_at is null
+           next_run_at = case when def.schedule_error is not null and def.spec_hash = wanted.spec_hash and def.removed_at is null
                               then def.next_run_at else wanted.next_run_at end,
-           tzdata_version = wanted.tzdata_version, tick_error = null,
-           updated_at = statement_timestamp(), seen_at = statement_timestamp(), removed_at = null
+           tzdata_version = wanted.tzdata_version, schedule_error = null,
+           updated_at = statement_timestamp(), last_synced_at = statement_timestamp(), removed_at = null
       from wanted join ready using (namespace, name)
      where def.id = ready.id and ready.answer = 'updated'
   ), created as (

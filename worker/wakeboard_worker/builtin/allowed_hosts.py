@@ -133,4 +133,6 @@ def _network(text: str) -> Network:
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError as exc:
-        raise InvalidSettings(f"WAKEBOARD_HTTP_ALLOW_PRIVATE: {exc}; write for example 10.1.0.0/16.") from exc
+        raise InvalidSettings(
+            f"WAKEBOARD_HTTP_ALLOWED_PRIVATE_NETWORKS: {exc}; write for example 10.1.0.0/16."
+        ) from exc

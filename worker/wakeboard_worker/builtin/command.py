@@ -14,8 +14,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from wakeboard_worker.builtin.command_words import Commands, environment_of, fields_of
-from wakeboard_worker.builtin.kept_text import LONGEST, readable
-from wakeboard_worker.builtin.programs import Program
+from wakeboard_worker.builtin.output_text import LONGEST, readable
+from wakeboard_worker.builtin.process import Program
 from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:

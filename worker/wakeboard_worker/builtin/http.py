@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
-from wakeboard_worker.builtin.http_verdict import HttpError, verdict
-from wakeboard_worker.builtin.kept_text import LONGEST, readable
+from wakeboard_worker.builtin.http_outcome import HttpError, verdict
+from wakeboard_worker.builtin.output_text import LONGEST, readable
 from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Http:
     """The handler of `http` under a worker's settings. Runs share its connections; `close` ends them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._allowed = AllowedHosts(settings.http_allowed_hosts, settings.http_allow_private)
+        self._allowed = AllowedHosts(settings.http_allowed_hosts, settings.http_allowed_private_networks)
         self._most_bytes = settings.http_max_body_bytes
         self._secrets_dir = settings.secrets_dir
         self._session: aiohttp.ClientSession | None = None
@@ -134,7 +134,8 @@ class Http:
         if not self._allowed.allows_address(address[0]):
             place = "the host of the url" if _addresses.get().secret else address[0]
             _addresses.get().refused = (
-                f"{place} is not a public address: name its network in WAKEBOARD_HTTP_ALLOW_PRIVATE if it is meant"
+                f"{place} is not a public address: name its network in WAKEBOARD_HTTP_ALLOWED_PRIVATE_NETWORKS"
+                " if it is meant"
             )
             raise AddressRefused(_addresses.get().refused)
         _addresses.get().tried = True

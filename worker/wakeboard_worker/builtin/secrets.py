@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import quote, quote_plus
 
 from wakeboard.errors import Discard
-from wakeboard_worker.builtin.kept_text import plain
+from wakeboard_worker.builtin.output_text import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,0 +1,168 @@
+"""`python -m bench.competitors`: other job queues and wakeboard, in turn, on one PostgreSQL that it starts itself.
+
+The others are installed from their registries, at pinned versions, into the user's cache. Prints Markdown tables; what
+is measured in full is written to docs/benchmarks.md, with plots beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import product
+from typing import TYPE_CHECKING, Final
+
+from bench.competitors.catalogue import COMPETITORS, named
+from bench.competitors.comparison import Contest, Failed
+from bench.competitors.installing import installed, lock_npm
+from bench.competitors.plan import QUICK, Plan
+from bench.competitors.results import (
+    Case,
+    Results,
+    cost_table,
+    drain_plot,
+    drain_table,
+    enqueue_table,
+    goals,
+    processes_in_words,
+    who_they_are,
+)
+from bench.database import SETTINGS, running_arena
+from bench.drains import Drain
+from bench.goals import goals_table
+from bench.machine import conditions, description
+from bench.page import PLOTS, write_section
+from bench.tables import spread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bench.competitors.catalogue import Competitor
+    from bench.competitors.installing import Installation
+    from bench.database import Arena
+
+COMMAND: Final = "make bench-competitors"
+LARGE_JOBS: Final = 3_000_000
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measures what was asked for."""
+    options = _options(words)
+    if options.lock:
+        lock_npm()
+        return 0
+    plan = QUICK if options.quick else Plan()
+    if options.large:
+        plan = replace(plan, jobs=(*plan.jobs, LARGE_JOBS))
+    if options.rounds:
+        plan = replace(plan, rounds=options.rounds)
+    installation = installed()
+    began = time.monotonic()
+    with running_arena() as arena:
+        about = description(arena.version())
+        results = _measured(arena, installation, plan, named(options.only))
+    text = _report(results, plan, installation, about, time.monotonic() - began)
+    print(text)
+    if not options.quick and not options.only:
+        _write_plots(results, plan)
+        write_section(COMMAND, text)
+    return 0
+
+
+def _options(words: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.competitors", description=__doc__)
+    known = [competitor.name for competitor in COMPETITORS]
+    parser.add_argument("only", nargs="*", metavar="QUEUE", help=f"of {', '.join(known)}; all if not said")
+    parser.add_argument("--quick", action="store_true", help="few and small: to see that it works")
+    parser.add_argument("--large", action="store_true", help=f"also {LARGE_JOBS:,} jobs, for those who can")
+    parser.add_argument("--rounds", type=int, metavar="N", help="how often each case is measured")
+    parser.add_argument("--lock", action="store_true", help="only write npm/package-lock.json anew")
+    options = parser.parse_args(words)
+    if unknown := set(options.only) - set(known):
+        parser.error(f"{', '.join(sorted(unknown))}: what can be measured is {', '.join(known)}")
+    return options
+
+
+def _measured(arena: Arena, installation: Installation, plan: Plan, competitors: Sequence[Competitor]) -> Results:
+    contest = Contest(arena, installation, plan.enqueue_within_s)
+    results = Results(competitors)
+    for _ in range(plan.enqueue_rounds):
+        for competitor in competitors:
+            rate = contest.enqueue_rate(competitor, plan.jobs[0])
+            _tell(competitor, "enqueue", rate)
+            results.note_enqueue(competitor, rate)
+    for jobs in plan.jobs:
+        for in_round, processes in product(range(plan.rounds), plan.processes):
+            case = Case(jobs, processes)
+            order = [competitor for competitor in competitors if plan.takes_part(competitor, case, in_round, results)]
+            random.Random(in_round).shuffle(order)  # noqa: S311 - whoever comes first has it no better
+            for competitor in order:
+                found = contest.drain(competitor, jobs, processes, plan.within_s(jobs))
+                _tell(competitor, f"{jobs:,} jobs, {processes_in_words(processes)}, round {in_round + 1}", found)
+                results.note_drain(competitor, case, in_round, found)
+        for competitor in competitors:
+            contest.forget(competitor, jobs)
+    return results
+
+
+def _tell(competitor: Competitor, what: str, found: Drain | Failed | float) -> None:
+    if isinstance(found, Failed):
+        told = found.why
+    elif isinstance(found, Drain):
+        told = f"{found.rate:,.0f}/s, {found.others_cpus:.1f} CPUs busy elsewhere"
+    else:
+        told = f"{found:,.0f}/s"
+    print(f"{datetime.now(UTC):%H:%M:%S} {competitor.name}: {what}: {told}", file=sys.stderr, flush=True)
+
+
+def _report(results: Results, plan: Plan, installation: Installation, about: str, took_s: float) -> str:
+    kept = goals(results)
+    tables = [
+        *([goals_table(kept).markdown()] if kept else []),
+        who_they_are(results.competitors, lambda competitor: installation.versions(competitor.packages)).markdown(),
+        enqueue_table(results, plan.jobs[0]).markdown(),
+    ]
+    for jobs in plan.jobs:
+        if any(case.jobs == jobs for _, case in results.drains):
+            tables.append(drain_table(results, jobs, plan.processes).markdown())
+            tables.append(f"![Jobs per second, {jobs:,} jobs](benchmarks/{_plot_name(jobs)})\n")
+            tables.append(cost_table(results, jobs, plan.processes).markdown())
+    remarks = [f"- {remark}\n" for remark in results.remarks()]
+    closing = (
+        f"Took {took_s / 60:.0f} min. CPUs that were busy with something else meanwhile:"
+        f" {spread(results.busy_elsewhere())}; at the end: {conditions()}.\n"
+    )
+    return "\n".join([_introduction(plan, about), *tables, "".join(remarks), closing])
+
+
+def _introduction(plan: Plan, about: str) -> str:
+    durable = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
+    return (
+        f"## wakeboard beside other job queues\n\n{about}\n\n"
+        f"`{COMMAND}` installs them and measures all in turn, each in databases of its own on one server ({durable})."
+        " Each drain begins with a copy of a database into which the queue has enqueued its jobs, vacuumed, analysed"
+        f" and in memory; jobs do nothing. {plan.rounds} rounds, in an order that changes; {plan.slow_rounds} for a"
+        f" queue that does less than {plan.slow_rate:,.0f} jobs/s with one process, and none with more than"
+        f" {plan.jobs[0]:,} jobs for one that does less than {plan.too_slow_rate:,.0f}. A drain is stopped after"
+        f" {' or '.join(f'{plan.within_s(jobs):.0f} s ({jobs:,} jobs)' for jobs in plan.jobs)}.\n"
+    )
+
+
+def _write_plots(results: Results, plan: Plan) -> None:
+    PLOTS.mkdir(exist_ok=True)
+    for jobs in plan.jobs:
+        if any(case.jobs == jobs for _, case in results.drains):
+            plot = PLOTS / _plot_name(jobs)
+            plot.write_text(drain_plot(results, jobs, plan.processes), encoding="utf-8")
+            print(f"written to docs/benchmarks/{plot.name}")
+
+
+def _plot_name(jobs: int) -> str:
+    return f"drain-{jobs}.svg"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+-- What the campaign itself keeps: the effects, what the applications wrote beside their runs, and a log of every change
+-- of a run's lease or status, written by a trigger in the transaction that makes the change.
+
+create schema chaos;
+
+create table chaos.effects (            -- nothing here refuses a second one: `once` must
+  run_id       bigint not null,
+  run_uuid     uuid not null,
+  key          text not null,
+  worker_clock timestamptz not null,
+  at           timestamptz not null default clock_timestamp()
+);
+
+create table chaos.parcels (            -- a provider outside, which honours an idempotency key
+  provider_key text primary key,
+  run_id       bigint not null,
+  label        text not null
+);
+
+create table chaos.orders (             -- an application's own rows, in the transaction that enqueues
+  tag    text primary key,
+  run_id bigint not null
+);
+
+create table chaos.first_ticks (definition_id bigint primary key, at timestamptz not null, every_s integer not null);
+
+create table chaos.workers_seen (worker_id bigint primary key, name text not null);
+
+create table chaos.transitions (
+  place     bigint generated always as identity primary key,
+  at        timestamptz not null default clock_timestamp(),
+  run_id    bigint not null,
+  what      text not null,              -- made, claimed, taken back, ended, changed, gone
+  holder    bigint not null,            -- before a lease ends; after it begins
+  epoch     bigint not null,            -- after the change
+  status    text not null,
+  run_at    timestamptz not null,
+  limit_key text,
+  lapsed_at timestamptz                 -- of a lease that was taken back: when it had ended
+);
+create index on chaos.transitions (run_id);
+create index on chaos.transitions (at);
+
+create function chaos.note_worker() returns trigger language plpgsql security definer as $$
+begin
+  insert into chaos.workers_seen (worker_id, name) values (new.worker_id, new.name) on conflict do nothing;
+  return null;
+end
+$$;
+create trigger note_worker after insert on wakeboard.workers for each row execute function chaos.note_worker();
+
+create function chaos.note_definition() returns trigger language plpgsql security definer as $$
+begin
+  insert into chaos.first_ticks values (new.id, new.next_run_at, case when new.schedule like '*/2%' then 120 else 60 end);
+  return null;
+end
+$$;
+create trigger note_definition after insert on wakeboard.job_definitions for each row execute function chaos.note_definition();
+
+create function chaos.note_run() returns trigger language plpgsql security definer as $$
+declare
+  run wakeboard.job_runs := case tg_op when 'DELETE' then old else new end;
+  word text;
+begin
+  word := case
+    when tg_op = 'INSERT' then 'made'
+    when tg_op = 'DELETE' then 'gone'
+    when old.locked_by = 0 and new.locked_by <> 0 then 'claimed'
+    when old.locked_by <> 0 and new.locked_by <> 0 then 'taken over'                 -- never: a lease must end first
+    when old.locked_by <> 0 and new.lease_epoch > old.lease_epoch then 'taken back'  -- by reap
+    when old.locked_by <> 0 then 'ended'                                             -- failed or given back
+    else 'changed' end;
+  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, lapsed_at)
+  values (run.id, word, case when tg_op = 'UPDATE' and old.locked_by <> 0 then old.locked_by else run.locked_by end,
+          run.lease_epoch, run.status, run.run_at, run.limit_key, case word when 'taken back' then old.locked_until end);
+  return null;
+end
+$$;
+create trigger note_new_run after insert or delete on wakeboard.job_runs for each row execute function chaos.note_run();
+create trigger note_changed_run after update on wakeboard.job_runs for each row
+  when (old.locked_by is distinct from new.locked_by or old.status is distinct from new.status
+        or old.lease_epoch is distinct from new.lease_epoch)
+  execute function chaos.note_run();
+
+grant usage on schema chaos to chaos_app, chaos_worker;
+grant select, insert on chaos.effects, chaos.parcels, chaos.orders to chaos_app;

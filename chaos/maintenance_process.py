@@ -1,0 +1,33 @@
+"""A second pair of hands, as the operator is one: makes the duties' rounds every second, and does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from datetime import timedelta
+
+from wakeboard.errors import WakeboardError
+from wakeboard.maintenance.loop import MaintenanceLoop
+from wakeboard.maintenance.retention import Retention
+from wakeboard.store.connection import connect
+from wakeboard.store.sql_api import Store
+
+
+async def make_rounds(dsn: str, name: str) -> None:
+    """Makes rounds until it is killed; over a new connection whenever one breaks."""
+    maintenance = MaintenanceLoop(misfire_grace=timedelta(minutes=5), retention=Retention())
+    while True:
+        try:
+            async with await connect(dsn, name=f"wakeboard duties {name}") as conn:
+                while not conn.closed:
+                    await maintenance.make(Store(conn), time.monotonic())
+                    await asyncio.sleep(1.0)
+        except WakeboardError as error:
+            sys.stderr.write(f"{error}\n")
+            await asyncio.sleep(0.5)
+
+
+if __name__ == "__main__":
+    asyncio.run(make_rounds(os.environ["WAKEBOARD_DSN"], os.environ["WAKEBOARD_WORKER_NAME"]))

@@ -1,0 +1,55 @@
+"""What is worth an event in `kubectl describe`: transitions, each told once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from wakeboard_operator.status_models import Condition, JobScheduleStatus
+
+
+class EmittedEvents(NamedTuple):
+    """One event. `warning`: somebody should look."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -> list[EmittedEvents]:
+    """The events that tell how `before` became `after`; a first status tells that it is synced, or what is wrong."""
+    old = {each.type: each for each in (before.conditions or [])} if before else {}
+    told: list[EmittedEvents] = []
+    for now in after.conditions or []:
+        was = old.get(now.type)
+        if was is None or was.status != now.status:
+            told += _of_condition(now, was.status if was else None)
+    dead_before = (before.dead or 0) if before else 0
+    if (after.dead or 0) > dead_before and after.last_failure is not None:
+        failure = after.last_failure
+        why = f"{failure.reason}: {failure.message}" if failure.message else failure.reason
+        told.append(EmittedEvents("RunDead", f"Run {failure.run_id} was given up: {why}", warning=True))
+    if after.last_action is not None and (before is None or before.last_action != after.last_action):
+        action = after.last_action
+        told.append(EmittedEvents("ActionDone", f"{action.action} {action.token}: {action.result}"))
+    return told
+
+
+def _of_condition(now: Condition, was: str | None) -> list[EmittedEvents]:  # noqa: PLR0911 - a table
+    match now.type, now.status:
+        case "Ready", "True":
+            return [EmittedEvents(now.reason, now.message)]
+        case "Stalled", "True":
+            return [EmittedEvents(now.reason, now.message, warning=True)]
+        case "Stalled", "False" if was == "True":
+            return [EmittedEvents(now.reason, now.message)]
+        case "Suspended", "True":
+            return [EmittedEvents(now.reason, now.message)]
+        case "Suspended", "False" if was == "True":
+            return [EmittedEvents("Resumed", now.message)]
+        case "Healthy", "False" if now.reason == "NoWorker":
+            return [EmittedEvents(now.reason, now.message, warning=True)]
+        case "Healthy", "True" if was == "False":
+            return [EmittedEvents("Recovered", now.message)]
+        case _:
+            return []

@@ -1,0 +1,299 @@
+"""What the operator reads from the API server and writes there, over one login.
+
+Its errors are told apart by what to do about them: a list that failed removes nothing, a conflict is computed anew, and
+what has vanished is forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+import aiohttp
+from kubernetes.aio import client, config
+
+from wakeboard.errors import WakeboardError
+from wakeboard.rules.redact import redact
+from wakeboard.rules.sanitize import one_line
+from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
+from wakeboard_operator.wake_cleanup import WORKER_JOBS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from datetime import datetime
+
+    from wakeboard_operator.wake_cleanup import JobName
+
+_Asked = TypeVar("_Asked")
+
+FIELD_MANAGER: Final = "wakeboard-operator"
+PAGE: Final = 500
+SIDE_BY_SIDE: Final = 10  # reads that are under way
+REQUEST_S: Final = 30.0
+TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+MERGE_PATCH: Final = "application/merge-patch+json"
+BUSY: Final = (429, 500, 502, 503, 504)
+
+
+class _Answered(Exception):
+    """The API server said no: HTTP's status, and its own sentence."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        try:
+            super().__init__(str(json.loads(body).get("message") or f"status {status}"))
+        except (ValueError, AttributeError):
+            super().__init__(f"status {status}")
+
+
+class ListFailed(WakeboardError):
+    """No complete list. `reason`: forbidden, missing (the resource is not installed), expired, or away."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        self.reason = reason
+        super().__init__(sentence)
+
+
+class WriteFailed(WakeboardError):
+    """A write was refused, for now or for good. `reason`: conflict, vanished, forbidden, invalid, or away."""
+
+    def __init__(self, reason: str, sentence: str) -> None:
+        self.reason = reason
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Every JobSchedule that there was at one moment."""
+
+    resources: Sequence[Resource]
+    resource_version: str
+
+
+def in_cluster() -> bool:
+    """Whether this process runs in a pod with a service account."""
+    return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
+
+
+async def _those(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[bool]]) -> set[_Asked]:
+    """The items for which `answer` is true, checked a few at a time."""
+    side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
+
+    async def one(each: _Asked) -> bool:
+        async with side_by_side:
+            return await answer(each)
+
+    listed = list(asked)
+    answers = await asyncio.gather(*map(one, listed))
+    return {each for each, yes in zip(listed, answers, strict=True) if yes}
+
+
+def environment_proxy(server: str) -> str | None:
+    """The proxy that the environment (HTTPS_PROXY, NO_PROXY) sets for `server`; None: it is reached directly."""
+    address = urlsplit(server)
+    return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
+
+
+@asynccontextmanager
+async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGenerator[Cluster]:
+    """The cluster that the service account, or else the kubeconfig, leads to. Raises WakeboardError in one sentence."""
+    async with login() as api:
+        yield Cluster(api, namespaces, source)
+
+
+@asynccontextmanager
+async def login() -> AsyncGenerator[client.ApiClient]:
+    """The client of that cluster. Raises WakeboardError in one sentence."""
+    about: Any = client.Configuration()
+    try:
+        if in_cluster():
+            config.load_incluster_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
+        else:
+            await config.load_kube_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
+    except (config.ConfigException, OSError) as error:
+        raise WakeboardError(f"there is no way to log in to a cluster: {error}") from error
+    about.disable_strict_ssl_verification = True  # see stream.Login
+    about.proxy = about.proxy or environment_proxy(about.host)
+    about.client_session_kwargs = {"trust_env": False}  # else every request reads the environment and ~/.netrc anew
+    async with client.ApiClient(about) as api:
+        yield api
+
+
+class Cluster:
+    """One API server. `namespaces`: those that are looked at; none: all."""
+
+    def __init__(self, api: client.ApiClient, namespaces: Sequence[str] = (), source: str = "") -> None:
+        self._api = api
+        self._namespaces = namespaces
+        self._source = source
+
+    async def source(self) -> str:
+        """The name of this cluster among the sources of a database: its uid, which is that of kube-system."""
+        if not self._source:
+            found = await self._page("/api/v1/namespaces/kube-system", "")
+            self._source = f"k8s:{found['metadata']['uid']}"
+        return self._source
+
+    async def listed(self) -> Listing:
+        """All of them, page by page, at one version for each namespace that is looked at. Raises ListFailed."""
+        found: list[Resource] = []
+        version = ""
+        for path in self._paths():
+            following: str | None = ""
+            while following is not None:
+                page = await self._page(path, following)
+                found += [resource(item) for item in page["items"]]
+                version = page["metadata"]["resourceVersion"]
+                following = page["metadata"].get("continue") or None
+        return Listing(found, version)
+
+    async def read(self, key: Key) -> Resource | None:
+        """One of them as it is now; None: it does not exist. Raises ListFailed."""
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{key[0]}/{PLURAL}/{key[1]}"
+        try:
+            return resource(await self._page(path, ""))
+        except ListFailed as error:
+            if error.reason == "missing":
+                return None
+            raise
+
+    async def namespaces_gone(self, names: Iterable[str]) -> set[str]:
+        """The namespaces that are deleted or terminating. One that cannot be read counts as existing."""
+
+        async def gone(name: str) -> bool:
+            try:
+                found = await self._page(f"/api/v1/namespaces/{name}", "")
+            except ListFailed as error:
+                return error.reason == "missing"
+            return "deletionTimestamp" in found["metadata"]
+
+        return await _those(names, gone)
+
+    async def objects_gone(self, objects: Mapping[Key, str]) -> set[Key]:
+        """The schedules that no longer exist with these uids. One that cannot be read counts as existing."""
+
+        async def gone(key: Key) -> bool:
+            try:
+                found = await self.read(key)
+            except ListFailed:
+                return False
+            return found is None or found.uid != objects[key]
+
+        return await _those(objects, gone)
+
+    async def patch_status(self, of: Resource, status: Mapping[str, Any]) -> Resource:
+        """Merges `status` into the status of the very version that `of` is. Raises WriteFailed."""
+        path = f"/apis/{GROUP}/{VERSION}/namespaces/{of.namespace}/{PLURAL}/{of.name}/status"
+        body = {"metadata": {"resourceVersion": of.resource_version, "uid": of.uid}, "status": status}
+        return resource(await self._write("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, MERGE_PATCH))
+
+    async def post_event(self, about: Resource, reason: str, message: str, at: datetime, *, warning: bool) -> None:
+        """Tells people about it in `kubectl describe`. Raises WriteFailed."""
+        involved = {
+            "apiVersion": f"{GROUP}/{VERSION}",
+            "kind": KIND,
+            "namespace": about.namespace,
+            "name": about.name,
+            "uid": about.uid,
+            "resourceVersion": about.resource_version,
+        }
+        await self._post_event(involved, reason, message, at, warning=warning)
+
+    async def post_pod_event(self, namespace: str, pod: str, reason: str, message: str, at: datetime) -> None:
+        """Warns about the whole in the events of the operator's own pod. Raises WriteFailed."""
+        involved = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod}
+        await self._post_event(involved, reason, message, at, warning=True)
+
+    async def worker_jobs(self, namespace: str) -> list[dict[str, Any]]:
+        """The Jobs of this product's workers in a namespace, as the API server lists them. Raises ListFailed."""
+        query = {"labelSelector": WORKER_JOBS, "limit": str(PAGE)}
+        return (await self._page(f"/apis/batch/v1/namespaces/{namespace}/jobs", "", query))["items"]
+
+    async def delete_job(self, namespace: str, job: JobName) -> None:
+        """Deletes a Job and its pods. Raises WriteFailed."""
+        body = {"propagationPolicy": "Background", "preconditions": {"uid": job.uid}}
+        path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{job.name}"
+        await self._write("DELETE", path, {}, body, "application/json")
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    async def _post_event(
+        self, involved: Mapping[str, str], reason: str, message: str, moment: datetime, *, warning: bool
+    ) -> None:
+        at = moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = {
+            "metadata": {"generateName": f"{involved['name'][:50]}-", "namespace": involved["namespace"]},
+            "involvedObject": involved,
+            "reason": reason,
+            "message": one_line(redact(message))[:1024],
+            "type": "Warning" if warning else "Normal",
+            "source": {"component": FIELD_MANAGER},
+            "reportingComponent": FIELD_MANAGER,
+            "firstTimestamp": at,
+            "lastTimestamp": at,
+            "count": 1,
+        }
+        path = f"/api/v1/namespaces/{involved['namespace']}/events"
+        await self._write("POST", path, {}, body, "application/json")
+
+    def _paths(self) -> list[str]:
+        if not self._namespaces:
+            return [f"/apis/{GROUP}/{VERSION}/{PLURAL}"]
+        return [f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}" for namespace in self._namespaces]
+
+    async def _page(self, path: str, following: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        query = {"limit": str(PAGE)} | dict(query or {}) | ({"continue": following} if following else {})
+        try:
+            return await self._get(path, query)
+        except _Answered as error:
+            reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(error.status, "away")
+            raise ListFailed(reason, f"the API server does not list {path.rpartition('/')[2]}: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise ListFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
+
+    async def _get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
+        return json.loads(await self._request("GET", path, query))
+
+    async def _write(
+        self, method: str, path: str, query: Mapping[str, str], body: Mapping[str, Any], content: str
+    ) -> dict[str, Any]:
+        try:
+            return json.loads(await self._request(method, path, query, body, content))
+        except _Answered as error:
+            known = {401: "forbidden", 403: "forbidden", 404: "vanished", 409: "conflict"}
+            reason = "away" if error.status in BUSY else known.get(error.status, "invalid")
+            raise WriteFailed(reason, f"the API server does not take it: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise WriteFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+    ) -> bytes:
+        """Documents are read as they come: the client's own models take ten times as long for 10,000 of them."""
+        serialized: Any = await self._api.param_serialize(  # pyright: ignore[reportUnknownMemberType]
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params={"Accept": "application/json", "Content-Type": content},
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        async with asyncio.timeout(REQUEST_S):
+            answer: Any = await self._api.call_api(*serialized)  # pyright: ignore[reportUnknownMemberType]
+            data: bytes = await answer.read()
+        if answer.status >= 400:  # noqa: PLR2004 - HTTP's own line between yes and no
+            raise _Answered(answer.status, data)
+        return data

@@ -1,0 +1,47 @@
+"""From settings to a running operator, until somebody asks it to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+
+from wakeboard.errors import WakeboardError
+from wakeboard.output import write_error
+
+
+def main() -> None:
+    """Runs an operator until SIGTERM or SIGINT, then ends the process."""
+    code = 1
+    try:
+        from wakeboard.logging_setup import send_logs
+        from wakeboard.settings import unknown_settings
+        from wakeboard_operator.operator import operate
+        from wakeboard_operator.settings import read_operator_settings
+
+        settings = read_operator_settings()
+        send_logs(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
+        for sentence in unknown_settings(os.environ):
+            logging.getLogger("wakeboard.operator").warning("%s", sentence)
+        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its troubles mean
+
+        async def run() -> None:
+            stop = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop.set)
+            await operate(settings, stop)
+            logging.getLogger("wakeboard.operator").info("deregister_worker")
+
+        asyncio.run(run())
+        code = 0
+    except WakeboardError as error:
+        if os.environ.get("WAKEBOARD_DEBUG"):
+            raise
+        write_error("wakeboard operator", str(error))
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)  # the stream's thread may still be in a request

@@ -1,0 +1,262 @@
+"""Writing statuses: only those that have changed, and changes of conditions first.
+
+Changes of conditions are written at once. Values that change often (times, counts) are written with them, or when the
+last write is some seconds old. The stalest of these are written first, within a budget. Nothing is written for a
+version of the resource that is not the newest, and nothing after this operator has stopped leading. Events are written
+after the statuses: they show users how a status came about, and cost the API server as much as a status.
+
+A status that another client has overwritten is repaired, without events. Repeated repairs of one status become slower
+and slower: two operators with two databases would otherwise write for ever. Times are the database's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from wakeboard.store.queries.schedule_state import schedule_states
+from wakeboard.store.sql_api import Store
+from wakeboard_operator.event_budget import EventBudget
+from wakeboard_operator.events import events_between
+from wakeboard_operator.kube_client import ListFailed, WriteFailed
+from wakeboard_operator.problems import FOREIGN
+from wakeboard_operator.status import Owner, changes_by_itself_at, difference, status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import datetime
+
+    import psycopg
+
+    from wakeboard.store.queries.schedule_state import ScheduleState
+    from wakeboard_operator.cache import CachedResource
+    from wakeboard_operator.kube_client import Cluster
+    from wakeboard_operator.metrics import Metrics
+    from wakeboard_operator.reconciler import Reconciler
+    from wakeboard_operator.resources import Key, Resource
+    from wakeboard_operator.status_models import JobScheduleStatus
+
+log = logging.getLogger("wakeboard.operator")
+
+AT_ONCE: Final = 1000  # statuses that are computed together
+SIDE_BY_SIDE: Final = 10  # writes that are under way
+AFTER_A_REFUSAL_S: Final = 5.0
+BURST_S: Final = 1.0  # of budget that may be saved up
+REPAIRS_AT_ONCE: Final = 3  # of one status; the next ones wait for 2, 4, 8, … s
+LONGEST_REPAIR_S: Final = 300.0
+REPAIRS_END_S: Final = 600.0  # without a foreign write, after which the count of repairs starts again
+
+
+class _Wanted(NamedTuple):
+    """A status, and the version of the resource that it was computed for."""
+
+    known: CachedResource
+    resource: Resource
+    before: JobScheduleStatus | None
+    after: JobScheduleStatus
+    at: datetime
+
+
+class _Budget:
+    """A token bucket: so many writes a second, and a second's worth at once."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._saved, self._at = rate, rate * BURST_S, time.monotonic()
+
+    async def spend(self) -> None:
+        now = time.monotonic()
+        self._saved = min(self._rate * BURST_S, self._saved + (now - self._at) * self._rate)
+        self._at = now
+        self._saved -= 1
+        if self._saved < 0:
+            await asyncio.sleep(-self._saved / self._rate)
+
+
+class StatusWriter:
+    """Writes the statuses of a reconciler's dirty resources."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        reconciler: Reconciler,
+        metrics: Metrics,
+        leads: Callable[[], bool],
+        *,
+        per_second: float,
+        moving_s: float,
+        errors: Literal["full", "type-only"] = "full",
+    ) -> None:
+        self._cluster, self._reconciler, self._metrics, self._leads = cluster, reconciler, metrics, leads
+        self._budget = _Budget(per_second)
+        self._round = max(
+            1, int(per_second)
+        )  # moving statuses that are written before transitions are looked for again
+        self._moving_s = moving_s
+        self._errors: Literal["full", "type-only"] = errors
+        self._later: dict[Key, float] = {}  # when to look again (time.monotonic())
+
+    async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
+        """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
+        keys = self._due()
+        if not keys:
+            return 0
+        urgent: list[_Wanted] = []
+        moving: list[_Wanted] = []
+        now = await Store(conn).now()
+        for start in range(0, len(keys), AT_ONCE):
+            for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
+                before = known.status()
+                owner = self._owner_of(known, before)
+                foreign = owner.installation != self._reconciler.installation
+                after = status_of(known.resource, known.problem, facts, before, owner, now, self._errors)
+                wanted = _Wanted(known, known.resource, before, after, now)
+                match difference(before, after):
+                    case "none":
+                        pass
+                    case _ if foreign and known.says_foreign_of_this_spec():
+                        pass  # an operator of a third database wrote it; to replace its words would never end
+                    case _ if (wait_s := self._repair_wait_s(known)) > 0:
+                        self._look_later(known.resource.key, time.monotonic() + wait_s)
+                    case "transition":
+                        urgent.append(wanted)
+                    case "moving":
+                        moving.append(wanted)
+                if facts is not None and (at := changes_by_itself_at(facts, now)):
+                    self._look_later(known.resource.key, time.monotonic() + (at - now).total_seconds())
+        return await self._write_all(urgent, None) + await self._write_all(self._ripe(moving), self._budget)
+
+    def _ripe(self, moving: list[_Wanted]) -> list[_Wanted]:
+        """Those whose last write is old enough, the most stale first, as many as one round takes; the others wait."""
+        ripe_at = time.monotonic() - self._moving_s
+        ripe: list[_Wanted] = []
+        for each in moving:
+            if each.known.written_at <= ripe_at:
+                ripe.append(each)
+            else:
+                self._look_later(each.resource.key, each.known.written_at + self._moving_s)
+        ripe.sort(key=lambda each: (each.known.written_at, each.resource.key))
+        self._reconciler.dirty.update(each.resource.key for each in ripe[self._round :])
+        return ripe[: self._round]
+
+    def _owner_of(self, known: CachedResource, before: JobScheduleStatus | None) -> Owner:
+        """The owner that the status names: the other installation if the schedule belongs to it."""
+        if known.problem is not None and known.problem.reason == FOREIGN:
+            release = before.release if before else None
+            return Owner(self._reconciler.ownership.claim(known.resource.key), release)
+        return Owner(self._reconciler.installation, self._reconciler.release)
+
+    def _repair_wait_s(self, known: CachedResource) -> float:
+        """Seconds until a status that another client has overwritten may be repaired; 0: now."""
+        if not known.is_written_over():
+            return 0.0
+        quiet_s = time.monotonic() - known.written_at
+        if quiet_s > REPAIRS_END_S:
+            known.repairs = 0
+        pause_s = 0.0 if known.repairs < REPAIRS_AT_ONCE else 2.0 ** (known.repairs - REPAIRS_AT_ONCE + 1)
+        return max(0.0, min(LONGEST_REPAIR_S, pause_s) - quiet_s)
+
+    def _due(self) -> list[Key]:
+        now = time.monotonic()
+        for key in [key for key, at in self._later.items() if at <= now]:
+            del self._later[key]
+            self._reconciler.dirty.add(key)
+        keys, self._reconciler.dirty = self._reconciler.dirty, set()
+        return sorted(keys)
+
+    def _look_later(self, key: Key, at: float) -> None:
+        self._later[key] = min(at, self._later.get(key, at))
+
+    async def _facts(
+        self, conn: psycopg.AsyncConnection[Any], keys: list[Key]
+    ) -> list[tuple[CachedResource, ScheduleState | None]]:
+        """Those that are ours to write, with what the board knows of them."""
+        known = [each for key in keys if (each := self._reconciler.cache.get(key))]
+        mine = [each for each in known if self._may_write(each)]
+        found = await schedule_states(conn, [each.definition_id for each in mine if each.definition_id is not None])
+        facts = {each.id: each for each in found if not each.removed}
+        return [(each, facts.get(each.definition_id or 0)) for each in mine]
+
+    def _may_write(self, known: CachedResource) -> bool:
+        """Whether the schedule is ours or no other operator runs it; if unknown, it is checked again later."""
+        if known.problem is None or known.problem.reason != FOREIGN:
+            return True
+        key, now = known.resource.key, time.monotonic()
+        ownership = self._reconciler.ownership
+        wait_s = ownership.others.wait_s(ownership.claim(key), key, now)
+        if wait_s > 0:
+            self._look_later(key, now + wait_s)
+        return wait_s == 0
+
+    async def _write_all(self, wanted: list[_Wanted], budget: _Budget | None) -> int:
+        side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
+
+        async def write(status: _Wanted) -> bool:
+            async with side_by_side:
+                if budget is not None:
+                    await budget.spend()
+                return await self._write(status)
+
+        repairs = {id(status) for status in wanted if status.known.is_written_over()}
+
+        async def tell(status: _Wanted) -> None:
+            async with side_by_side:
+                await self._tell(status)
+
+        answers = await asyncio.gather(*map(write, wanted))
+        written = [status for status, answer in zip(wanted, answers, strict=True) if answer]
+        await asyncio.gather(*(tell(status) for status in written if id(status) not in repairs))
+        return len(written)
+
+    async def _write(self, wanted: _Wanted) -> bool:
+        if not self._leads():
+            return False
+        document = wanted.after.model_dump(mode="json", by_alias=True)
+        document["conditions"] = [
+            each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in wanted.after.conditions or []
+        ]
+        try:
+            written = await self._cluster.patch_status(wanted.resource, document)
+        except WriteFailed as error:
+            await self._failed(wanted.known, error)
+            return False
+        self._metrics.status_writes.inc()
+        known = wanted.known
+        if known.is_written_over():
+            known.repairs += 1
+            self._metrics.status_repairs.inc()
+            if known.repairs == REPAIRS_AT_ONCE:
+                log.warning("another client keeps overwriting the status of %s", known.resource.full_name)
+        known.written_at = time.monotonic()
+        self._reconciler.cache.see(written, known.problem)
+        known.written = known.hash_of(written)
+        return True
+
+    async def _tell(self, wanted: _Wanted) -> None:
+        about, now = wanted.known.resource, time.monotonic()
+        budget = wanted.known.event_budget = wanted.known.event_budget or EventBudget(now)
+        for told in events_between(wanted.before, wanted.after):
+            if not budget.spend(now):
+                return
+            try:
+                await self._cluster.post_event(about, told.reason, told.message, wanted.at, warning=told.warning)
+            except WriteFailed as error:
+                log.debug("an event of %s was not taken: %s", about.full_name, error)
+
+    async def _failed(self, known: CachedResource, error: WriteFailed) -> None:
+        key = known.resource.key
+        if error.reason == "vanished":
+            return
+        if error.reason == "conflict":
+            self._metrics.status_conflicts.inc()
+            try:
+                fresh = await self._cluster.read(key)
+            except ListFailed:
+                self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)
+                return
+            if fresh is not None and not self._reconciler.saw_only_its_status(fresh):
+                self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)  # the stream tells of an edit, or the list
+            return
+        log.warning("the status of %s was not taken: %s", known.resource.full_name, error)
+        self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)

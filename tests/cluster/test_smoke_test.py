@@ -1,0 +1,132 @@
+"""What `helm test` runs: with a real operator and a real worker, and without them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cluster.job_schedules import path
+from tests.cluster.operators import Operator, Scene, wait_for
+from wakeboard_operator.resources import Resource
+from wakeboard_operator.smoke_test import SmokeTestFailed, how_far, known, ran
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.cluster.cluster import Cluster
+
+ROOT = Path(__file__).resolve().parents[2]
+MAY = [{"apiGroups": ["wakeboard.dev"], "resources": ["jobschedules"], "verbs": ["create", "get", "patch", "delete"]}]
+
+
+@pytest.fixture
+def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> Scene:
+    """A namespace in which the service account `trial` may do what the chart's Role says."""
+    control_plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "trial"}})
+    rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
+    control_plane.call("POST", f"{rights}/roles", {"metadata": {"name": "trial"}, "rules": MAY})
+    subject = {"kind": "ServiceAccount", "name": "trial", "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "trial"}
+    binding = {"metadata": {"name": "trial"}, "roleRef": role, "subjects": [subject]}
+    control_plane.call("POST", f"{rights}/rolebindings", binding)
+    return Scene(control_plane, namespace, database)
+
+
+@pytest.fixture
+def operator(scene: Scene, tmp_path: Path) -> Iterator[Operator]:
+    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "status_min_interval_seconds": 1}
+    with Operator(scene.dsn, scene.cluster.admin, tmp_path, **settings) as running:
+        running.wait_until_leading()
+        yield running
+
+
+def trial(scene: Scene, within_s: float, queue: str = "default") -> subprocess.Popen[str]:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "trial")
+    words = [f"--namespace={scene.namespace}", f"--queue={queue}", f"--within={within_s}"]
+    command = [sys.executable, "-m", "wakeboard_operator.smoke_test", *words]
+    environment = {
+        **os.environ,
+        "KUBECONFIG": str(login),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "operator")]),
+    }
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wake(scene: Scene) -> None:
+    """One wake of a worker, as the CronJob's pod makes it."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
+        "WAKEBOARD_DSN": scene.dsn,
+        "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "0",
+    }
+    subprocess.run([sys.executable, "-m", "wakeboard_worker"], env=environment, check=True, capture_output=True)
+
+
+def schedules(scene: Scene) -> list[Any]:
+    return scene.cluster.call("GET", path(scene.namespace))["items"]
+
+
+def test_a_trial_sees_its_run_succeed_and_leaves_nothing(scene: Scene, operator: Operator) -> None:
+    with trial(scene, within_s=60) as process:
+        wait_for(lambda: scene.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
+        wake(scene)
+        said, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert "its status says that the run succeeded" in said
+    assert schedules(scene) == []
+
+
+def test_without_an_operator_a_trial_says_so(scene: Scene) -> None:
+    with trial(scene, within_s=2) as process:
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "no operator has looked at the schedule" in errors
+    assert schedules(scene) == []
+
+
+def test_without_a_worker_a_trial_says_where_to_look(scene: Scene, operator: Operator) -> None:
+    with trial(scene, within_s=8) as process:
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "the run waits for a worker" in errors
+    assert schedules(scene) == []
+
+
+def test_a_trial_that_is_asked_to_stop_removes_its_schedule(scene: Scene) -> None:
+    with trial(scene, within_s=60) as process:
+        wait_for(lambda: schedules(scene))
+        process.terminate()
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "asked to stop" in errors
+    assert schedules(scene) == []
+
+
+def seen(**status: Any) -> Resource:
+    return Resource("jobs", "trial", "uid", 1, "7", {}, {}, {"observedGeneration": 1, **status})
+
+
+def test_a_schedule_that_cannot_be_honoured_ends_a_trial_at_once() -> None:
+    stalled = {"type": "Stalled", "status": "True", "reason": "NotAllowed", "message": "queue x is not yours."}
+    with pytest.raises(SmokeTestFailed, match=r"NotAllowed.*queue x is not yours"):
+        known(seen(conditions=[stalled]))
+
+
+def test_a_run_that_failed_ends_a_trial_with_its_message() -> None:
+    with pytest.raises(SmokeTestFailed, match=r"dead.*out of paper"):
+        ran(seen(lastRun={"result": "dead"}, lastFailure={"message": "out of paper"}))
+    assert not ran(seen())
+    assert ran(seen(lastRun={"result": "succeeded"}))
+
+
+def test_a_trial_tells_how_far_it_came() -> None:
+    assert "removed" in how_far(None)
+    assert "waits for a worker" in how_far(seen(queued=1))
+    assert "has not told the outcome" in how_far(seen(running=1))
+    assert "no run has come of it" in how_far(seen())

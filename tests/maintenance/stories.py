@@ -1,0 +1,133 @@
+"""What the stories about duties are told with: boards, schedules, and cursors set into the past.
+
+The database's clock cannot be moved, so the cursor is. Cron lines are chosen so that no tick of theirs falls into the
+minutes in which a test runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.maintenance.desired_schedule import DesiredSchedule
+from wakeboard.maintenance.sync import SyncReport, sync
+from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.store.connection import connect
+from wakeboard.store.sql_api import Store
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+SOURCE = "file:test"
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+MINUTE = timedelta(minutes=1)
+
+
+@asynccontextmanager
+async def connected(dsn: str) -> AsyncGenerator[Store]:
+    """A board over a connection of its own."""
+    async with await connect(dsn) as conn:
+        yield Store(conn)
+
+
+async def rows(store: Store, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    """What a query answers; nothing for a statement without rows. Its tables are those of wakeboard."""
+    await store.conn.execute("set search_path = wakeboard")
+    cursor = await store.conn.execute(query.encode(), values or None)
+    return await cursor.fetchall() if cursor.description else []
+
+
+async def until(store: Store, query: str, *values: Any) -> None:
+    """Waits until a query answers with a row."""
+    while not await rows(store, query, *values):  # noqa: ASYNC110 - another session's state has no event
+        await asyncio.sleep(0.005)
+
+
+def yearly() -> str:
+    """A cron line that ticks half a year from now."""
+    return f"0 0 1 {(datetime.now(UTC).month + 5) % 12 + 1} *"
+
+
+def hourly() -> str:
+    """A cron line that ticks each hour, half an hour away from now."""
+    return f"{(datetime.now(UTC).minute + 30) % 60} * * * *"
+
+
+def declared(name: str, /, *, uid: str = "", generation: int | None = None, **spec: Any) -> DesiredSchedule:
+    """A schedule `team/<name>`, of the job type `ping` and yearly unless `spec` says otherwise."""
+    manifest = {
+        "apiVersion": "wakeboard.dev/v1alpha1",
+        "kind": "JobSchedule",
+        "metadata": {"name": name, "namespace": "team"},
+        "spec": {"jobType": "ping", "schedule": yearly(), **spec},
+    }
+    return DesiredSchedule("team", name, load_job_schedule(manifest, name).spec, uid, generation)
+
+
+async def put(store: Store, *schedules: DesiredSchedule, prune: bool = False, source: str = SOURCE) -> SyncReport:
+    """Syncs these schedules."""
+    return await sync(store, source, schedules, prune=prune)
+
+
+async def make_due(store: Store, name: str = "%", *, ago: timedelta = timedelta(seconds=1)) -> datetime:
+    """Sets the cursor of the schedules so named to a whole second, `ago` in the past; answers with that moment.
+
+    When the line ticks each hour, to a tick of its around there: n hours ago, n or n + 1 ticks are due.
+    """
+    (cursor,) = (
+        await rows(
+            store,
+            "update job_definitions set last_tick_at = 'epoch', next_run_at = case"
+            " when schedule ~ '^[0-9]+( [*]){4}$' then date_trunc('hour', now() - %s, 'UTC')"
+            "      + make_interval(mins => split_part(schedule, ' ', 1)::int)"
+            " else date_trunc('second', now() - %s) end"
+            " where name like %s returning next_run_at",
+            ago,
+            ago,
+            name,
+        )
+    )[0]
+    return cursor
+
+
+async def runs(store: Store, *, columns: str = "status") -> list[Any]:
+    """One column of all runs that are live, or several as tuples, in order of their ticks."""
+    found = await rows(store, f"select {columns} from job_runs order by definition_id, scheduled_for, id")
+    return [row[0] if len(row) == 1 else row for row in found]
+
+
+async def history(store: Store, *, columns: str = "status::text, reason, skipped_count") -> list[tuple[Any, ...]]:
+    """What stands in the history, oldest tick first."""
+    return await rows(store, f"select {columns} from job_run_history order by definition_id, scheduled_for, id")
+
+
+async def definition(store: Store, name: str, columns: str = "next_run_at") -> Any:
+    """One column of a definition, or several as a tuple."""
+    found = (await rows(store, f"select {columns} from job_definitions where name = %s", name))[0]
+    return found[0] if len(found) == 1 else found
+
+
+async def claim(store: Store, *, worker: int = 7, limited: bool = False) -> list[tuple[int, int]]:
+    """Leases every due run of the queue `default` for a minute; (id, epoch) of each."""
+    if limited:
+        return [
+            (run, epoch)
+            for run, epoch in await rows(
+                store,
+                "select id, lease_epoch from claim_limited(%s, 60, '{default}', '{ping}',"
+                " array(select distinct limit_key::text from job_runs where limit_key is not null), 100)",
+                worker,
+            )
+        ]
+    return [
+        (run, epoch)
+        for run, epoch in await rows(
+            store,
+            "select id, lease_epoch from claim(%s, 60, array_fill('default'::text, '{5}'), '{5,4,3,2,1}',"
+            " array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), '{ping}', 100)",
+            worker,
+        )
+    ]

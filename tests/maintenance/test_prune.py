@@ -1,0 +1,184 @@
+"""What is declared no longer goes, unless so much of it goes at once that a person must say yes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.maintenance.stories import (
+    HOUR,
+    SOURCE,
+    claim,
+    connected,
+    declared,
+    definition,
+    history,
+    hourly,
+    make_due,
+    put,
+    rows,
+    runs,
+)
+from wakeboard.maintenance.prune import needs_confirmation
+from wakeboard.maintenance.retention import Retention
+from wakeboard.maintenance.scheduler import schedule_due_ticks
+from wakeboard.maintenance.sync import sync
+
+if TYPE_CHECKING:
+    from wakeboard.maintenance.desired_schedule import DesiredSchedule
+    from wakeboard.store.sql_api import Store
+
+pytestmark = pytest.mark.anyio
+
+HOLD = (
+    "20 of 20 schedules of file:test are declared no longer, and none of them was removed: that many at once may be a"
+    " mistake. To remove them, type: wakeboard confirm removal file:test"
+)
+
+
+def many(count: int = 20) -> list[DesiredSchedule]:
+    return [declared(f"s{n:02}") for n in range(count)]
+
+
+async def live(store: Store) -> int:
+    return len(await rows(store, "select 1 from job_definitions where removed_at is null"))
+
+
+async def test_nothing_is_removed_unless_it_is_asked_for(store: Store):
+    await put(store, declared("a"), declared("b"))
+    report = await put(store, declared("a"))
+    assert (report.removed, report.missing) == ([], ["team/b"])
+    assert await live(store) == 2
+
+
+async def test_what_is_declared_no_longer_goes(store: Store):
+    await put(store, declared("a"), declared("b"))
+    report = await put(store, declared("a"), prune=True)
+    assert (report.removed, report.missing, report.unchanged) == (["team/b"], [], ["team/a"])
+    assert await definition(store, "b", "removed_at is not null, next_run_at") == (True, None)
+    assert (await put(store, declared("a"), prune=True)).removed == []
+
+
+async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_stays(store: Store):
+    await put(store, declared("a"))
+    for _ in range(3):
+        await store.run_now(await definition(store, "a", "id"))
+    ((running, epoch), *_) = await claim(store)
+    await rows(store, "update job_runs set status='queued', locked_by=0, locked_until='epoch' where id <> %s", running)
+    await rows(
+        store,
+        "update job_runs set status = 'dead', dead_at = now() where id = (select max(id) from job_runs)",
+    )
+    await put(store, prune=True)
+    assert await runs(store) == ["running", "dead"]
+    assert await history(store, columns="status::text, reason") == [("cancelled", "ScheduleRemoved")]
+    assert not await rows(store, "select complete(7, array[%s]::bigint[], %s)", running, epoch)
+
+
+async def test_ticks_that_were_due_are_recorded_as_skipped(store: Store):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    await make_due(store, ago=3 * HOUR)
+    assert (await put(store, prune=True)).removed == ["team/a"]
+    assert await runs(store) == []
+    assert [(status, reason) for status, reason, _ in await history(store)] == [("skipped", "ScheduleRemoved")]
+
+
+async def test_a_pause_does_not_keep_a_removed_schedule(store: Store):
+    await put(store, declared("a"))
+    await make_due(store)
+    await store.pause("all")
+    assert (await put(store, prune=True)).removed == ["team/a"]
+
+
+async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store: Store):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    before = await definition(store, "a", "id")
+    await make_due(store, ago=3 * HOUR)
+    await schedule_due_ticks(store, misfire_grace=HOUR)
+    last_tick = await definition(store, "a", "last_tick_at")
+    await put(store, prune=True)
+    report = await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}), prune=True)
+    assert report.updated == ["team/a"]
+    assert await definition(store, "a", "id, generation, removed_at, last_tick_at") == (before, 2, None, last_tick)
+    assert await definition(store, "a", "next_run_at > greatest(now(), last_tick_at)")
+
+
+async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: Store):
+    await put(store, declared("a"))
+    await rows(store, "update job_definitions set schedule_error = 'whatever'")
+    await put(store, prune=True)
+    await put(store, declared("a"))
+    assert await definition(store, "a", "schedule_error is null, next_run_at > now()") == (True, True)
+
+
+async def test_what_cannot_be_read_is_spared(store: Store):
+    await put(store, declared("a"), declared("b"))
+    report = await sync(store, SOURCE, [], prune=True, spared={("team", "a")})
+    assert report.removed == ["team/b"]
+
+
+async def test_what_another_sync_brought_since_the_list_began_is_not_removed(store: Store, database: str):
+    listed_at = await store.now()
+    async with connected(database) as other:
+        await put(other, declared("new"))
+    report = await sync(store, SOURCE, [], prune=True, listed_at=listed_at)
+    assert (report.removed, report.missing) == ([], [])
+    assert await live(store) == 1
+
+
+@pytest.mark.parametrize(
+    ("missing", "of", "held"),
+    [(10, 10, False), (11, 11, True), (11, 54, True), (11, 55, False), (20, 100, False), (21, 100, True)],
+)
+def test_more_than_ten_and_more_than_a_fifth_need_a_yes(missing: int, of: int, held: bool):
+    assert needs_confirmation(missing, of) is held
+
+
+async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(store: Store):
+    await put(store, *many())
+    for _ in range(2):
+        report = await put(store, declared("new"), prune=True)
+        assert report.held in (HOLD, HOLD.replace("of 20", "of 21"))
+        assert report.removed == []
+        assert len(report.missing) == 20
+    assert await live(store) == 21
+
+
+async def test_a_person_says_yes_to_that_very_list_and_once(store: Store):
+    await put(store, *many())
+    await put(store, prune=True)
+    assert await store.confirm_removal(SOURCE) == 20
+    report = await put(store, prune=True)
+    assert (len(report.removed), report.held) == (20, None)
+    await put(store, *many())
+    assert (await put(store, prune=True)).held
+
+
+async def test_a_yes_to_one_list_is_none_to_another(store: Store):
+    await put(store, *many())
+    await put(store, prune=True)
+    await store.confirm_removal(SOURCE)
+    assert (await put(store, *many(2), prune=True)).held
+    assert await live(store) == 20
+
+
+async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: Store):
+    await put(store, *many())
+    await put(store, prune=True)
+    await store.confirm_removal(SOURCE)
+    await put(store, *many(), prune=True)  # they are back before anything was removed
+    assert (await put(store, prune=True)).held
+    assert await store.confirm_removal(SOURCE) == 20
+
+
+async def test_a_yes_holds_for_an_hour(store: Store):
+    await put(store, *many())
+    await put(store, prune=True)
+    await store.confirm_removal(SOURCE)
+    await rows(store, "update pending_removals set confirmed_at = now() - interval '61 minutes'")
+    assert (await put(store, prune=True)).held
+
+
+def test_retention_says_how_long_things_are_kept():
+    assert (Retention().history.days, Retention().keys.days, Retention().dead) == (30, 7, None)

@@ -1,0 +1,92 @@
+"""What is taken back, and when. Most of it is the board's own business; here is that the walk is whole."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.maintenance.stories import claim, history, rows, runs
+from wakeboard.maintenance.reaper import ReapCounts, reap
+
+if TYPE_CHECKING:
+    from wakeboard.store.sql_api import Store
+
+pytestmark = pytest.mark.anyio
+
+
+async def enqueue(store: Store, count: int = 1) -> None:
+    await rows(store, "select enqueue('ping') from generate_series(1, %s)", count)
+
+
+async def lapse(store: Store) -> None:
+    """Every lease that is held has ended a moment ago."""
+    await rows(store, "update job_runs set locked_until = now() - interval '1 ms' where locked_by <> 0")
+
+
+async def test_a_walk_goes_on_to_its_end(store: Store):
+    await enqueue(store, 12_000)  # some slices
+    await rows(store, "update job_runs set locked_by = 7, status = 'running' where id % 1000 = 0")
+    await lapse(store)
+    assert await reap(store, always=True) == ReapCounts(crashed=12)
+    assert set(await runs(store)) == {"queued"}
+
+
+async def test_a_live_lease_is_left_alone(store: Store):
+    await enqueue(store)
+    await claim(store)
+    assert await reap(store, always=True) == ReapCounts()
+    assert await runs(store) == ["running"]
+
+
+async def seconds_pass(store: Store, seconds: int) -> None:
+    """For walks over the leases."""
+    passed = f"interval '{seconds} s'"
+    await rows(
+        store,
+        f"update installation set reap_started_at = reap_started_at - {passed},"
+        f" reap_completed_at = reap_completed_at - {passed}",
+    )
+
+
+async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_minute(store: Store):
+    await reap(store, always=True)
+    await enqueue(store)
+    await claim(store)
+    await lapse(store)
+    await seconds_pass(store, 5)
+    assert await reap(store) == ReapCounts()
+    await rows(
+        store,
+        "insert into workers (worker_id, name, pool, queues, capacity, lease_s, last_seen)"
+        " values (7, 'w', 'default', '{default}', 1, 60, now() - interval '61 s')",
+    )
+    assert await reap(store) == ReapCounts(crashed=1)
+    await rows(store, "delete from workers")
+    await claim(store)
+    await lapse(store)
+    assert await reap(store) == ReapCounts()
+    await seconds_pass(store, 61)
+    assert (await reap(store)).crashed == 1
+
+
+async def test_what_did_not_begin_in_time_is_skipped_and_what_did_is_not(store: Store):
+    await enqueue(store, 2500)
+    await rows(store, "update job_runs set start_before = now() - interval '1 s'")
+    await rows(
+        store, "update job_runs set started_at = now() where id = (select min(id) from job_runs)"
+    )  # it will be retried
+    assert await reap(store) == ReapCounts(too_late=2499)
+    assert await runs(store) == ["queued"]
+    assert set(await history(store, columns="status::text, reason")) == {("skipped", "TooLate")}
+
+
+async def test_a_missing_partition_does_not_keep_late_runs_alive(store: Store):
+    await enqueue(store)
+    await rows(store, "update job_runs set start_before = now() - interval '1 s'")
+    await rows(
+        store,
+        "do $$ declare part text; begin for part in select inhrelid::regclass from pg_inherits"
+        " where inhparent = 'job_run_history'::regclass loop execute 'drop table ' || part; end loop; end $$",
+    )
+    assert (await reap(store)).too_late == 1

@@ -1,0 +1,163 @@
+"""What nothing needs any more goes; what is needed stays, and partitions come and go with the weeks."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.maintenance.stories import connected, rows, until
+from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.maintenance.partitions import create_partitions, drop_partitions, with_partition
+from wakeboard.maintenance.retention import BATCHES_AT_ONCE, Retention, Tidied, tidy_up
+
+if TYPE_CHECKING:
+    from wakeboard.store.sql_api import Store
+
+pytestmark = pytest.mark.anyio
+
+KEEP = Retention()
+
+
+async def partitions(store: Store) -> list[str]:
+    found = await rows(
+        store,
+        "select inhrelid::regclass::text from pg_inherits where inhparent = 'job_run_history'::regclass order by 1",
+    )
+    return [row[0] for row in found]
+
+
+async def old_partition(store: Store, weeks: int) -> str:
+    """The partition of so many weeks ago, made as it would have been then."""
+    ((name, begin),) = await rows(
+        store,
+        'select to_char(week, \'"job_run_history_"IYYY"w"IW\'), week::text from (select'
+        " date_trunc('week', now() at time zone 'UTC') - make_interval(weeks => %s)) as past (week)",
+        weeks,
+    )
+    await rows(
+        store,
+        f"create table {name} partition of job_run_history"
+        f" for values from ('{begin}+00') to (timestamptz '{begin}+00' + interval '7 days')",
+    )
+    return name
+
+
+async def attempts(store: Store, count: int, age: str) -> None:
+    """Traces of attempts whose runs are neither live nor in history."""
+    await rows(
+        store,
+        "insert into job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at, ended_at)"
+        " select -n, 1, 1, 'failed', 1, now(), now() - %s::interval from generate_series(1, %s) as n",
+        age,
+        count,
+    )
+
+
+async def left(store: Store, table: str) -> int:
+    return (await rows(store, f"select count(*) from {table}"))[0][0]
+
+
+async def test_there_are_partitions_for_the_coming_weeks_and_making_them_again_is_cheap(store: Store):
+    made = await partitions(store)
+    assert len(made) == 6
+    await rows(store, f"drop table {made[0]}, {made[-1]}")
+    assert await create_partitions(store) == 2
+    assert await create_partitions(store) == 0
+    assert await partitions(store) == made
+
+
+async def test_partitions_go_when_every_run_in_them_is_old_enough(store: Store):
+    now = set(await partitions(store))
+    names = {weeks: await old_partition(store, weeks) for weeks in (3, 4, 6, 9)}
+    assert await drop_partitions(store, timedelta(days=30)) == 2
+    assert set(await partitions(store)) == now | {names[3], names[4]}
+
+
+async def test_a_partition_in_use_is_tried_again(store: Store, database: str):
+    await old_partition(store, 9)
+    async with connected(database) as reader:
+        (pid,) = (await rows(store, "select pg_backend_pid()"))[0]
+        async with reader.conn.transaction():
+            await rows(reader, "select count(*) from job_run_history")
+            dropping = asyncio.create_task(drop_partitions(store, timedelta(days=30)))
+            async with connected(database) as watcher:
+                await until(watcher, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+                await until(watcher, "select 1 from pg_stat_activity where pid = %s and state = 'idle'", pid)
+        assert await dropping == 1
+
+
+async def test_a_partition_that_stays_in_use_is_given_up_for_now(store: Store, database: str):
+    await old_partition(store, 9)
+    async with connected(database) as reader, reader.conn.transaction():
+        await rows(reader, "select count(*) from job_run_history")
+        with pytest.raises(DatabaseUnavailable):
+            await drop_partitions(store, timedelta(days=30))
+
+
+async def test_what_fails_for_another_reason_than_a_missing_partition_fails(store: Store):
+    with pytest.raises(WakeboardError, match="keys are not kept longer than history"):
+        await with_partition(store, lambda: store.set_retention(timedelta(days=1), timedelta(days=2), None))
+
+
+async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(store: Store):
+    await attempts(store, 10, "31 days")
+    await rows(store, "select enqueue('ping')")
+    await rows(
+        store,
+        "insert into job_steps (run_id, name, lease_epoch, started_at)"
+        " select id, 'live', 1, now() - interval '40 days' from job_runs union all"
+        " select -1, 'gone', 1, now() - interval '40 days' union all select -2, 'young', 1, now() - interval '29 days'",
+    )
+    assert await tidy_up(store, KEEP) == Tidied(rows=11)
+    assert await left(store, "job_attempts") == 0
+    assert {row[0] for row in await rows(store, "select name from job_steps")} == {"live", "young"}
+
+
+async def test_tidying_goes_on_until_nothing_is_left(store: Store):
+    await attempts(store, 3500, "31 days")
+    assert await tidy_up(store, KEEP) == Tidied(rows=3500)
+    assert await left(store, "job_attempts") == 0
+
+
+async def test_tidying_stops_after_a_while_and_says_that_there_is_more(store: Store):
+    count = 1000 * BATCHES_AT_ONCE
+    await attempts(store, count + 1, "31 days")
+    assert await tidy_up(store, KEEP) == Tidied(rows=count, more=True)
+    assert await tidy_up(store, KEEP) == Tidied(rows=1)
+
+
+async def test_once_nothing_is_left_everybody_rests_for_an_hour(store: Store, database: str):
+    await old_partition(store, 9)
+    assert await tidy_up(store, KEEP) == Tidied(partitions=1)
+    await attempts(store, 1, "31 days")
+    async with connected(database) as other:
+        assert await tidy_up(other, KEEP) == Tidied()
+    await rows(store, "update installation set expired_deleted_at = now() - interval '61 minutes'")
+    assert await tidy_up(store, KEEP) == Tidied(rows=1)
+
+
+async def test_changes_that_no_operator_takes_do_not_pile_up(store: Store):
+    await rows(
+        store,
+        "insert into definition_changes select n, now() - interval '61 minutes' from generate_series(1, 150000) as n",
+    )
+    await rows(store, "insert into definition_changes values (1, now())")
+    assert await tidy_up(store, KEEP) == Tidied(rows=150_000)
+    assert await left(store, "definition_changes") == 1
+
+
+async def test_keys_guard_for_their_time_and_dead_runs_stay_unless_a_setting_says_otherwise(store: Store):
+    await rows(store, "select enqueue('ping', idempotency_key => 'live'), enqueue('ping', idempotency_key => 'gone')")
+    await rows(store, "update job_keys set created_at = now() - interval '8 days'")
+    await rows(store, "delete from job_runs where idempotency_key = 'gone'")
+    await rows(store, "update job_runs set status = 'dead', dead_at = now() - interval '90 days'")
+    assert await tidy_up(store, KEEP) == Tidied(rows=1)
+    assert await rows(store, "select key from job_keys") == [("live",)]
+    await rows(store, "update installation set expired_deleted_at = 'epoch'")
+    assert await tidy_up(store, Retention(dead=timedelta(days=80))) == Tidied()
+    await rows(store, "update installation set expired_deleted_at = 'epoch'")
+    assert await tidy_up(store, Retention(dead=timedelta(days=80)), decides=True) == Tidied(rows=1)
+    assert await left(store, "job_runs") == 0

@@ -1,0 +1,342 @@
+"""Due ticks become runs: each once, whoever is at work, and whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.maintenance.stories import (
+    DAY,
+    HOUR,
+    MINUTE,
+    claim,
+    connected,
+    declared,
+    definition,
+    history,
+    hourly,
+    make_due,
+    put,
+    rows,
+    runs,
+    until,
+)
+from wakeboard.errors import WakeboardError
+from wakeboard.maintenance.scheduler import DEFINITIONS_AT_ONCE, plan_ticks, schedule_due_ticks
+
+if TYPE_CHECKING:
+    from wakeboard.store.sql_api import Store
+
+pytestmark = pytest.mark.anyio
+
+FIVE_MINUTES = timedelta(minutes=5)
+
+
+async def make_ticks(store: Store, misfire_grace: timedelta = FIVE_MINUTES) -> tuple[int, ...]:
+    """(definitions, runs, skipped, replaced)"""
+    return tuple(await schedule_due_ticks(store, misfire_grace=misfire_grace))
+
+
+async def fill(store: Store, schedules: int) -> None:
+    """Many schedules like the one called `first`, due as it is."""
+    await rows(
+        store,
+        "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields, catch_up,"
+        " catch_up_limit, next_run_at)"
+        " select source, namespace, 'copy-' || n, '', job_type, schedule, cron_fields, catch_up, catch_up_limit,"
+        " next_run_at from job_definitions, generate_series(2, %s) as n where name = 'first'",
+        schedules,
+    )
+
+
+async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: Store):
+    spec: dict[str, Any] = {
+        "payload": {"a": 1},
+        "queue": "mail",
+        "priority": 5,
+        "maxAttempts": 7,
+        "timeoutSeconds": 42,
+        "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 9},
+        "limitKey": "api",
+    }
+    await put(store, declared("a", **spec))
+    tick = await make_due(store, "a")
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    columns = (
+        "scheduled_for, run_at, status::text, trigger::text, payload, queue::text, priority, max_attempts, timeout_s,"
+        " backoff_strategy::text, backoff_base_s, backoff_cap_s, limit_key::text, schedule, definition_generation,"
+        " attempts"
+    )
+    assert await runs(store, columns=columns) == [
+        (tick, tick, "queued", "tick", {"a": 1}, "mail", 5, 7, 42, "fixed", 3, 9, "api", "team/a", 1, 0)
+    ]
+    assert await definition(store, "a", "last_tick_at") == tick
+    assert await definition(store, "a", "next_run_at > now() + interval '1 day'")
+
+
+async def test_making_ticks_twice_is_making_them_once(store: Store):
+    await put(store, declared("a"))
+    await make_due(store)
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    assert await make_ticks(store) == (0, 0, 0, 0)
+
+
+async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(store: Store):
+    await put(store, declared("a"))
+    tick = await make_due(store)
+    await make_ticks(store)
+    await rows(store, "delete from job_runs")
+    await rows(store, "update job_definitions set next_run_at = %s", tick)  # by hand: the cursor alone
+    assert await make_ticks(store) == (1, 0, 0, 0)
+    assert await runs(store) == []
+
+
+async def test_skipped_ticks_are_one_row_of_history_for_each_stretch(store: Store):
+    await put(store, declared("a", schedule=hourly(), startingDeadlineSeconds=5 * 3600))
+    first = await make_due(store, ago=10 * HOUR)
+    _, made, skipped, _ = await make_ticks(store)
+    assert made == 1
+    columns = "status::text, trigger::text, reason, scheduled_for, skipped_until, skipped_count, schedule, attempts"
+    too_late, caught_up = await history(store, columns=columns)
+    last_too_late = first + (too_late[5] - 1) * HOUR
+    assert too_late == ("skipped", "tick", "TooLate", first, last_too_late, too_late[5], "team/a", 0)
+    assert caught_up[:4] == ("skipped", "tick", "CatchUpLatest", last_too_late + HOUR)
+    assert too_late[5] + caught_up[5] == skipped
+
+
+async def test_what_is_missing_of_the_history_is_made(store: Store):
+    await rows(
+        store,
+        "do $$ declare part text; begin for part in select inhrelid::regclass from pg_inherits"
+        " where inhparent = 'job_run_history'::regclass loop execute 'drop table ' || part; end loop; end $$",
+    )
+    await put(store, declared("a", catchUp={"policy": "Skip"}))
+    await make_due(store, ago=HOUR)
+    assert await make_ticks(store) == (1, 0, 1, 0)
+    assert await history(store) == [("skipped", "CatchUpSkip", 1)]
+
+
+async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_place(store: Store):
+    await put(store, declared("a"), declared("b"), declared("c"))
+    tick = await make_due(store)
+    await rows(store, "update job_definitions set cron_fields = '99 from the future' where name = 'b'")
+    assert await make_ticks(store) == (3, 2, 0, 0)
+    assert await definition(store, "a", "schedule_error") is None
+    error, cursor, last_tick = await definition(store, "b", "schedule_error, next_run_at, last_tick_at")
+    assert "99 from the future" in error
+    assert (cursor, last_tick.year) == (tick, 1970)
+    assert await make_ticks(store) == (0, 0, 0, 0)
+
+
+async def test_repaired_it_goes_on_from_where_it_stopped(store: Store):
+    await put(store, declared("a"))
+    tick = await make_due(store)
+    await rows(store, "update job_definitions set cron_fields = '99 from the future'")
+    await make_ticks(store)
+    assert (await put(store, declared("a"))).updated == ["team/a"]
+    assert await definition(store, "a", "schedule_error") is None
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    assert await runs(store, columns="scheduled_for") == [tick]
+
+
+async def test_an_edited_cursor_or_generation_makes_a_plan_void(store: Store):
+    await put(store, declared("a"), declared("b"), declared("c"))
+    await make_due(store)
+    due = await store.due_definitions()
+    plans = [plan_ticks(each, FIVE_MINUTES) for each in due]
+    await rows(store, "update job_definitions set generation = 2 where name = 'a'")
+    await rows(store, "update job_definitions set next_run_at = next_run_at - interval '1 s' where name = 'b'")
+    assert tuple(await store.enqueue_due_ticks(plans)) == (1, 1, 0, 0)
+    assert await runs(store, columns="schedule") == ["team/c"]
+
+
+@pytest.mark.parametrize("change", ["suspended = true", "removed_at = now()"])
+async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhile(store: Store, change: str):
+    await put(store, declared("a"))
+    await make_due(store)
+    plans = [plan_ticks(each, FIVE_MINUTES) for each in await store.due_definitions()]
+    await rows(store, f"update job_definitions set {change}")
+    assert tuple(await store.enqueue_due_ticks(plans)) == (0, 0, 0, 0)
+
+
+async def test_what_somebody_else_has_locked_is_left_to_them(store: Store, database: str):
+    await put(store, declared("a"), declared("b"))
+    await make_due(store)
+    async with connected(database) as other, other.conn.transaction():
+        await rows(other, "select from job_definitions where name = 'a' for update")
+        assert await make_ticks(store) == (1, 1, 0, 0)
+    assert await make_ticks(store) == (1, 1, 0, 0)
+
+
+async def test_a_scheduler_that_dies_after_reading_loses_nothing(store: Store, database: str):
+    await put(store, declared("a"))
+    await make_due(store)
+    async with connected(database) as doomed:
+        await doomed.due_definitions()
+    assert await make_ticks(store) == (1, 1, 0, 0)
+
+
+async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(store: Store, database: str):
+    await put(store, declared("a", concurrencyPolicy="Replace"), declared("b"))
+    await make_due(store)
+    await rows(store, "select run_now(id) from job_definitions where name = 'a'")
+    async with connected(database) as doomed, connected(database) as keeper, keeper.conn.transaction():
+        await rows(keeper, "lock table job_runs in share mode")  # the doomed one will have to wait in mid-statement
+        (pid,) = (await rows(doomed, "select pg_backend_pid()"))[0]
+        plans = [plan_ticks(each, FIVE_MINUTES) for each in await doomed.due_definitions()]
+        writing = asyncio.create_task(doomed.enqueue_due_ticks(plans))
+        await until(store, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        await rows(store, "select pg_terminate_backend(%s)", pid)
+        with pytest.raises(WakeboardError):
+            await writing
+    assert await runs(store, columns="trigger::text") == ["manual"]
+    assert await make_ticks(store) == (2, 2, 0, 1)
+
+
+async def test_a_walk_goes_through_more_than_fit_into_one_statement(store: Store):
+    schedules = 2 * DEFINITIONS_AT_ONCE + 10
+    await put(store, declared("first"))
+    await make_due(store)
+    await fill(store, schedules)
+    assert await make_ticks(store) == (schedules, schedules, 0, 0)
+
+
+async def test_one_definition_may_have_more_ticks_than_fit_into_one_statement(store: Store):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All", "limit": 10_000}), declared("b"))
+    await make_due(store, ago=500 * DAY)
+    _, made, skipped, _ = await make_ticks(store)
+    assert made == 10_001  # 'b', which ticks once a year, runs its newest one
+    assert 2000 <= skipped <= 2004
+
+
+def _schedule_in_a_thread(dsn: str, start: threading.Barrier, made: list[int]) -> threading.Thread:
+    async def schedule() -> None:
+        async with connected(dsn) as store:
+            start.wait()
+            made.append((await schedule_due_ticks(store, misfire_grace=DAY)).runs)
+
+    thread = threading.Thread(target=lambda: asyncio.run(schedule()))
+    thread.start()
+    return thread
+
+
+async def test_three_schedulers_at_once_make_each_tick_once(store: Store, database: str):
+    schedules = DEFINITIONS_AT_ONCE * 3
+    await put(store, declared("first", schedule=hourly()))
+    await make_due(store, ago=3 * HOUR)
+    await fill(store, schedules)
+    start, made = threading.Barrier(4), list[int]()
+    threads = [_schedule_in_a_thread(database, start, made) for _ in range(3)]
+    await asyncio.to_thread(start.wait)
+    for thread in threads:
+        await asyncio.to_thread(thread.join)
+    ticks = Counter(await runs(store, columns="definition_id, scheduled_for"))
+    assert set(ticks.values()) == {1}
+    by_definition = Counter(definition_id for definition_id, _ in ticks)
+    assert len(by_definition) == schedules
+    assert len(set(by_definition.values())) == 1  # each has all of them: two or three, as the hour has it
+    assert sum(made) == len(ticks)
+    assert (await make_ticks(store))[:2] == (0, 0)
+
+
+async def test_the_tick_is_unique_even_if_everything_else_fails(store: Store):
+    await put(store, declared("a"))
+    await make_due(store)
+    await make_ticks(store)
+    with pytest.raises(Exception, match="a_tick_becomes_one_run"):
+        await rows(
+            store,
+            "set search_path = pg_catalog, wakeboard, pg_temp;"
+            " insert into job_runs (job_type, trigger, definition_id, scheduled_for)"
+            " select job_type, 'tick', definition_id, scheduled_for from job_runs",
+        )
+
+
+@pytest.mark.parametrize("what", ["all", "queue:mail", "schedule"])
+async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: Store, what: str):
+    await put(store, declared("a", queue="mail", schedule=hourly(), catchUp={"policy": "Latest"}), declared("b"))
+    await make_due(store, "a", ago=4 * HOUR)
+    paused = f"schedule:{await definition(store, 'a', 'id')}" if what == "schedule" else what
+    await store.pause(paused, "an incident")
+    await make_ticks(store)
+    assert await runs(store) == []
+    await store.resume(paused)
+    _, made, skipped, _ = await make_ticks(store)
+    assert made == 1
+    assert skipped >= 2
+    assert {reason for _, reason, _ in await history(store)} == {"CatchUpLatest"}
+
+
+async def test_a_pause_of_one_queue_holds_no_other(store: Store):
+    await put(store, declared("a", queue="mail"), declared("b"))
+    await make_due(store)
+    await store.pause("queue:mail")
+    assert await make_ticks(store) == (1, 1, 0, 0)
+    assert await runs(store, columns="schedule") == ["team/b"]
+
+
+async def test_jitter_moves_the_start_and_not_the_tick(store: Store):
+    await put(store, declared("first", jitterSeconds=600))
+    tick = await make_due(store)
+    await fill(store, 50)
+    await rows(store, "update job_definitions set jitter_s = 600")
+    await make_ticks(store)
+    starts = [
+        run_at - tick for run_at, for_tick in await runs(store, columns="run_at, scheduled_for") if for_tick == tick
+    ]
+    assert len(starts) == 50
+    assert all(timedelta() <= start <= 10 * MINUTE for start in starts)
+    assert len(set(starts)) > 40
+    assert await definition(store, "first", "last_tick_at") == tick
+
+
+async def test_a_starting_deadline_ends_with_its_tick_and_not_with_its_making(store: Store):
+    await put(store, declared("a", startingDeadlineSeconds=90))
+    tick = await make_due(store, ago=timedelta(seconds=30))
+    await make_ticks(store)
+    assert await runs(store, columns="start_before") == [tick + timedelta(seconds=90)]
+
+
+async def test_suspended_schedules_make_no_ticks(store: Store):
+    await put(store, declared("a", suspend=True))
+    await rows(store, "update job_definitions set next_run_at = now()")
+    assert await make_ticks(store) == (0, 0, 0, 0)
+
+
+async def test_moments_come_in_utc_whatever_the_session_says(store: Store):
+    await put(store, declared("a"))
+    tick = await make_due(store)
+    await rows(store, "set timezone = 'Europe/Lisbon'")
+    (due,) = await store.due_definitions()
+    assert due.next_run_at == tick
+    assert {str(moment.tzinfo) for moment in (due.next_run_at, due.last_tick_at, due.now)} == {"UTC"}
+
+
+async def test_a_claimed_run_does_not_hinder_the_next_tick(store: Store):
+    await put(store, declared("a", schedule=hourly()))
+    await make_due(store, ago=HOUR)
+    await make_ticks(store)
+    assert len(await claim(store)) >= 1
+    await rows(store, "update job_definitions set next_run_at = date_trunc('second', now()) where name = 'a'")
+    assert await make_ticks(store) == (1, 1, 0, 0)
+
+
+async def test_making_ticks_never_reads_all_runs(store: Store):
+    """Under the plans in force, whatever the statistics say: here there are none at all."""
+    await put(store, declared("a", concurrencyPolicy="Forbid"), declared("b", concurrencyPolicy="Replace"))
+    await rows(store, "select enqueue_many(array_fill('ping'::text, '{3000}'), array_fill('{}'::jsonb, '{3000}'))")
+
+    async def whole_reads() -> int:
+        await rows(store, "select pg_stat_force_next_flush()")
+        return (await rows(store, "select seq_scan from pg_stat_user_tables where relname = 'job_runs'"))[0][0]
+
+    for _ in range(7):  # from the sixth call on, Postgres may prefer another plan
+        await make_due(store)
+        before = await whole_reads()
+        await make_ticks(store)
+        assert await whole_reads() == before

@@ -1,0 +1,363 @@
+"""Declared schedules come to the board: nothing is lost by an edit, and the past never fires by surprise."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.maintenance.stories import (
+    HOUR,
+    SOURCE,
+    connected,
+    declared,
+    definition,
+    history,
+    hourly,
+    make_due,
+    put,
+    rows,
+    runs,
+    until,
+    yearly,
+)
+from wakeboard.maintenance.desired_schedule import DesiredSchedule, declared_in_files
+from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
+from wakeboard.maintenance.sync import sync
+from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.rules.zones import tzdata_version
+
+if TYPE_CHECKING:
+    from wakeboard.store.sql_api import Store
+
+pytestmark = pytest.mark.anyio
+
+FIVE_MINUTES = timedelta(minutes=5)
+
+
+async def is_ahead(store: Store, name: str) -> bool:
+    """The cursor stands after now and after the last tick."""
+    return await definition(store, name, "next_run_at > greatest(now(), last_tick_at)")
+
+
+# -- what stands on the board
+
+
+async def test_a_spec_becomes_a_row(store: Store):
+    manifest = {
+        "apiVersion": "wakeboard.dev/v1alpha1",
+        "kind": "JobSchedule",
+        "metadata": {"name": "weekly", "namespace": "billing"},
+        "spec": {
+            "schedule": "0 8 * * MON",
+            "timeZone": "Europe/Lisbon",
+            "jobType": "report",
+            "payload": {"b": 1, "a": "ü"},
+            "queue": "slow",
+            "priority": 1,
+            "concurrencyPolicy": "Forbid",
+            "catchUp": {"policy": "All", "limit": 7},
+            "startingDeadlineSeconds": 3600,
+            "dst": {"gap": "Skip", "overlap": "Both"},
+            "jitterSeconds": 9,
+            "maxAttempts": 2,
+            "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 4},
+            "timeoutSeconds": 5,
+            "limitKey": "api",
+        },
+    }
+    report = await put(store, *declared_in_files([load_job_schedule(manifest, "a file")]))
+    assert report.created == ["billing/weekly"]
+    columns = (
+        "source, namespace, uid, generation, job_type::text, payload, queue::text, priority, schedule, time_zone,"
+        " dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key::text, catch_up, catch_up_limit,"
+        " starting_deadline_s, max_attempts, backoff_strategy::text, backoff_base_s, backoff_cap_s, timeout_s,"
+        " suspended, tzdata_version"
+    )
+    assert await definition(store, "weekly", columns) == (
+        *(SOURCE, "billing", "", 1, "report", {"a": "ü", "b": 1}, "slow", 1, "0 8 * * MON", "Europe/Lisbon", "Skip"),
+        *("Both", 9, "Forbid", "api", "All", 7, 3600),
+        *(2, "fixed", 3, 4, 5, False, tzdata_version()),
+    )
+    assert await is_ahead(store, "weekly")
+    local = "to_char(next_run_at at time zone 'Europe/Lisbon', 'DY HH24:MI:SS')"
+    assert await definition(store, "weekly", local) == "MON 08:00:00"
+
+
+async def test_a_schedule_without_a_line_runs_only_on_demand(store: Store):
+    await put(store, declared("a", schedule=None))
+    assert await definition(store, "a", "schedule, cron_fields, next_run_at") == (None, None, None)
+
+
+async def test_h_is_a_value_of_its_own_for_each_name(store: Store):
+    await put(store, *(declared(f"s{n}", schedule="H H * * *") for n in range(20)))
+    fields = {row[0] for row in await rows(store, "select cron_fields from job_definitions")}
+    assert len(fields) > 15
+
+
+async def test_syncing_twice_is_syncing_once(store: Store):
+    schedules = [declared("a"), declared("b", payload={"x": 1.0})]
+    assert (await put(store, *schedules)).created == ["team/a", "team/b"]
+    before = await rows(store, "select * from job_definitions order by id")
+    again = await put(store, *schedules)
+    assert again.unchanged == ["team/a", "team/b"]
+    assert not again.changed
+    assert await rows(store, "select * from job_definitions order by id") == before
+
+
+async def test_each_source_keeps_to_its_own(store: Store):
+    await put(store, declared("a", queue="one"), source="file:one")
+    await put(store, declared("a", queue="two"), source="file:two")
+    await put(store, prune=True, source="file:one")
+    assert await rows(store, "select source, queue::text from job_definitions where removed_at is null") == [
+        ("file:two", "two")
+    ]
+
+
+async def test_an_edit_in_a_file_is_the_next_generation(store: Store):
+    await put(store, declared("a"))
+    assert (await put(store, declared("a", queue="other"))).updated == ["team/a"]
+    assert await definition(store, "a", "generation, queue::text") == (2, "other")
+    await put(store, declared("a", queue="other"))
+    assert await definition(store, "a", "generation") == 2
+
+
+async def test_an_object_of_a_cluster_keeps_its_own_generation_and_never_goes_back(store: Store):
+    await put(store, declared("a", uid="u", generation=5, queue="five"))
+    report = await put(store, declared("a", uid="u", generation=4, queue="four"))
+    assert report.stale == ["team/a"]
+    assert await definition(store, "a", "generation, queue::text") == (5, "five")
+
+
+async def test_another_object_of_the_same_name_begins_anew(store: Store):
+    await put(store, declared("a", uid="u", generation=5, queue="old"))
+    assert (await put(store, declared("a", uid="v", generation=1, queue="new"))).updated == ["team/a"]
+    assert await definition(store, "a", "uid, generation, queue::text") == ("v", 1, "new")
+
+
+async def test_new_zone_data_compute_the_next_tick_anew(store: Store):
+    await put(store, declared("a"))
+    await rows(
+        store, "update job_definitions set tzdata_version = '1999a', next_run_at = next_run_at + interval '1 hour'"
+    )
+    assert (await put(store, declared("a"))).updated == ["team/a"]
+    assert await definition(store, "a", "tzdata_version, generation") == (tzdata_version(), 1)
+    assert await definition(store, "a", "extract(minute from next_run_at at time zone 'UTC')") == 0
+
+
+async def test_what_cannot_be_computed_is_said_and_stops_no_other(store: Store):
+    await put(store, declared("a"))
+    bad = declared("a", queue="other")
+    object.__setattr__(bad.spec, "time_zone", "Mars/Olympus")  # as with zone data older than those of who checked it
+    report = await put(store, bad, declared("b"), prune=True)
+    assert list(report.failed) == ["team/a"]
+    assert "Mars/Olympus" in report.failed["team/a"]
+    assert report.created == ["team/b"]
+    assert await definition(store, "a", "queue::text, removed_at") == ("default", None)
+
+
+# -- edits while ticks are due
+
+
+async def test_what_was_due_runs_as_it_was_declared_then(store: Store):
+    await put(store, declared("a", payload={"v": 1}))
+    tick = await make_due(store)
+    assert (await put(store, declared("a", payload={"v": 2}))).updated == ["team/a"]
+    assert await runs(store, columns="scheduled_for, payload, definition_generation") == [(tick, {"v": 1}, 1)]
+    assert await definition(store, "a", "payload, generation, last_tick_at") == ({"v": 2}, 2, tick)
+    assert await is_ahead(store, "a")
+
+
+async def test_missed_ticks_of_the_old_line_are_caught_up_by_the_old_rule(store: Store):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Latest"}))
+    await make_due(store, ago=4 * HOUR)
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Skip"}))
+    assert len(await runs(store)) == 1
+    assert [reason for _, reason, _ in await history(store)] == ["CatchUpLatest"]
+
+
+async def test_the_past_of_a_new_line_never_fires(store: Store):
+    await put(store, declared("a"))
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    assert await is_ahead(store, "a")
+    assert await definition(store, "a", "next_run_at <= now() + interval '1 hour'")
+    assert await runs(store) == []
+
+
+async def test_a_tick_that_was_made_ahead_of_the_clock_is_not_made_again(store: Store):
+    """The last tick may lie ahead of now after a failover to a server whose clock is behind."""
+    await put(store, declared("a", schedule="* * * * *"))
+    await rows(store, "update job_definitions set last_tick_at = date_trunc('minute', now()) + interval '5 minutes'")
+    await put(store, declared("a", schedule="* * * * *", queue="other"))
+    assert await definition(store, "a", "next_run_at = last_tick_at + interval '1 minute'")
+
+
+async def test_suspending_records_what_was_due_as_skipped(store: Store):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    await make_due(store, ago=3 * HOUR)
+    await put(store, declared("a", schedule=hourly(), suspend=True))
+    assert await runs(store) == []
+    ((status, reason, count),) = await history(store)
+    assert (status, reason) == ("skipped", "Suspended")
+    assert count in (3, 4)
+    assert await definition(store, "a", "suspended, next_run_at") == (True, None)
+
+
+async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: Store):
+    await put(store, declared("a", schedule=hourly(), suspend=True))
+    await rows(store, "update job_definitions set last_tick_at = now() - interval '3 hours'")
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    assert await is_ahead(store, "a")
+    assert await runs(store) == []
+
+
+async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: Store):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    await make_due(store, ago=3 * HOUR)
+    await store.pause("all")
+    await put(store, declared("a", schedule=hourly(), queue="other"))
+    assert await runs(store) == []
+    assert [reason for _, reason, _ in await history(store)] == ["Paused"]
+    assert await is_ahead(store, "a")
+
+
+async def test_runs_that_exist_are_not_changed_by_an_edit(store: Store):
+    await put(store, declared("a", maxAttempts=3))
+    await make_due(store)
+    await schedule_due_ticks(store, misfire_grace=FIVE_MINUTES)
+    await put(store, declared("a", maxAttempts=9, queue="other"))
+    assert await runs(store, columns="max_attempts, queue::text") == [(3, "default")]
+
+
+async def test_more_edits_than_fit_into_one_statement(store: Store):
+    count = 1100
+    await put(store, *(declared(f"s{n}") for n in range(count)))
+    await make_due(store)
+    report = await put(store, *(declared(f"s{n}", queue="other") for n in range(count)))
+    assert len(report.updated) == count
+    assert report.unsettled == []
+    assert len(await runs(store)) == count
+
+
+# -- races
+
+
+async def test_two_syncs_at_once_end_as_one(store: Store, database: str):
+    schedules = [declared(f"s{n}") for n in range(700)]
+    async with connected(database) as other:
+        reports = await asyncio.gather(put(store, *schedules), put(other, *reversed(schedules)))
+    assert sorted(reports[0].created + reports[1].created) == sorted(each.full_name for each in schedules)
+    assert all(not report.unsettled for report in reports)
+    assert len(await rows(store, "select 1 from job_definitions")) == 700
+
+
+async def test_two_syncs_that_disagree_leave_one_of_them_whole(store: Store, database: str):
+    names = [f"s{n}" for n in range(600)]
+    await put(store, *(declared(name) for name in names))
+    await make_due(store)
+    async with connected(database) as other:
+        await asyncio.gather(
+            put(store, *(declared(name, queue="left", payload={"v": 1}) for name in names)),
+            put(other, *(declared(name, queue="right", payload={"v": 2}) for name in reversed(names))),
+        )
+    found = await rows(store, "select distinct queue::text, payload from job_definitions")
+    assert {(queue, payload["v"]) for queue, payload in found} <= {("left", 1), ("right", 2)}
+    assert len(await runs(store)) == len(names)  # what was due was made once, as it was declared before
+    assert not await rows(store, "select 1 from job_definitions where next_run_at <= now()")
+
+
+async def test_a_sync_that_waits_for_another_sees_what_that_one_did(store: Store, database: str):
+    await put(store, declared("a"))
+    async with connected(database) as other:
+        (pid,) = (await rows(other, "select pg_backend_pid()"))[0]
+        async with store.conn.transaction():
+            assert (await put(store, declared("a", queue="new"))).updated == ["team/a"]
+            waiting = asyncio.create_task(put(other, declared("a", queue="new")))
+            async with connected(database) as watcher:
+                await until(watcher, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        assert (await waiting).unchanged == ["team/a"]
+    assert await definition(store, "a", "generation") == 2
+
+
+async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_again(store: Store, database: str):
+    async with connected(database) as other:
+        (pid,) = (await rows(other, "select pg_backend_pid()"))[0]
+        async with store.conn.transaction():
+            await put(store, declared("a", queue="first"))
+            waiting = asyncio.create_task(put(other, declared("a", queue="second")))
+            async with connected(database) as watcher:
+                await until(watcher, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        assert (await waiting).updated == ["team/a"]
+    assert await definition(store, "a", "generation, queue::text") == (2, "second")
+
+
+async def test_a_plan_made_before_an_edit_is_void(store: Store):
+    await put(store, declared("a", payload={"v": 1}))
+    await make_due(store)
+    plans = [plan_ticks(each, FIVE_MINUTES) for each in await store.due_definitions()]
+    await put(store, declared("a", payload={"v": 2}))
+    assert (await store.enqueue_due_ticks(plans)).definitions == 0
+    assert await runs(store, columns="payload") == [{"v": 1}]
+    assert await is_ahead(store, "a")
+
+
+async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_from_there(store: Store, database: str):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+    await make_due(store, ago=3 * HOUR)
+    async with connected(database) as worker:
+        (pid,) = (await rows(store, "select pg_backend_pid()"))[0]
+        async with worker.conn.transaction():
+            made = await schedule_due_ticks(worker, misfire_grace=FIVE_MINUTES)
+            editing = asyncio.create_task(put(store, declared("a", schedule=yearly())))
+            await until(worker, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
+        assert (await editing).updated == ["team/a"]
+    assert len(await runs(store)) == made.runs
+    assert await is_ahead(store, "a")
+
+
+async def test_many_edits_and_many_schedulers_make_each_tick_once(store: Store, database: str):
+    await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
+
+    async def edit(other: Store, queue: str) -> None:
+        for n in range(15):
+            await put(other, declared("a", schedule=hourly(), catchUp={"policy": "All"}, queue=f"{queue}{n}"))
+
+    async def outage(other: Store) -> None:
+        """The cursor goes back an hour's tick at a time, as time would bring it."""
+        for n in range(15):
+            await rows(
+                other,
+                "update job_definitions set next_run_at = date_trunc('hour', now() - %s, 'UTC')"
+                " + make_interval(mins => split_part(schedule, ' ', 1)::int) where last_tick_at < now() - %s",
+                (40 - 2 * n) * HOUR,
+                (40 - 2 * n) * HOUR,
+            )
+
+    async def schedule(other: Store) -> None:
+        for _ in range(40):
+            await schedule_due_ticks(other, misfire_grace=FIVE_MINUTES)
+
+    async with AsyncExitStack() as stack:
+        one, two, three, four = [await stack.enter_async_context(connected(database)) for _ in range(4)]
+        await asyncio.gather(edit(store, "x"), edit(one, "y"), schedule(two), schedule(three), outage(four))
+    ticks = await runs(store, columns="scheduled_for")
+    assert len(ticks) == len(set(ticks)) > 0
+
+
+# -- what a Declared is
+
+
+def test_a_declared_schedule_says_what_the_store_would_call_it():
+    one: DesiredSchedule = declared("a")
+    assert (one.key, one.full_name, one.generation_after(None)) == (("team", "a"), "team/a", 1)
+    assert one.spec_hash == declared("a").spec_hash != declared("a", queue="other").spec_hash
+    assert not one.is_on_store(None)
+
+
+async def test_two_declarations_of_one_name_count_as_the_last(store: Store):
+    report = await sync(store, SOURCE, [declared("a", queue="one"), declared("a", queue="two")], prune=False)
+    assert report.created == ["team/a"]
+    assert await definition(store, "a", "queue::text") == "two"

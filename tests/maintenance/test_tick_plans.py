@@ -1,0 +1,212 @@
+"""What becomes of due ticks: pure decisions, as tables."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wakeboard.maintenance.scheduler import plan_skip, plan_ticks
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.dst_ticks import tick_schedule_for
+from wakeboard.store.sql_api import DueDefinition, Skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+FIVE_MINUTES = timedelta(minutes=5)
+
+
+def at(clock: str, day: int = 10) -> datetime:
+    """A moment in March 2026, UTC."""
+    hour, minute, *second = (int(part) for part in clock.split(":"))
+    return datetime(2026, 3, day, hour, minute, *second, tzinfo=UTC)
+
+
+def due(
+    line: str,
+    cursor: datetime,
+    now: datetime,
+    *,
+    catch_up: str = "Latest",
+    limit: int = 100,
+    deadline: int | None = None,
+    last_tick: datetime = NEVER,
+    zone: str = "Etc/UTC",
+) -> DueDefinition:
+    fields = parse_cron(line, name="team/due").to_text()
+    return DueDefinition(
+        1, 1, cursor, last_tick, fields, zone, "RunAfter", "First", catch_up, limit, deadline, False, now
+    )
+
+
+def clocks(moments: Sequence[datetime]) -> list[str]:
+    return [f"{moment:%H:%M}" for moment in moments]
+
+
+@pytest.mark.parametrize(
+    ("line", "cursor", "now", "made", "following"),
+    [
+        pytest.param("* * * * *", "8:00", "8:00", ["08:00"], "8:01", id="on the dot"),
+        pytest.param("* * * * *", "8:00", "8:00:59", ["08:00"], "8:01", id="within its minute"),
+        pytest.param(
+            "* * * * *", "8:00", "8:04", ["08:00", "08:01", "08:02", "08:03", "08:04"], "8:05", id="a slow wake"
+        ),
+        pytest.param("* * * * *", "8:00", "8:05", [f"08:0{n}" for n in range(6)], "8:06", id="just not missed"),
+        pytest.param("30 8 * * *", "8:30", "8:34", ["08:30"], None, id="once a day"),
+    ],
+)
+def test_ticks_that_are_not_missed_are_always_made(
+    line: str, cursor: str, now: str, made: list[str], following: str | None
+):
+    for catch_up in ("Skip", "Latest", "All"):
+        plan = plan_ticks(due(line, at(cursor), at(now), catch_up=catch_up, limit=1), FIVE_MINUTES)
+        assert clocks(plan.ticks) == made
+        assert not plan.skipped
+        assert plan.up_to == plan.ticks[-1]
+        assert plan.next_cursor == (at(following) if following else at("8:30", day=11))
+
+
+@pytest.mark.parametrize(
+    ("catch_up", "limit", "made", "skipped"),
+    [
+        ("Skip", 100, ["10:00"], Skipped(at("6:00"), at("9:00"), 4, "CatchUpSkip")),
+        ("Latest", 100, ["09:00", "10:00"], Skipped(at("6:00"), at("8:00"), 3, "CatchUpLatest")),
+        ("All", 3, ["07:00", "08:00", "09:00", "10:00"], Skipped(at("6:00"), at("6:00"), 1, "CatchUpAll")),
+        ("All", 4, ["06:00", "07:00", "08:00", "09:00", "10:00"], None),
+        ("All", 100, ["06:00", "07:00", "08:00", "09:00", "10:00"], None),
+    ],
+)
+def test_catch_up_decides_about_missed_ticks_alone(catch_up: str, limit: int, made: list[str], skipped: Skipped | None):
+    plan = plan_ticks(due("0 * * * *", at("6:00"), at("10:03"), catch_up=catch_up, limit=limit), FIVE_MINUTES)
+    assert clocks(plan.ticks) == made
+    assert list(plan.skipped) == ([skipped] if skipped else [])
+    assert plan.next_cursor == at("11:00")
+
+
+@pytest.mark.parametrize(
+    ("deadline", "catch_up", "made", "skipped"),
+    [
+        (3 * 3600, "All", ["08:00", "09:00", "10:00"], [Skipped(at("6:00"), at("7:00"), 2, "TooLate")]),
+        (2 * 3600 + 180, "All", ["08:00", "09:00", "10:00"], [Skipped(at("6:00"), at("7:00"), 2, "TooLate")]),
+        (
+            3 * 3600,
+            "Latest",
+            ["09:00", "10:00"],
+            [Skipped(at("6:00"), at("7:00"), 2, "TooLate"), Skipped(at("8:00"), at("8:00"), 1, "CatchUpLatest")],
+        ),
+        (180, "All", ["10:00"], [Skipped(at("6:00"), at("9:00"), 4, "TooLate")]),
+        (179, "All", [], [Skipped(at("6:00"), at("10:00"), 5, "TooLate")]),
+        (30, "Skip", [], [Skipped(at("6:00"), at("10:00"), 5, "TooLate")]),
+    ],
+)
+def test_the_starting_deadline_drops_whatever_is_older_than_it(
+    deadline: int, catch_up: str, made: list[str], skipped: list[Skipped]
+):
+    plan = plan_ticks(due("0 * * * *", at("6:00"), at("10:03"), catch_up=catch_up, deadline=deadline), FIVE_MINUTES)
+    assert clocks(plan.ticks) == made
+    assert list(plan.skipped) == skipped
+    assert plan.up_to == at("10:00")
+    assert plan.next_cursor == at("11:00")
+
+
+def test_one_second_more_than_five_minutes_is_missed():
+    plan = plan_ticks(due("0 * * * *", at("10:00"), at("10:05:01"), catch_up="Skip"), FIVE_MINUTES)
+    assert list(plan.skipped) == [Skipped(at("10:00"), at("10:00"), 1, "CatchUpSkip")]
+
+
+def test_a_tick_at_or_before_the_last_one_is_never_made_again():
+    moved_back = due("0 * * * *", at("6:00"), at("10:03"), catch_up="All", last_tick=at("9:00"))
+    plan = plan_ticks(moved_back, FIVE_MINUTES)
+    assert clocks(plan.ticks) == ["10:00"]
+    assert not plan.skipped
+
+
+def test_a_cursor_moved_back_by_hand_before_anything_is_due_just_moves_on():
+    plan = plan_ticks(due("0 * * * *", at("6:00"), at("10:03"), last_tick=at("10:00")), FIVE_MINUTES)
+    assert (list(plan.ticks), list(plan.skipped)) == ([], [])
+    assert plan.up_to == at("10:00")
+    assert plan.next_cursor == at("11:00")
+
+
+def test_what_was_announced_as_the_next_run_runs_even_if_zone_data_changed_meanwhile():
+    plan = plan_ticks(due("0 8 * * *", at("9:00"), at("9:01")), FIVE_MINUTES)
+    assert clocks(plan.ticks) == ["09:00"]
+    plan = plan_ticks(due("0 * * * *", at("6:30"), at("10:03"), catch_up="All"), FIVE_MINUTES)
+    assert clocks(plan.ticks) == ["06:30", "07:00", "08:00", "09:00", "10:00"]
+
+
+def test_a_line_without_a_further_tick_gets_no_cursor():
+    end = datetime(9998, 12, 31, 23, 59, tzinfo=UTC)
+    plan = plan_ticks(due("59 23 31 12 *", end, end + timedelta(seconds=1)), FIVE_MINUTES)
+    assert list(plan.ticks) == [end]
+    assert plan.next_cursor is None
+
+
+FINE = due("0 * * * *", at("9:00"), at("10:03"), last_tick=at("8:00"))
+
+
+@pytest.mark.parametrize(
+    "ours", [FINE._replace(cron_fields="2 from the future"), FINE._replace(time_zone="Mars/Olympus")]
+)
+def test_a_definition_that_cannot_be_computed_gets_its_error_and_keeps_its_cursor(ours: DueDefinition):
+    for plan in (plan_ticks(ours, FIVE_MINUTES), plan_skip(ours, "Suspended")):
+        assert plan.error
+        assert (list(plan.ticks), list(plan.skipped)) == ([], [])
+        assert (plan.next_cursor, plan.up_to) == (at("9:00"), at("8:00"))
+
+
+def test_skipping_records_every_due_tick_as_one_stretch():
+    plan = plan_skip(due("0 * * * *", at("6:00"), at("10:03"), catch_up="All"), "Suspended")
+    assert list(plan.ticks) == []
+    assert list(plan.skipped) == [Skipped(at("6:00"), at("10:00"), 5, "Suspended")]
+    assert plan.next_cursor == at("11:00")
+
+
+@pytest.mark.parametrize("catch_up", ["Skip", "Latest", "All"])
+def test_three_years_of_missed_minutely_ticks_take_no_time(catch_up: str):
+    ours = due("* * * * *", at("0:00"), at("0:00") + timedelta(days=3 * 365), catch_up=catch_up, limit=10_000)
+    began = time.perf_counter()
+    plan = plan_ticks(ours, FIVE_MINUTES)
+    assert time.perf_counter() - began < 1
+    assert len(plan.ticks) + sum(skipped.ticks for skipped in plan.skipped) == 3 * 365 * 1440 + 1
+
+
+@given(
+    line=st.sampled_from(["*/20 * * * *", "7 */2 * * *", "0 * * * *", "30 1 * * *", "0 0 1 * *", "15 2 * * SUN"]),
+    zone=st.sampled_from(["Etc/UTC", "Europe/Lisbon", "Australia/Lord_Howe", "Asia/Gaza"]),
+    behind=st.integers(0, 20 * 86_400),
+    catch_up=st.sampled_from(["Skip", "Latest", "All"]),
+    limit=st.integers(1, 50),
+    deadline=st.none() | st.integers(1, 10 * 86_400),
+    misfire_grace=st.integers(1, 86_400),
+)
+def test_no_due_tick_is_forgotten_and_none_is_counted_twice(
+    line: str, zone: str, behind: int, catch_up: str, limit: int, deadline: int | None, misfire_grace: int
+):
+    now = datetime(2026, 4, 10, 12, 34, 56, 789, tzinfo=UTC)
+    tick_schedule = tick_schedule_for(parse_cron(line, name="").to_text(), zone, "RunAfter", "First")
+    cursor = tick_schedule.next_tick(now - timedelta(seconds=behind))
+    assert cursor is not None
+    if cursor > now:
+        return
+    ours = due(line, cursor, now, catch_up=catch_up, limit=limit, deadline=deadline, zone=zone)
+    plan = plan_ticks(ours, timedelta(seconds=misfire_grace))
+    later = tick_schedule.missed(cursor, now, 10**9).ticks
+    ticks = [cursor, *later]
+    assert len(plan.ticks) + sum(skipped.ticks for skipped in plan.skipped) == len(ticks)
+    assert set(plan.ticks) <= set(ticks)
+    assert list(plan.ticks) == sorted(plan.ticks)
+    assert plan.up_to == ticks[-1]
+    assert plan.next_cursor == tick_schedule.next_tick(now)
+    for skipped in plan.skipped:
+        assert skipped.ticks == sum(skipped.since <= tick <= skipped.until for tick in ticks)
+        assert not any(skipped.since <= tick <= skipped.until for tick in plan.ticks)
+    if deadline is None:
+        in_time = [tick for tick in ticks if now - tick <= timedelta(seconds=misfire_grace)]
+        assert list(plan.ticks)[len(plan.ticks) - len(in_time) :] == in_time

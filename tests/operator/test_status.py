@@ -1,0 +1,211 @@
+"""What the status says in each situation, and what of it is worth a write at once."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.operator.examples import NOW, THEN, WENT_WELL, WENT_WRONG, facts, resource
+from wakeboard_operator.events import events_between
+from wakeboard_operator.problems import INVALID, Problem
+from wakeboard_operator.status import Owner, changes_by_itself_at, difference, status_of
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.store.queries.schedule_state import ScheduleState
+    from wakeboard_operator.status_models import JobScheduleStatus
+
+WRONG = Problem(INVALID, "schedule is nonsense.")
+HERE = Owner("here")
+LONG_AGO = NOW - timedelta(minutes=11)
+MINUTE = timedelta(minutes=1)
+
+
+def status(
+    known: ScheduleState | None, problem: Problem | None = None, before: JobScheduleStatus | None = None, **named: Any
+) -> JobScheduleStatus:
+    return status_of(resource(**named), problem, known, before, HERE, NOW)
+
+
+def said(made: JobScheduleStatus, kind: str) -> tuple[str, str]:
+    (found,) = [each for each in made.conditions or [] if each.type == kind]
+    return found.status, found.reason
+
+
+SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
+    "not synced": (status(None), {"Ready": ("False", "Syncing"), "Stalled": ("False", "NotStalled")}),
+    "never honoured": (status(None, WRONG), {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")}),
+    "an edit that cannot be honoured": (
+        status(facts(generation=2), WRONG),
+        {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")},
+    ),
+    "an edit on its way": (
+        status(facts(generation=2)),
+        {"Ready": ("False", "Syncing"), "Stalled": ("False", "NotStalled")},
+    ),
+    "made anew": (status(facts(), uid="u2"), {"Ready": ("False", "Syncing")}),
+    "new": (
+        status(facts()),
+        {"Ready": ("True", "Synced"), "Healthy": ("Unknown", "NoRuns"), "Suspended": ("False", "Active")},
+    ),
+    "went well": (status(facts(**WENT_WELL)), {"Ready": ("True", "Synced"), "Healthy": ("True", "LastRunSucceeded")}),
+    "is tried again": (
+        status(facts(**WENT_WELL, **WENT_WRONG, failed=1)),
+        {"Ready": ("True", "Synced"), "Healthy": ("False", "Retrying")},
+    ),
+    "dead": (
+        status(facts(dead=2, oldest_dead_at=THEN)),
+        {"Ready": ("True", "Synced"), "Healthy": ("False", "DeadRuns")},
+    ),
+    "discarded": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="dead")),
+        {"Healthy": ("False", "LastRunDiscarded")},
+    ),
+    "skipped": (
+        status(facts(last_run_id=1, last_finished_at=THEN, last_result="skipped")),
+        {"Healthy": ("True", "LastRunEnded")},
+    ),
+    "suspended": (status(facts(suspended=True)), {"Ready": ("True", "Synced"), "Suspended": ("True", "Suspended")}),
+    "paused": (
+        status(facts(paused="queue:default", pause_reason="moving")),
+        {"Ready": ("True", "Synced"), "Suspended": ("True", "PausedInDatabase")},
+    ),
+    "uncomputable": (
+        status(facts(schedule_error="no such zone")),
+        {"Ready": ("False", "TicksUnknown"), "Stalled": ("True", "TicksUnknown")},
+    ),
+    "nobody knows the type": (status(facts(queued=1, oldest_due_at=LONG_AGO)), {"Healthy": ("False", "NoWorker")}),
+    "due just now": (
+        status(facts(queued=1, oldest_due_at=THEN, type_known_at=NOW)),
+        {"Healthy": ("Unknown", "NoRuns")},
+    ),
+}
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_conditions_say_what_is_the_matter(situation: str) -> None:
+    made, wanted = SITUATIONS[situation]
+    assert {kind: said(made, kind) for kind in wanted} == wanted
+    assert [each.type for each in made.conditions or []] == ["Ready", "Healthy", "Suspended", "Stalled"]
+    assert made.observed_generation == 3
+
+
+def test_the_last_good_spec_stays_in_force() -> None:
+    made = status(facts(generation=2), WRONG)
+    assert (made.observed_generation, made.accepted_generation) == (3, 2)
+    assert "Generation 2 stays in force." in (made.conditions or [])[0].message
+
+
+def test_a_condition_keeps_its_time_while_its_status_is_the_same() -> None:
+    first = status_of(resource(), None, facts(), None, HERE, THEN)
+    second = status(facts(**WENT_WELL), before=first)
+    times = {each.type: each.last_transition_time for each in second.conditions or []}
+    assert times["Ready"] == THEN.replace(microsecond=0)
+    assert times["Healthy"] == NOW.replace(microsecond=0)
+
+
+def test_times_are_whole_seconds_and_absent_where_nothing_will_run() -> None:
+    assert status(facts()).next_run_time == NOW.replace(microsecond=0)
+    for still in ({"suspended": True}, {"paused": "all"}, {"schedule_error": "broken"}):
+        assert status(facts(**still)).next_run_time is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wanted"),
+    [
+        (facts(), facts(), "none"),
+        (facts(), facts(running=1), "moving"),
+        (facts(), facts(queued=5, next_run_at=NOW + timedelta(hours=1)), "moving"),
+        (facts(**WENT_WELL), facts(**{**WENT_WELL, "last_run_id": 9, "last_finished_at": NOW}), "moving"),
+        (facts(), facts(**WENT_WELL), "transition"),
+        (facts(), facts(dead=1), "transition"),
+        (facts(dead=1), facts(dead=2), "transition"),
+        (facts(), facts(suspended=True), "transition"),
+        (facts(), facts(**WENT_WRONG), "transition"),
+        (
+            facts(),
+            facts(last_action="run-now", last_action_token="1", last_action_at=NOW, last_action_result="queued run 1"),
+            "transition",
+        ),
+    ],
+)
+def test_transitions_go_out_at_once_and_moving_values_do_not(
+    before: ScheduleState, after: ScheduleState, wanted: str
+) -> None:
+    first = status(before)
+    assert difference(first, status(after, before=first)) == wanted
+
+
+def test_a_status_that_nobody_wrote_is_a_transition() -> None:
+    assert difference(None, status(facts())) == "transition"
+
+
+def test_each_transition_is_told_once() -> None:
+    new = status(facts())
+    assert [each.reason for each in events_between(None, new)] == ["Synced"]
+    assert events_between(new, new) == []
+    ran = status(facts(**WENT_WELL), before=new)
+    assert events_between(new, ran) == []
+    dead = status(facts(**WENT_WELL, **WENT_WRONG, dead=1), before=ran)
+    (told,) = events_between(ran, dead)
+    assert (told.reason, told.warning) == ("RunDead", True)
+    assert "HttpError: 503 Service Unavailable" in told.message
+    well = status(facts(**WENT_WELL), before=dead)
+    assert [each.reason for each in events_between(dead, well)] == ["Recovered"]
+    stalled = status(facts(generation=2, **WENT_WELL), WRONG, before=well)
+    assert [(each.reason, each.warning) for each in events_between(well, stalled)] == [("InvalidSpec", True)]
+
+
+def test_whatever_an_error_says_the_document_stays_small() -> None:
+    huge = {**WENT_WRONG, "last_failure_type": "E" * 5000, "last_failure_message": "m" * 5_000_000, "failed": 1}
+    assert len(status(facts(**huge)).model_dump_json()) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("due_at", "known_at", "earliest"),
+    [
+        (NOW - MINUTE, None, NOW + 9 * MINUTE),
+        (NOW - MINUTE, NOW, NOW + 10 * MINUTE),
+        (NOW + 60 * MINUTE, NOW, NOW + 70 * MINUTE),
+        (LONG_AGO, None, NOW + MINUTE),
+    ],
+)
+def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
+    due_at: datetime, known_at: datetime | None, earliest: datetime
+) -> None:
+    waiting = facts(queued=1, oldest_due_at=due_at, type_known_at=known_at)
+    at = changes_by_itself_at(waiting, NOW)
+    assert at is not None
+    assert earliest <= at <= earliest + timedelta(seconds=1)
+    if at > NOW + MINUTE:
+        assert said(status_of(resource(), None, waiting, None, HERE, at), "Healthy") == ("False", "NoWorker")
+
+
+def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
+    assert changes_by_itself_at(facts(**WENT_WELL), NOW) is None
+
+
+SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql://app:hunter2@db/shop\n\x1b[31mred"}
+
+
+def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal() -> None:
+    made = status(facts(**WENT_WELL, **SECRETIVE, failed=1, dead=1))
+    retrying = status(facts(**WENT_WELL, **SECRETIVE, failed=1))
+    told = [made.model_dump_json(), retrying.model_dump_json(), *(each.message for each in events_between(None, made))]
+    assert "postgresql://app:***@db/shop" in told[0]
+    assert "Run 8 was given up: HttpError: cannot connect to postgresql://app:***@db/shop" in told[-1]
+    assert not any("hunter2" in text or "\\u001b" in text or "\x1b" in text or "\\n" in text for text in told)
+
+
+def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
+    known = facts(**WENT_WELL, **WENT_WRONG, failed=1, dead=1)
+    made = status_of(resource(), None, known, None, HERE, NOW, "type-only")
+    told = [made.model_dump_json(), *(each.message for each in events_between(None, made))]
+    assert made.last_failure is not None
+    assert made.last_failure.reason == "HttpError"
+    assert made.last_failure.message == "See `wakeboard run 8`."
+    assert "Run 8 was given up: HttpError: See `wakeboard run 8`." in told
+    assert not any("503" in text for text in told)

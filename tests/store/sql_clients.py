@@ -1,0 +1,277 @@
+"""Who makes moves in these tests: workers, people and applications, each on a connection of its own, in plain SQL.
+
+The database's clock cannot be moved, so a player moves what is compared with it: `let_lapse`, `make_due`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+PATIENCE_S = 30.0  # until an event that does not come is a failure
+PRIORITIES = (5, 4, 3, 2, 1)
+
+
+class Lease(NamedTuple):
+    """What a worker names when it speaks about a run."""
+
+    id: int
+    epoch: int
+
+
+class SqlClient:
+    """Somebody at the board. `worker_id` is the worker's name for it; `sql` and `value` ask it anything else."""
+
+    def __init__(self, dsn: str, worker_id: int = 0) -> None:
+        self.dsn, self.worker_id = dsn, worker_id
+        self.conn = psycopg.connect(dsn, autocommit=True, options="-c search_path=wakeboard")
+        self.pid = self.conn.info.backend_pid
+
+    def close(self) -> None:
+        self.conn.close()
+
+    def sql(self, query: str, *values: object) -> list[Any]:
+        cursor = self.conn.cursor(row_factory=namedtuple_row)
+        cursor.execute(query.encode(), values or None)
+        return cursor.fetchall() if cursor.description else []
+
+    def value(self, query: str, *values: object) -> Any:
+        """The first column of the first row; None when there is none."""
+        rows = self.sql(query, *values)
+        return rows[0][0] if rows else None
+
+    def column(self, query: str, *values: object) -> list[Any]:
+        return [row[0] for row in self.sql(query, *values)]
+
+    # -- applications
+
+    def enqueue(self, job_type: str = "ping", payload: object = None, **named: Any) -> int:
+        """Enqueues a run, due now; its id."""
+        arguments = "".join(f", {name} => %s" for name in named)
+        query = f"select id from enqueue(%s, %s::text::jsonb{arguments})"
+        return self.value(query, job_type, json.dumps(payload or {}), *named.values())
+
+    # -- workers
+
+    def register(self, *, lease_s: int = 60, name: str = "", pool: str = "default", **named: object) -> bool:
+        query = (
+            "select register_worker(%s, %s, %s, 'here', '1.0', '{default}', 10, %s, '{ping}'"
+            + "".join(f", {argument} => %s" for argument in named)
+            + ")"
+        )
+        return self.value(query, self.worker_id, name or f"worker {self.worker_id}", pool, lease_s, *named.values())
+
+    def claim(  # one keyword for each thing that a story changes
+        self,
+        count: int = 100,
+        *,
+        types: Sequence[str] = ("ping",),
+        queues: Sequence[str] = ("default",),
+        lease_s: int = 60,
+        behind: tuple[str, int] = ("-infinity", 0),
+        look: int | None = 2000,
+        max_timeout_s: int = 2_678_400,
+    ) -> list[Lease]:
+        """Leases due runs, most urgent first."""
+        pairs = [(queue, priority) for priority in PRIORITIES for queue in queues]
+        return self._leases(
+            "select id, lease_epoch"
+            "  from claim(%s, %s, %s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s)",
+            *(self.worker_id, lease_s, [queue for queue, _ in pairs], [priority for _, priority in pairs]),
+            *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, look, max_timeout_s),
+        )
+
+    def claim_oldest(  # as claim
+        self,
+        count: int = 100,
+        *,
+        types: Sequence[str] = ("ping",),
+        queue: str = "default",
+        behind: tuple[str, int] = ("-infinity", 0),
+        look: int = 2000,
+    ) -> list[Lease]:
+        """Leases due runs, those that have been due for longest."""
+        return self._leases(
+            "select id, lease_epoch from claim_oldest(%s, 60, %s, %s::timestamptz[], %s::bigint[], %s, %s, %s)",
+            *(self.worker_id, queue, [behind[0]] * 5, [behind[1]] * 5, list(types), count, look),
+        )
+
+    def claim_limited(
+        self,
+        *keys: str,
+        count: int = 100,
+        types: Sequence[str] = ("ping",),
+        queues: Sequence[str] = ("default",),
+        lease_s: int = 60,
+    ) -> list[Lease]:
+        """Leases due runs behind these limit keys; behind all that have waiting runs when none is named."""
+        wanted = list(keys) or self.column("select due_limit_keys(%s)", list(queues))
+        query = "select id, lease_epoch from claim_limited(%s, %s, %s, %s, %s, %s)"
+        return self._leases(query, self.worker_id, lease_s, list(queues), list(types), wanted, count)
+
+    def claim_quarantined(self, *, types: Sequence[str] = ("ping",), lease_s: int = 60) -> list[Lease]:
+        query = "select id, lease_epoch from claim_quarantined(%s, %s, '{default}', %s)"
+        return self._leases(query, self.worker_id, lease_s, list(types))
+
+    def _leases(self, query: str, *values: object) -> list[Lease]:
+        return [Lease(*row) for row in self.sql(query, *values)]
+
+    def claims(self, run: int, **named: Any) -> Lease:
+        """Leases what is due, among which is `run`; its lease."""
+        found = {lease.id: lease for lease in [*self.claim(**named), *self.claim_limited()]}
+        assert run in found, f"run {run} could not be claimed"
+        return found[run]
+
+    def renew(
+        self, *leases: Lease, lease_s: int = 60, age_s: float | None = None, progress: float | None = None
+    ) -> dict[int, str]:
+        """The heartbeat: what needs attention, by run. Most players are strangers to the board: that is left out."""
+        query = "select id, answer from renew(%s, %s, %s, %s, %s::real[], %s::real[])"
+        ids, epochs = _columns(leases)
+        many = len(leases)
+        answers = self._pairs(query, self.worker_id, lease_s, ids, epochs, [age_s] * many, [progress] * many)
+        return {run: answer for run, answer in answers if answer != "unknown"}
+
+    def complete(self, *leases: Lease, results: object = None) -> list[int]:
+        """Completes runs of one epoch; those that were refused."""
+        ids, epochs = _columns(leases)
+        given = None if results is None else json.dumps(results)
+        return self.column(
+            "select complete(%s, %s, %s, %s::text::jsonb)", self.worker_id, ids, (epochs or [0])[0], given
+        )
+
+    def fail(
+        self,
+        *leases: Lease,
+        outcome: str = "failed",
+        error_type: str = "ValueError",
+        error: str = "boom",
+        delay_s: float | None = None,
+    ) -> list[int]:
+        """These attempts went wrong; those that were refused."""
+        query = "select fail(%s, %s, %s, %s, %s, %s, %s, %s::real[])"
+        many = len(leases)
+        rest = [outcome] * many, [error_type] * many, [error] * many, ["stack"] * many, [delay_s] * many
+        return self.column(query, self.worker_id, *_columns(leases), *rest)
+
+    def release(self, *leases: Lease, delay_s: float = 0.0, reason: str = "left") -> list[int]:
+        """Gives runs back; those that were refused."""
+        many, counted = len(leases), reason in {"left", "away"}
+        query = "select release(%s, %s, %s, %s::real[], %s, %s)"
+        return self.column(
+            query, self.worker_id, *_columns(leases), [delay_s] * many, [counted] * many, [reason] * many
+        )
+
+    def step(self, lease: Lease, name: str, result: object = ...) -> tuple[bool, Any]:
+        given = None if result is ... else json.dumps(result)
+        query = "select done, stored from step(%s, %s, %s, %s, %s::text::jsonb)"
+        done, stored = self.sql(query, self.worker_id, *lease, name, given)[0]
+        return done, stored
+
+    def effect(self, lease: Lease, key: str, *, done: bool = False) -> str:
+        return self.value("select effect(%s, %s, %s, %s, %s)", self.worker_id, *lease, key, done)
+
+    def once(self, lease: Lease, key: str) -> bool:
+        query = "select once(%s, %s, (select uuid from all_runs where id = %s), %s, %s)"
+        return self.value(query, self.worker_id, lease.id, lease.id, lease.epoch, key)
+
+    # -- duties
+
+    def reap(self, *, always: bool = True) -> tuple[int, int, int, int]:
+        """Walks over all leases: how many crashed, timed out, died and were cancelled."""
+        total, after = (0, 0, 0, 0), 0
+        while True:
+            next_id, *found = self.sql("select * from reap(%s, always => %s)", after, always)[0]
+            total = tuple(map(sum, zip(total, found, strict=True)))
+            if next_id is None:
+                return total[0], total[1], total[2], total[3]
+            after = next_id
+
+    # -- people: the answers by run
+
+    def cancel(self, *runs: int) -> dict[int, str]:
+        return dict(self._pairs("select id, answer from cancel(%s::bigint[])", list(runs)))
+
+    def retry(self, *runs: int) -> dict[int, str]:
+        return dict(self._pairs("select id, answer from retry(%s::bigint[])", list(runs)))
+
+    def discard(self, *runs: int) -> dict[int, str]:
+        return dict(self._pairs("select id, answer from discard(%s::bigint[])", list(runs)))
+
+    def replay(self, run: int) -> tuple[str, int | None]:
+        _, answer, new = self.sql("select * from replay(%s::bigint[])", [run])[0]
+        return answer, new
+
+    def _pairs(self, query: str, *values: object) -> Iterable[tuple[int, str]]:
+        return [(row[0], row[1]) for row in self.sql(query, *values)]
+
+    # -- looking
+
+    def run(self, run: int) -> Any:
+        """The row of a live run."""
+        rows = self.sql("select * from job_runs where id = %s", run)
+        assert rows, f"run {run} is not live"
+        return rows[0]
+
+    def past(self, run: int) -> Any:
+        """The row of a finished run."""
+        rows = self.sql("select * from job_run_history where id = %s", run)
+        assert len(rows) == 1, f"run {run} stands {len(rows)} times in the history"
+        return rows[0]
+
+    def status(self, run: int) -> str | None:
+        """Wherever it is; None: there is no such run."""
+        return self.value("select status::text from all_runs where id = %s", run)
+
+    def attempts(self, run: int) -> list[str]:
+        """How its attempts ended that did not succeed, oldest first."""
+        return self.column("select outcome from job_attempts where run_id = %s order by lease_epoch", run)
+
+    # -- time passes
+
+    def let_lapse(self, *runs: int) -> None:
+        """Their leases lapsed a second ago, and their worker has been silent for long."""
+        self.sql("update job_runs set locked_until = now() - interval '1 s' where id = any (%s)", list(runs))
+        self.sql(
+            "delete from workers where worker_id in (select locked_by from job_runs where id = any (%s))", list(runs)
+        )
+
+    def make_due(self, *runs: int) -> None:
+        self.sql("update job_runs set run_at = now() where id = any (%s)", list(runs))
+
+    def crashed(self, run: int, times: int = 1) -> None:
+        """As many workers died while they ran it."""
+        self.sql("update job_runs set crash_count = %s where id = %s", times, run)
+
+    # -- other connections
+
+    def wait_until_somebody_waits(self) -> None:
+        """Waits until somebody in this database waits for a lock."""
+        query = (
+            "select exists (select from pg_stat_activity"
+            "  where datname = current_database() and wait_event_type = 'Lock')"
+        )
+        end = time.monotonic() + PATIENCE_S
+        while not self.value(query):
+            assert time.monotonic() < end, "nobody waited for a lock"
+
+    def wait_until_blocked(self, other: SqlClient, done: Callable[[], bool] = lambda: False) -> bool:
+        """Waits until `other` waits for a lock (True), or has ended what it does (False)."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            if done():
+                return False
+            if self.value("select cardinality(pg_blocking_pids(%s)) > 0", other.pid):
+                return True
+        raise AssertionError("it neither waited for a lock nor ended")
+
+
+def _columns(leases: Sequence[Lease]) -> tuple[list[int], list[int]]:
+    return [lease.id for lease in leases], [lease.epoch for lease in leases]

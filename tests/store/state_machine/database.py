@@ -1,0 +1,171 @@
+"""The real board under the state machine: its players, its clock's hands, and what can be seen of it in one look."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.maintenance.stories import declared, hourly, put
+from tests.store.sql_clients import SqlClient
+from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES
+from wakeboard.store.connection import connect
+from wakeboard.store.sql_api import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from tests.store.tick_model import ModelSpec
+    from wakeboard.maintenance.desired_schedule import DesiredSchedule
+    from wakeboard.maintenance.sync import SyncReport
+
+TIMEOUT_S: Final = 2 * ALL_DAY
+NOBODY_WAITS_S: Final = 20
+
+_CLEAR: Final = """
+delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
+delete from job_effects; delete from job_keys; delete from job_limits; delete from job_definitions;
+delete from definition_changes; delete from pauses; delete from workers; delete from worker_types; delete from bank;
+update installation set reap_completed_at = 'epoch', reap_started_at = 'epoch', reap_skipped_at = 'epoch'
+"""
+
+# Ticks are numbered from the first one to come when the example began; hours have passed since by the machine's word.
+_LOOK: Final = """
+with taken as (delete from definition_changes returning definition_id)
+select json_build_object(
+  'runs', array(select json_build_array(
+            id, status, locked_by, lease_epoch, attempts, crash_count, release_count, holds_slot, dead_at is not null,
+            cancel_requested_at is not null, run_at <= now(), locked_by <> 0 and locked_until < now(), error_type,
+            queue, priority, limit_key, shared_limit_key, definition_id, trigger,
+            case trigger when 'tick' then round(extract(epoch from scheduled_for - %(first)s) / 3600) + %(hours)s end)
+            from job_runs),
+  'past', array(select json_build_array(
+            id, status, reason, locked_by, lease_epoch, attempts, crash_count, release_count)
+            from job_run_history where skipped_count is null),
+  'skipped', array(select json_build_array(
+               definition_id, reason, round(extract(epoch from scheduled_for - %(first)s) / 3600) + %(hours)s,
+               round(extract(epoch from skipped_until - %(first)s) / 3600) + %(hours)s, skipped_count)
+               from job_run_history where skipped_count is not null),
+  'attempts', array(select json_build_array(run_id, lease_epoch, outcome, locked_by) from job_attempts),
+  'effects', array(select json_build_array(run_id, key, lease_epoch, finished_at is not null) from job_effects),
+  'bank', array(select json_build_array(run, key) from bank),
+  'steps', array(select json_build_array(run_id, name, lease_epoch, finished_at is not null, result) from job_steps),
+  'definitions', array(select json_build_array(
+                   id, name, generation, round(extract(epoch from next_run_at - %(first)s) / 3600) + %(hours)s,
+                   removed_at is not null, schedule_error) from job_definitions),
+  'uuids', array(select json_build_array(id, uuid) from all_runs),
+  'changed', array(select distinct definition_id from taken))
+"""
+# By a detour: two ticks of one schedule may not stand at one moment, not even on the way.
+_HOURS_PASS: Final = """
+update job_definitions
+   set next_run_at = next_run_at - {h}, last_tick_at = greatest(last_tick_at - {h}, 'epoch');
+update job_runs set scheduled_for = scheduled_for - {h} - interval '999 years' where trigger = 'tick';
+update job_runs
+   set scheduled_for = scheduled_for + interval '999 years', start_before = start_before - {h} where trigger = 'tick';
+update job_run_history
+   set scheduled_for = scheduled_for - {h}, skipped_until = skipped_until - {h} where trigger = 'tick'
+"""
+
+
+class Stage:
+    """The players at one board. `first`: the moment of tick 0; `hours`: how many have passed."""
+
+    def __init__(self, dsn: str) -> None:
+        self._runner = asyncio.Runner()
+        self.person, self.handler = SqlClient(dsn), SqlClient(dsn)
+        self.workers = {worker_id: SqlClient(dsn, worker_id) for worker_id in QUEUES}
+        self.store = Store(self.do(connect(dsn)))
+        for player in (self.person, *self.workers.values()):
+            player.sql(f"set statement_timeout = '{NOBODY_WAITS_S} s'")  # whatever the handler's open transaction holds
+        self.person.sql("create table bank (run bigint, key text)")
+        self.steps, self.first, self.hours = 0, self.person.value("select now()"), 0
+
+    def do(self, duty: Coroutine[Any, Any, Any]) -> Any:
+        """Makes an async move, and waits for it."""
+        return self._runner.run(duty)
+
+    def close(self) -> None:
+        """All leave."""
+        for player in (self.person, self.handler, *self.workers.values()):
+            player.close()
+        self.do(self.store.conn.close())
+        self._runner.close()
+
+    def clear(self) -> None:
+        """An empty board."""
+        self.person.sql(_CLEAR)
+        self.cron, self.hours = hourly(), 0
+        self.first = self.person.value(
+            "select hour + make_interval(hours => (hour <= now())::int)"
+            "  from (select date_trunc('hour', now(), 'UTC') + make_interval(mins => %s)) as next (hour)",
+            int(self.cron.split()[0]),
+        )
+
+    def look(self) -> dict[str, list[Any]]:
+        """Everything on the board; takes the definitions whose status may have changed."""
+        self.steps += 1
+        values = {"first": self.first, "hours": self.hours}
+        return self.person.conn.execute(_LOOK.encode(), values).fetchall()[0][0]
+
+    # -- time passes ---------------------------------------------------------------------------------------------------
+
+    def hours_pass(self, hours: int) -> None:
+        """For schedules and their ticks alone: they move into the past."""
+        self.hours += hours
+        self.person.sql(_HOURS_PASS.format(h=f"interval '{hours} h'"))
+
+    def five_seconds_pass(self) -> None:
+        """For walks over the leases alone: one that had to pass by a lapsed lease is repeated then, others are not."""
+        self.person.sql(
+            "update installation set reap_started_at = now() - interval '5 s', reap_skipped_at = 'epoch',"
+            " reap_completed_at = now() - case when reap_completed_at < reap_started_at then interval '6 s' else interval '5 s' end"
+        )
+
+    def lapse(self, run: int, worker: int, *, timeout: bool) -> None:
+        """A lease lapsed: its worker was not heard of, or lives and ran it for too long."""
+        began = f"now() - interval '{TIMEOUT_S + 20} s'" if timeout else "started_at"
+        self.person.sql(
+            f"update job_runs set started_at = {began}, locked_until = now() - interval '1 s' where id = %s", run
+        )
+        if timeout:
+            self.person.sql(
+                "update workers set last_seen = now() where worker_id = %s and last_seen > now() - interval '1 h'",
+                worker,
+            )
+
+    def falls_silent(self, worker: int) -> None:
+        """It was last seen long ago."""
+        self.person.sql("update workers set last_seen = now() - interval '2 h' where worker_id = %s", worker)
+
+    # -- schedules -----------------------------------------------------------------------------------------------------
+
+    def declared(self, name: str, spec: ModelSpec) -> DesiredSchedule:
+        """A schedule as somebody declares it."""
+        said: dict[str, Any] = {"startingDeadlineSeconds": 2 * ALL_DAY} if spec.deadline else {}
+        if spec.catch_up == "All":
+            said["catchUp"] = {"policy": "All", "limit": 2}
+        else:
+            said["catchUp"] = {"policy": spec.catch_up}
+        return declared(
+            name,
+            **said,
+            schedule=self.cron,
+            queue="a",
+            priority=spec.priority,
+            suspend=spec.suspended,
+            concurrencyPolicy=spec.policy,
+            limitKey=spec.limit_key,
+            maxAttempts=2,
+            timeoutSeconds=TIMEOUT_S,
+            backoff={"strategy": "Fixed", "baseSeconds": 2 * ALL_DAY, "maxSeconds": 2 * ALL_DAY},
+        )
+
+    def sync(self, *schedules: DesiredSchedule, prune: bool = False) -> SyncReport:
+        """Brings the board up to these."""
+        return self.do(put(self.store, *schedules, prune=prune))
+
+    def register(self, worker: int) -> None:
+        """It says who it is."""
+        player = self.workers[worker]
+        query = "select register_worker(%s, %s, 'pool', 'here', '1', %s, 10, %s, %s)"
+        player.sql(query, worker, f"worker {worker}", list(QUEUES[worker]), ALL_DAY, list(TYPES[worker]))

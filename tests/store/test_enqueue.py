@@ -1,0 +1,220 @@
+"""Enqueueing from Python: what an application hands over is what stands on the board, in its own transaction."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+import wakeboard
+from tests.pooler import running_pooler
+from wakeboard import Job
+from wakeboard.errors import InvalidValue, KeyReused, WakeboardError
+from wakeboard.store.connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
+    from pathlib import Path
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)
+AWKWARD = ['"', "\\", "{a,b}", "null", "", "ü€😀", "a'b", " ", "%s"]
+
+
+@pytest.fixture
+def application(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """An application's connection, as applications open them."""
+    with closing(psycopg.connect(database)) as conn:
+        yield conn
+
+
+def store(person: SqlClient, columns: str, join: str = "") -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in person.sql(f"select {columns} from job_runs as run {join} order by run.id")]
+
+
+def test_many_runs_are_answered_in_their_order(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    made = wakeboard.enqueue_many(application, (Job("ping", {"place": place}) for place in range(300)))
+    application.commit()
+    assert all(run.created for run in made)
+    assert store(person, "id, (payload ->> 'place')::integer") == [(run.id, place) for place, run in enumerate(made)]
+
+
+def test_payloads_arrive_as_they_are(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    payloads = [None, {}, [], [1, [2, None]], {"text": AWKWARD}, *({text: text} for text in AWKWARD), {"big": 2**53}]
+    wakeboard.enqueue_many(application, [Job("ping", payload) for payload in payloads])
+    for payload in payloads:
+        wakeboard.enqueue(application, "ping", payload)
+    application.commit()
+    expected = [{} if payload is None else payload for payload in payloads]
+    assert [payload for (payload,) in store(person, "payload::jsonb")] == expected * 2
+
+
+def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    wakeboard.enqueue_many(
+        application,
+        [
+            Job("one", queue="q/1", priority=5, run_at=LATER, limit_key="l"),
+            Job("t.wo"),
+            Job("three", queue="null", limit_key="null", idempotency_key="{k\\'ü,\"}"),
+        ],
+        max_attempts=2,
+        timeout_s=9,
+    )
+    application.commit()
+    assert store(person, "job_type, queue, priority, run_at = '2031-01-01 08:00Z', limit_key, idempotency_key") == [
+        ("one", "q/1", 5, True, "l", None),
+        ("t.wo", "default", 3, False, None, None),
+        ("three", "null", 3, False, "null", "{k\\'ü,\"}"),
+    ]
+    assert set(store(person, "max_attempts, timeout_s")) == {(2, 9)}
+
+
+def test_no_runs_are_many_too(application: psycopg.Connection[Any]) -> None:
+    assert wakeboard.enqueue_many(application, []) == []
+
+
+def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    first = wakeboard.enqueue(application, "ping", {"n": 1}, idempotency_key="a")
+    jobs = [Job("ping", {"n": 2}, idempotency_key="b"), Job("ping", {"n": 1}, idempotency_key="a"), Job("ping")]
+    made = wakeboard.enqueue_many(application, [*jobs, jobs[0]])
+    application.commit()
+    assert [run.created for run in made] == [True, False, True, False]
+    assert (made[1].id, made[3].id) == (first.id, made[0].id)
+    assert person.value("select count(*) from job_runs") == 3
+
+
+def test_runs_with_keys_stand_in_the_order_of_the_jobs(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    keys = ["c", "a", None, "b"]
+    made = wakeboard.enqueue_many(application, [Job("ping", idempotency_key=key) for key in keys])
+    application.commit()
+    assert store(person, "id, idempotency_key") == [(run.id, key) for run, key in zip(made, keys, strict=True)]
+    agrees = store(person, "run.uuid = key.run_uuid", "left join job_keys as key on key.run_id = run.id")
+    assert agrees == [(True,), (True,), (None,), (True,)]
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_a_key_that_somebody_is_about_to_use_is_waited_for(
+    application: psycopg.Connection[Any],
+    person: SqlClient,
+    player: Callable[[int], SqlClient],
+    meanwhile: ThreadPoolExecutor,
+    ends: str,
+) -> None:
+    holder = player(0)
+    holder.sql("begin")
+    theirs = holder.enqueue(idempotency_key="a")
+    jobs = [Job("ping", idempotency_key="b"), Job("ping", idempotency_key="a")]
+    ours = meanwhile.submit(wakeboard.enqueue_many, application, jobs)
+    person.wait_until_somebody_waits()
+    holder.sql(ends)
+    b, a = ours.result(30)
+    assert (b.created, a.created) == (True, ends == "rollback")
+    assert (a.id == theirs) == (ends == "commit")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        (Job("ping", "a text"), "neither an object nor a list"),
+        (Job("ping", {"text": "x" * 70_000}), "payload is 70,012 bytes, more than 64 KiB"),
+        (Job("ping", {"text": "\0"}), "payload.text holds a NUL character"),
+        (Job(""), 'job_type is ""'),
+        (Job("ping", priority=6), "priority is 6"),
+        (Job("ping", queue=""), 'queue is ""'),
+        (Job("ping", queue="\0"), "queue holds a NUL character"),
+        (Job("ping", run_at=datetime(1969, 1, 1, tzinfo=UTC)), "run at is between the years 1970 and 3000"),
+    ],
+)
+def test_one_that_cannot_be_makes_none(
+    application: psycopg.Connection[Any], person: SqlClient, wrong: Job, sentence: str
+) -> None:
+    with pytest.raises(WakeboardError, match=sentence):
+        wakeboard.enqueue_many(application, [Job("ping"), wrong, Job("ping")])
+    application.commit()
+    assert store(person, "id") == []
+
+
+def test_a_key_with_another_payload_makes_none(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    with pytest.raises(KeyReused):
+        wakeboard.enqueue_many(application, [Job("ping", {"n": n}, idempotency_key="a") for n in range(2)])
+    application.commit()
+    assert store(person, "id") == []
+
+
+def test_runs_come_and_go_with_the_transaction_of_the_application(
+    application: psycopg.Connection[Any], person: SqlClient
+) -> None:
+    wakeboard.enqueue_many(application, [Job("ping")] * 3)
+    assert store(person, "id") == []
+    application.rollback()
+    assert store(person, "id") == []
+
+
+def test_many_are_told_to_the_workers_once(application: psycopg.Connection[Any], person: SqlClient) -> None:
+    person.sql("listen wakeboard")
+    wakeboard.enqueue_many(application, [Job("ping")] * 1000)
+    application.commit()
+    assert len(list(person.conn.notifies(timeout=5, stop_after=1))) == 1
+    assert list(person.conn.notifies(timeout=0)) == []
+
+
+def test_an_application_with_rows_of_its_own_kind_gets_ours(database: str) -> None:
+    with closing(psycopg.Connection[dict[str, Any]].connect(database, row_factory=dict_row)) as conn:
+        (made,) = wakeboard.enqueue_many(conn, [Job("ping")])
+        assert made.created
+
+
+def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
+    database: str, tmp_path: Path, person: SqlClient
+) -> None:
+    async def enqueue(dsn: str) -> None:
+        async with await connect(dsn) as conn:
+            for _ in range(2):
+                await wakeboard.enqueue_many(conn, [Job("ping", {"text": AWKWARD}, queue="q")] * 10)
+
+    tmp_path.chmod(0o755)
+    with running_pooler(database, tmp_path, "transaction") as dsn:
+        anyio.run(enqueue, dsn)
+    assert set(store(person, "queue, payload::text")) == {("q", store(person, "payload::text")[0][0])}
+    assert person.value("select count(*) from job_runs") == 20
+
+
+def test_a_key_that_postgres_cannot_store_is_refused_with_a_sentence(database: str) -> None:
+    with psycopg.connect(database) as conn, pytest.raises(WakeboardError, match="holds a NUL character"):
+        wakeboard.enqueue(conn, "ping", idempotency_key="k\0")
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ({"job_type": 5}, "job_type is 5, which is not text"),
+        ({"queue": b"mail"}, "queue is b'mail', which is not text"),
+        ({"run_at": "2031-01-01T08:00Z"}, "run_at is '2031-01-01T08:00Z', which is no datetime"),
+        ({"run_at": date(2031, 1, 1)}, "which is no datetime"),
+        ({"priority": "3"}, "priority is '3'; write a whole number"),
+        ({"priority": None}, "priority is None; write a whole number"),
+        ({"timeout_s": timedelta(minutes=1)}, "timeout_s is datetime.timedelta.*; write a whole number"),
+        ({"max_attempts": 2.0}, "max_attempts is 2.0; write a whole number"),
+        ({"backoff": 5}, "backoff is 5, which is not text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_by_its_name(
+    application: psycopg.Connection[Any], named: dict[str, Any], sentence: str
+) -> None:
+    """Postgres would know no such function, which reads as a schema that is too old."""
+    job: dict[str, Any] = {"job_type": "ping", **named}
+    with pytest.raises(InvalidValue, match=sentence):
+        wakeboard.enqueue(application, **job)
+    if "backoff" not in job:
+        of_all: dict[str, Any] = {name: job.pop(name) for name in ("timeout_s", "max_attempts") if name in job}
+        with pytest.raises(InvalidValue, match=sentence):
+            wakeboard.enqueue_many(application, [Job("ping"), Job(**job)], **of_all)

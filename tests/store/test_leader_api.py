@@ -1,0 +1,146 @@
+"""One operator leads a source; nothing of an old term is written after a new one has begun."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+LAPSE = "update leadership set expires_at = now() - interval '1 ms'"
+
+
+def lead(player: SqlClient, holder: str, lease_s: int = 15) -> tuple[int, bool, str]:
+    (row,) = player.sql("select * from acquire_leadership('k8s:one', %s, '1.0', %s)", holder, lease_s)
+    return row.term, row.leads, row.leader
+
+
+def acts(player: SqlClient, term: int) -> bool:
+    try:
+        player.sql("select require_leadership('k8s:one', %s)", term)
+    except psycopg.DatabaseError as error:
+        if error.sqlstate != "WB004":
+            raise
+        return False
+    return True
+
+
+def test_the_first_one_leads_and_holds_on(person: SqlClient, other: SqlClient) -> None:
+    assert lead(person, "ann") == (1, True, "ann")
+    assert lead(other, "bob") == (1, False, "ann")
+    assert lead(person, "ann") == (1, True, "ann")
+
+
+def test_another_leads_a_source_of_its_own(person: SqlClient) -> None:
+    lead(person, "ann")
+    (row,) = person.sql("select * from acquire_leadership('k8s:two', 'bob', '1.0', 15)")
+    assert (row.term, row.leads) == (1, True)
+
+
+def test_a_lapsed_leadership_is_taken_with_the_next_term(person: SqlClient, other: SqlClient) -> None:
+    lead(person, "ann")
+    person.sql(LAPSE)
+    assert lead(other, "bob") == (2, True, "bob")
+    assert lead(person, "ann") == (2, False, "bob")
+
+
+def test_a_leader_that_slept_past_its_lease_comes_back_with_a_new_term(person: SqlClient) -> None:
+    lead(person, "ann")
+    person.sql(LAPSE)
+    assert not acts(person, 1)
+    assert lead(person, "ann") == (2, True, "ann")
+    assert acts(person, 2)
+    assert not acts(person, 1)
+
+
+def test_who_resigns_hands_over_at_once(person: SqlClient, other: SqlClient) -> None:
+    lead(person, "ann")
+    assert person.value("select release_leadership('k8s:one', 1)") is True
+    assert person.value("select release_leadership('k8s:one', 1)") is False
+    assert not acts(person, 1)
+    assert lead(other, "bob") == (2, True, "bob")
+    assert person.value("select release_leadership('k8s:one', 1)") is False
+    assert acts(other, 2)
+
+
+def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
+    person: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
+) -> None:
+    lead(worker, "ann", 1)
+    with worker.conn.transaction():
+        worker.sql("select require_leadership('k8s:one', 1)")
+        worker.sql("set local idle_in_transaction_session_timeout = 0")  # not this time
+        worker.sql("select pause('all')")
+        person.sql("select pg_sleep_until((select expires_at from leadership))")
+        taken = meanwhile.submit(lambda: (lead(other, "bob"), other.value("select count(*) from pauses")))
+        assert person.wait_until_blocked(other, taken.done)
+    assert taken.result(30)[1] == 1  # whoever leads then sees what was written before
+
+
+@pytest.mark.parametrize(
+    "statement", ["select pause('all')", "select * from acquire_leadership('k8s:one', 'x', '', 1)"]
+)
+def test_moves_of_others_need_no_term(person: SqlClient, statement: str) -> None:
+    person.sql(statement)
+
+
+def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(person: SqlClient, other: SqlClient) -> None:
+    lead(person, "ann", lease_s=1)
+    person.sql("begin")
+    assert acts(person, 1)
+    while not lead(other, "bob")[1]:  # until the lease has lapsed; then it waits for the server to end the transaction
+        pass
+    with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
+        person.sql("select 1")
+
+
+def hold_by_session(player: SqlClient, term: int, pid: int | None = None) -> bool:
+    client_pid = pid or player.value("select pg_backend_pid()")
+    return player.value("select register_leader_session('k8s:one', %s, %s)", term, client_pid)
+
+
+def end_dead(player: SqlClient) -> bool:
+    return player.value("select release_dead_leadership('k8s:one')")
+
+
+def test_a_leader_whose_session_ended_is_succeeded_before_its_lease_lapses(database: str, other: SqlClient) -> None:
+    with psycopg.connect(database, autocommit=True, options="-c search_path=wakeboard") as leader:
+        leader.execute("select * from acquire_leadership('k8s:one', 'ann', '1.0', 300)")
+        assert leader.execute("select register_leader_session('k8s:one', 1, pg_backend_pid())").fetchone() == (True,)
+        assert not end_dead(other), "its session lives"
+        assert lead(other, "bob") == (1, False, "ann")
+    while not end_dead(other):  # the server ends a session soon after its connection
+        pass
+    assert lead(other, "bob") == (2, True, "bob")
+    assert not end_dead(other), "the new leader holds by no session yet"
+
+
+def test_through_a_pooler_only_the_lease_counts(person: SqlClient, other: SqlClient) -> None:
+    """A pooler shows its clients numbers of its own, and its sessions outlive them."""
+    lead(person, "ann")
+    assert not hold_by_session(person, 1, pid=1)
+    assert not end_dead(other)
+
+
+def test_a_term_that_is_over_holds_no_session(person: SqlClient, other: SqlClient) -> None:
+    lead(person, "ann")
+    person.sql(LAPSE)
+    lead(other, "bob")
+    assert not hold_by_session(person, 1)
+    assert hold_by_session(other, 2)
+
+
+def test_a_standby_that_looks_writes_nothing(person: SqlClient, other: SqlClient) -> None:
+    lead(person, "ann")
+    hold_by_session(person, 1)
+    before = person.sql("select xmin, xmax, ctid from leadership")
+    assert not end_dead(other)
+    assert lead(other, "bob") == (1, False, "ann")
+    assert person.sql("select xmin, xmax, ctid from leadership") == before

@@ -1,0 +1,126 @@
+"""A run that was running when two workers died runs alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+
+def suspect(person: SqlClient, **named: Any) -> int:
+    """A run that has crashed twice."""
+    run = person.enqueue(**named)
+    person.crashed(run, 2)
+    return run
+
+
+def test_after_one_crash_a_run_is_like_any_other(person: SqlClient, worker: SqlClient) -> None:
+    run = person.enqueue()
+    person.crashed(run, 1)
+    assert worker.claim_quarantined() == []
+    assert worker.claim() == [(run, 1)]
+
+
+def test_a_suspect_is_claimed_alone_and_by_no_other_claim(person: SqlClient, worker: SqlClient) -> None:
+    run, second = suspect(person), suspect(person)
+    suspect(person, limit_key="one")
+    assert worker.claim() == []
+    assert worker.claim_limited("one") == []
+    assert worker.claim_quarantined() == [(run, 1)]
+    assert worker.claim_quarantined() == [(second, 1)]
+
+
+def test_the_suspect_that_has_waited_longest_goes_first(person: SqlClient, worker: SqlClient) -> None:
+    suspect(person, priority=5)
+    oldest = suspect(person, run_at="2020-01-01 00:00Z", priority=1)
+    assert (
+        str(worker.value("select quarantined_since('{default}', '{ping}') at time zone 'UTC'")) == "2020-01-01 00:00:00"
+    )
+    assert worker.claim_quarantined() == [(oldest, 1)]
+
+
+@pytest.mark.parametrize(
+    "named",
+    [{"run_at": "2999-01-01 00:00Z"}, {"queue": "elsewhere"}, {"job_type": "unknown"}],
+    ids=["not due yet", "another queue", "an unknown type"],
+)
+def test_a_suspect_that_a_worker_may_not_take_stays(
+    person: SqlClient, worker: SqlClient, named: dict[str, Any]
+) -> None:
+    run = person.enqueue(**named)
+    person.crashed(run, 2)
+    assert worker.claim_quarantined() == []
+    assert worker.value("select quarantined_since('{default}', '{ping}')") is None
+
+
+def test_a_suspect_that_another_worker_is_taking_is_passed_by(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    first, second = suspect(person), suspect(person)
+    with worker.conn.transaction():
+        assert worker.claim_quarantined() == [(first, 1)]
+        assert other.claim_quarantined() == [(second, 1)]
+
+
+def test_a_suspect_respects_its_limit(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    running = person.enqueue(limit_key="one")
+    (lease,) = other.claim_limited("one")
+    run = suspect(person, limit_key="one")
+    assert worker.claim_quarantined() == []
+    other.complete(lease)
+    assert worker.claim_quarantined() == [(run, 1)]
+    assert person.run(run).holds_slot
+    assert person.status(running) == "succeeded"
+    person.enqueue(limit_key="one")
+    assert other.claim_limited("one") == []
+
+
+def test_a_suspect_whose_limit_another_worker_is_looking_at_is_passed_by(
+    person: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    suspect(person, limit_key="one", run_at="2020-01-01 00:00Z")
+    free = suspect(person)
+    person.sql("insert into job_limits (key) values ('one')")
+    with other.conn.transaction():
+        other.claim_limited("one")
+        assert worker.claim_quarantined() == [(free, 1)]
+
+
+def test_a_suspect_that_fails_stays_a_suspect_and_one_that_succeeds_is_done(
+    person: SqlClient, worker: SqlClient
+) -> None:
+    failing, good = suspect(person), suspect(person)
+    worker.fail(*worker.claim_quarantined(), delay_s=0)
+    assert (person.status(failing), worker.claim()) == ("failed", [])
+    assert worker.complete(*worker.claim_quarantined()) == []
+    assert {person.status(failing), person.status(good)} == {"failed", "succeeded"} or person.status(good) == "queued"
+
+
+def test_a_retry_by_hand_clears_the_suspicion(person: SqlClient, worker: SqlClient) -> None:
+    run = suspect(person)
+    worker.fail(*worker.claim_quarantined(), outcome="discarded")
+    person.retry(run)
+    assert worker.claim() == [(run, 2)]
+
+
+def test_suspects_are_counted_in_read_committed_only(person: SqlClient, worker: SqlClient) -> None:
+    worker.sql("set default_transaction_isolation = 'repeatable read'")
+    with pytest.raises(psycopg.Error, match="claim_quarantined must run in READ COMMITTED") as error:
+        worker.claim_quarantined()
+    assert error.value.sqlstate == "WB003"
+
+
+def test_a_suspect_behind_a_limit_that_somebody_deleted_is_claimed_all_the_same(
+    person: SqlClient, worker: SqlClient
+) -> None:
+    run = person.enqueue(limit_key="printer")
+    person.crashed(run, 2)
+    assert person.value("select count(*) from job_limits") == 0
+    assert [lease.id for lease in worker.claim_quarantined()] == [run]
+    assert person.value("select max_running from job_limits where key = 'printer'") == 1

@@ -1,0 +1,132 @@
+"""What a schedule's status is computed from."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from wakeboard.store.connection import connect
+from wakeboard.store.queries.schedule_state import ScheduleState, schedule_states
+
+if TYPE_CHECKING:
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+DEFINE = """
+insert into job_definitions (source, namespace, name, uid, generation, spec_hash, job_type, schedule, cron_fields, next_run_at)
+values ('k8s:one', 'billing', %s, 'u1', 3, '-', 'ping', '0 8 * * *', '-', '2030-01-01 08:00Z') returning id
+"""  # noqa: E501
+
+
+def define(person: SqlClient, name: str = "report") -> int:
+    return person.value(DEFINE, name)
+
+
+def run_of(person: SqlClient, definition: int) -> int:
+    run = person.enqueue()
+    person.sql("update job_runs set definition_id = %s where id = %s", definition, run)
+    return run
+
+
+def facts(player: SqlClient, *ids: int) -> list[ScheduleState]:
+    async def ask() -> list[ScheduleState]:
+        async with await connect(player.dsn) as conn:
+            return await schedule_states(conn, ids)
+
+    return anyio.run(ask)
+
+
+def test_a_new_schedule_has_a_next_run_and_no_past(person: SqlClient) -> None:
+    (found,) = facts(person, define(person))
+    assert (found.namespace, found.name, found.uid, found.generation) == ("billing", "report", "u1", 3)
+    assert found.next_run_at == datetime(2030, 1, 1, 8, tzinfo=UTC)
+    assert (found.queued, found.running, found.failed, found.dead) == (0, 0, 0, 0)
+    assert (found.last_run_id, found.last_success_at, found.last_failure_at, found.last_action) == (None,) * 4
+    assert not found.removed
+
+
+def test_live_runs_are_counted_by_status(person: SqlClient, worker: SqlClient) -> None:
+    definition = define(person)
+    runs = [run_of(person, definition) for _ in range(4)]
+    taken = {lease.id: lease for lease in worker.claim(3)}
+    worker.fail(taken[runs[0]], outcome="discarded", error_type="Gone", error="no such customer")
+    worker.fail(taken[runs[1]])
+    (found,) = facts(person, definition)
+    assert (found.queued, found.running, found.failed, found.dead) == (1, 1, 1, 1)
+    assert found.oldest_dead_at is not None
+    assert (found.last_run_id, found.last_result) == (runs[0], "dead")
+    assert found.last_failure_run_id in runs[:2]
+
+
+def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(person: SqlClient, worker: SqlClient) -> None:
+    definition = define(person)
+    well, badly = run_of(person, definition), run_of(person, definition)
+    leases = {lease.id: lease for lease in worker.claim(2)}
+    worker.complete(leases[well])
+    worker.fail(leases[badly], error_type="HttpError", error="503")
+    cancelled = run_of(person, definition)
+    person.cancel(cancelled)
+    (found,) = facts(person, definition)
+    assert (found.last_run_id, found.last_result) == (cancelled, "cancelled")
+    assert found.last_success_at is not None
+    assert (found.last_failure_run_id, found.last_failure_type, found.last_failure_message) == (
+        badly,
+        "HttpError",
+        "503",
+    )
+
+
+def test_the_worst_pause_is_told(person: SqlClient) -> None:
+    definition = define(person)
+    person.sql("select pause('queue:default', 'moving house')")
+    (found,) = facts(person, definition)
+    assert (found.paused, found.pause_reason) == ("queue:default", "moving house")
+
+
+def test_those_that_were_asked_for_are_told_and_removed_ones_say_so(person: SqlClient) -> None:
+    kept, gone, _ = define(person), define(person, "gone"), define(person, "another")
+    person.sql("update job_definitions set removed_at = now() where id = %s", gone)
+    assert {found.id: found.removed for found in facts(person, kept, gone, 12345)} == {kept: False, gone: True}
+
+
+def test_no_time_is_lost_with_compiling(person: SqlClient) -> None:
+    """Servers whose tables are large would compile the query each time, which takes ten times as long as to run it."""
+    plans: list[str] = []
+
+    async def ask() -> None:
+        async with await connect(person.dsn) as conn:
+            conn.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
+            for setting in ("jit = on", "jit_above_cost = 0", "client_min_messages = log"):
+                await conn.execute(f"set {setting}".encode())
+            await conn.execute("load 'auto_explain'")
+            await conn.execute("set auto_explain.log_min_duration = 0")
+            await conn.execute("set auto_explain.log_analyze = on")
+            await schedule_states(conn, [1])
+
+    anyio.run(ask)
+    assert "job_run_history" in plans[-1]
+    assert "JIT:" not in plans[-1]
+
+
+def test_ten_thousand_are_told_in_a_few_seconds(person: SqlClient) -> None:
+    """Not a benchmark: a plan that went through all runs for each schedule would take many minutes."""
+    person.sql(
+        "insert into job_definitions (source, namespace, name, spec_hash, job_type)"
+        " select 'k8s:one', 'n', 'd' || i, '-', 'ping' from generate_series(1, 10000) as i"
+    )
+    person.sql(
+        "insert into job_run_history (id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by,"
+        " lease_epoch, status, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts,"
+        " max_attempts, crash_count, release_count, priority, queue, job_type, payload, definition_id)"
+        " select i, gen_random_uuid(), now(), now(), now(), now(), now(), 1, 1, 'succeeded', 'tick', 'fixed', 1, 1, 1,"
+        " 1, 1, 0, 0, 3, 'default', 'ping', '{}', 1 + i % 10000 from generate_series(1, 50000) as i"
+    )
+    began = time.monotonic()
+    found = facts(person, *range(1, 10_001))
+    assert len(found) == 10_000
+    assert time.monotonic() - began < 60

@@ -1,0 +1,69 @@
+"""Telling the board what became of attempts."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from wakeboard.handlers import Handler
+from wakeboard.store.connection import connect
+from wakeboard.store.worker_api import SNOOZED, Release, ScanPositions, Worker, WorkerStore, text_array
+from wakeboard_worker.completer import Completer
+from wakeboard_worker.connection import ReconnectingConnection
+from wakeboard_worker.heartbeat import Heartbeat
+from wakeboard_worker.in_flight import InFlightBuffer
+from wakeboard_worker.run import Attempt, Surroundings
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from wakeboard.store.worker_api import ClaimedRow
+
+pytestmark = pytest.mark.anyio
+
+ME = Worker(7, "me", "default", "", "", ["default"], 10, 60)
+
+
+async def returns(run: Any) -> None:
+    """A handler."""
+
+
+async def claimed(worker_store: WorkerStore) -> list[ClaimedRow]:
+    return await worker_store.claim(ScanPositions(["default"]), text_array(["returns"]), 10)
+
+
+async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outlives(database: str) -> None:
+    around = Surroundings(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
+    line, blocked_line = (
+        ReconnectingConnection(database, ME, what, prepared_statements=False) for what in ("outcomes", "blocked")
+    )
+    async with await connect(database) as conn, await connect(database) as stranger:
+        worker_store = WorkerStore(conn, ME)
+        await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns'), ('returns'), ('returns')")
+        first, second, third = await claimed(worker_store)
+        in_flight.take([third])
+        await worker_store.release([Release(second[0], second[1], reason=SNOOZED)])
+        (second,) = await claimed(worker_store)  # under another epoch: it is told after the first
+        for row in (first, second):
+            in_flight.succeed(Attempt(row, around), {"of": row[0]})
+        async with stranger.transaction():
+            await stranger.execute("select from wakeboard.job_runs where id = %s for update", (first[0],))
+            settling = Completer(in_flight, line, blocked_line, Heartbeat(database, ME, in_flight), ME.lease_s)
+            telling = [asyncio.create_task(settling.run()), asyncio.create_task(settling.run_blocked())]
+            await until(conn, "select from pg_stat_activity where wait_event_type = 'Lock'")
+            in_flight.lose_everything()
+        await until(conn, "select from wakeboard.job_run_history having count(*) = 2")
+        cursor = await conn.execute("select (result -> 'of')::bigint = id from wakeboard.job_run_history")
+        assert await cursor.fetchall() == [(True,), (True,)]
+        for task in telling:
+            task.cancel()
+        await line.close()
+        await blocked_line.close()
+
+
+async def until(conn: psycopg.AsyncConnection, query: str) -> None:
+    while not await (await conn.execute(query.encode())).fetchall():  # noqa: ASYNC110 - another session's state
+        await asyncio.sleep(0.01)

@@ -1,0 +1,124 @@
+"""What a worker takes into its hands: no more than it can start soon, and what matters most first."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard_worker.in_flight import Executor
+
+if TYPE_CHECKING:
+    from tests.worker.conftest import Store
+    from wakeboard.store.worker_api import ClaimedRow
+
+ASYNC, PLAIN = "tests.worker.misbehaving_handlers", "tests.worker.misbehaving_functions"
+MANY = "insert into wakeboard.job_runs (job_type, payload, priority, run_at) select %s, %s, %s, now() - %s::interval"
+
+
+def _many(store: Store, job_type: str, count: int, payload: str = "{}", priority: int = 3, age: str = "0") -> None:
+    store.watcher.do(f"{MANY} from generate_series(1, %s)", job_type, payload, priority, age, count)
+
+
+def test_what_was_claimed_for_a_quick_pace_goes_back_when_runs_become_long(store: Store) -> None:
+    _many(store, "does-nothing", 20_000, age="1 minute")
+    _many(store, "naps", 2_000, '{"seconds": 60}')
+    with store.worker("--forever", handlers=ASYNC, concurrency=10):
+        store.watcher.wait(
+            "select count(*) filter (where locked_by <> 0) = 10 and max(lease_epoch) > 0"
+            " from wakeboard.job_runs having (select count(*) from wakeboard.job_run_history) = 20000"
+        )
+
+
+def test_what_threads_have_in_reserve_goes_back_when_runs_become_long(store: Store) -> None:
+    _many(store, "sits", 5_000, '{"seconds": 0}', age="1 minute")
+    _many(store, "sits", 1_000, '{"seconds": 60}')
+    with store.worker("--forever", handlers=PLAIN, threads=2):
+        store.watcher.wait(
+            "select count(*) filter (where locked_by <> 0) = 2 from wakeboard.job_runs"
+            " having (select count(*) from wakeboard.job_run_history) = 5000"
+        )
+
+
+def test_behind_runs_that_end_soon_the_next_ones_wait_in_the_worker(store: Store) -> None:
+    _many(store, "naps", 2_000, '{"seconds": 0.002}')
+    with store.worker("--forever", handlers=ASYNC, concurrency=1):
+        store.watcher.wait("select count(*) filter (where locked_by <> 0) > 3 from wakeboard.job_runs")
+
+
+def test_a_thread_is_found_while_the_loop_has_a_backlog(store: Store) -> None:
+    _many(store, "does-nothing", 30_000, age="1 minute")
+    (late,) = store.enqueue("sits", '{"seconds": 0}', priority=5)
+    with store.worker(handlers=f"{ASYNC},{PLAIN}"):
+        store.watcher.wait("select true from wakeboard.job_run_history where id = %s", late)
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
+
+
+def test_a_backlog_does_not_keep_limited_runs_waiting(store: Store) -> None:
+    _many(store, "does-nothing", 60_000, age="1 minute")
+    store.enqueue("does-nothing", count=5, limit_key="k", priority=5)
+    with store.worker(handlers=ASYNC):
+        store.watcher.wait("select true where not exists (select from wakeboard.job_runs where limit_key = 'k')")
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs") > 5_000
+
+
+def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(store: Store) -> None:
+    store.watcher.do("select wakeboard.set_limit('k', 50)")
+    store.enqueue("sits", '{"seconds": 3}', count=20, limit_key="k")
+    with store.worker("--forever", handlers=PLAIN, threads=2):
+        store.watcher.wait("select true from wakeboard.job_runs where holds_slot")
+        most = 0
+        while store.watcher.ask("select count(*) from wakeboard.job_run_history") == 0:
+            most = max(most, store.watcher.ask("select count(*) from wakeboard.job_runs where holds_slot"))
+    assert most <= 4  # two run, and two may be over without the board having been told
+
+
+def test_what_is_urgent_is_found_behind_strangers_while_there_is_a_backlog(store: Store) -> None:
+    _many(store, "of-another-image", 5_000, priority=5, age="1 hour")
+    (urgent,) = store.enqueue("does-nothing", priority=5)
+    _many(store, "does-nothing", 30_000)
+    with store.worker(handlers=ASYNC):
+        store.watcher.wait("select true from wakeboard.job_run_history where id = %s", urgent)
+        assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
+
+
+def test_ticks_are_made_while_every_slot_is_busy(store: Store) -> None:
+    store.enqueue("naps", '{"seconds": 60}')
+    with store.worker("--forever", handlers=ASYNC, concurrency=1):
+        store.watcher.wait("select true from wakeboard.job_runs where status = 'running'")
+        store.watcher.do(
+            "insert into wakeboard.job_definitions"
+            " (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
+            " values ('file:test', 'default', 'due', '', 'naps', '* * * * *', %s, now())",
+            parse_cron("* * * * *", name="default/due").to_text(),
+        )
+        store.watcher.wait("select true from wakeboard.all_runs where trigger = 'tick'")
+
+
+def test_a_wake_does_not_end_before_the_last_run_behind_a_limit(store: Store) -> None:
+    """Each slot becomes free shortly after somebody looked for one."""
+    store.enqueue("naps", '{"seconds": 0.03}', count=20, limit_key="k")
+    store.wake(handlers=ASYNC)
+    assert store.watcher.ask("select count(*) from wakeboard.job_run_history") == 20
+
+
+def test_no_transaction_is_open_while_a_handler_runs(store: Store) -> None:
+    """None of ours: an open one would hold back vacuum in the whole database for as long as the handler takes."""
+    store.enqueue("naps", '{"seconds": 60}', count=3)
+    store.enqueue("naps", '{"seconds": 60}', limit_key="k")
+    ours = "select pid from pg_stat_activity where datname = current_database() and application_name ~ '^wakeboard'"
+    with store.worker("--forever", handlers=ASYNC, lease_seconds=2):
+        store.watcher.wait("select count(*) = 4 from wakeboard.job_runs where status = 'running'")
+        renewed = "select min(locked_until) > %s from wakeboard.job_runs"
+        for _ in range(3):  # heartbeats
+            until = store.watcher.ask("select min(locked_until) from wakeboard.job_runs")
+            while not store.watcher.ask(renewed, until):
+                assert store.watcher.rows(f"{ours} and state ~ 'idle in transaction'") == []
+        assert len(store.watcher.rows(ours)) > 1
+
+
+def test_a_lane_that_gave_back_more_than_it_started_hands_out_what_waits_and_no_more() -> None:
+    executor = Executor("threads", 2, ("sits",))
+    executor.waiting.extend(cast("list[ClaimedRow]", [(number,) for number in range(3)]))
+    executor.started = -40  # 40 attempts of the reserve were given back since the last look
+    assert len(executor.overstock()) == 3
+    assert not executor.waiting

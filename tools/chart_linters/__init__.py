@@ -1,0 +1,148 @@
+"""Programs that judge the chart: helm and its unit tests, kube-score, kubeconform, promtool, checkov.
+
+`make chart-tools` (or `python -m tools.chart_linters`) gets what is missing into the user's cache; `find_tool(name)` says where it
+is. Each is pinned here: Go modules in folders beside this file, checkov in locks/checkov.txt. promtool is this
+machine's, else the one of Debian's package `prometheus`, which is unpacked and not installed, else built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from tools.bootstrap import install, say
+from tools.go_programs import ROOT, build, cache, key, one_at_a_time, pinned
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HERE = Path(__file__).resolve().parent
+CHECKOV_LOCK = ROOT / "locks" / "checkov.txt"
+
+# A folder with a go.mod -> the programs that its `tool` lines name. Those that agree on versions share one.
+GO_MODULES: Final = {
+    "helm": ("helm", "helm-unittest", "kubeconform"),
+    "kube-score": ("kube-score",),
+    "promtool": ("promtool",),
+}
+TOOLS: Final = (*(name for names in GO_MODULES.values() for name in names), "checkov")
+
+
+class ToolMissing(Exception):
+    """A judge is not in the cache yet."""
+
+
+def find_tool(name: str) -> Path:
+    """The program's path; raises ToolMissing with what to type. `name`: one of TOOLS."""
+    path = _folder_of(name) / name
+    if path.exists():
+        return path
+    machines = shutil.which("promtool") if name == "promtool" else None
+    if machines:
+        return Path(machines)
+    raise ToolMissing(f"{name} is not there yet; type: make chart-tools (or python -m tools.chart_linters)")
+
+
+def get_what_is_missing() -> None:
+    """Does nothing if every judge is there; else gets what is missing, what takes time side by side."""
+    missing = {_folder_of(name) for name in TOOLS if not _is_there(name)}
+    if not missing:
+        return
+    with one_at_a_time(cache() / "judges" / "lock", "the chart's judges"):
+        began = time.monotonic()
+        missing = {_folder_of(name) for name in TOOLS if not _is_there(name)}  # another process may have got them
+        with ThreadPoolExecutor() as side_by_side:
+            list(side_by_side.map(_get, sorted(missing)))  # an error comes out of the list
+        if missing:
+            say(f"The chart's judges are there after {time.monotonic() - began:.0f} s.")
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return bool(find_tool(name))
+    except ToolMissing:
+        return False
+
+
+def _folder_of(tool: str) -> Path:
+    """Where the tool is, or will be. Its name says what is in it, and of which make."""
+    if tool == "checkov":
+        made_of = hashlib.sha256(CHECKOV_LOCK.read_bytes() + f"{_python()} {sys.version}".encode())
+        return cache() / "judges" / f"checkov-{made_of.hexdigest()[:16]}"
+    module = next(module for module, names in GO_MODULES.items() if tool in names)
+    return cache() / "judges" / f"{module}-{key(HERE / module, _linker_flags(module))}"
+
+
+def _get(folder: Path) -> None:
+    """Fills the folder, all or nothing."""
+    name = folder.name.rpartition("-")[0]
+    ways: dict[str, Callable[[Path, Path], None]] = {"checkov": _install_checkov, "promtool": _get_promtool}
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix="getting-") as unfinished:
+        made = Path(unfinished, "made")
+        made.mkdir()
+        ways.get(name, _build)(made, folder)
+        made.rename(folder)
+
+
+def _build(made: Path, folder: Path) -> None:
+    module = folder.name.rpartition("-")[0]
+    build(" and ".join(GO_MODULES[module]), HERE / module, "tool", _linker_flags(module), made)
+
+
+def _linker_flags(module: str) -> str:
+    """No debug symbols; and Helm's own version, which charts may ask for."""
+    if module != "helm":
+        return "-s -w"
+    version = pinned(HERE / module, r"helm\.sh/helm/v4 (v\S+)")
+    return f"-s -w -X helm.sh/helm/v4/internal/version.version={version}"
+
+
+def _get_promtool(made: Path, folder: Path) -> None:
+    if not _unpacked_from_debian(made):
+        _build(made, folder)
+
+
+def _unpacked_from_debian(made: Path) -> bool:
+    """Whether Debian's package could be had and its promtool runs; nothing is installed, so no root is needed."""
+    if not (shutil.which("apt-get") and shutil.which("dpkg")):
+        return False
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)  # noqa: S103, PTH101 - apt fetches as a user of its own
+        if not _succeeds(["apt-get", "-qq", "download", "prometheus"], name):
+            return False
+        packages = [str(package) for package in Path(name).glob("*.deb")]
+        unpacked = bool(packages) and _succeeds(["dpkg", "-x", packages[0], "."], name)
+        program = Path(name, "usr", "bin", "promtool")
+        if not unpacked or not _succeeds([str(program), "--version"], name):
+            return False
+        shutil.copy(program, made)
+    return True
+
+
+def _succeeds(command: list[str], folder: str) -> bool:
+    try:
+        return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+def _install_checkov(made: Path, folder: Path) -> None:
+    """Its many dependencies stay apart from ours, and serve every checkout of this user."""
+    say("Installing checkov.")
+    install("--target", str(made / "packages"), "--require-hashes", "-r", str(CHECKOV_LOCK))
+    program = made / "checkov"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="{folder / "packages"}" exec {_python()} -s -m checkov.main "$@"\n')
+    program.chmod(0o755)
+
+
+def _python() -> Path:
+    """The interpreter itself, outside of any virtual environment."""
+    return Path(sys.executable).resolve()

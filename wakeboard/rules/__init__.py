@@ -1,0 +1,1 @@
+"""Pure rules: they read no clock and do no I/O."""

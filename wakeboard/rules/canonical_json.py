@@ -1,0 +1,147 @@
+"""Payloads: their bounds, and their canonical form, which is the same JSON for the same meaning.
+
+The database refuses what is beyond the bounds (migration 0009, refuse_value.sql), whoever writes it. The same bounds
+are kept here, so that a schedule is refused before it gets there, with the place of the value that is wrong.
+
+Null equals absent in objects, keys are sorted, whole numbers are integers. What another language would read differently
+(integers beyond 2^53) or Postgres cannot store (NUL) is refused, with the place and what to write instead.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
+
+from wakeboard.errors import InvalidSchedule, InvalidValue
+from wakeboard.rules.humanize import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
+
+MAX_BYTES: Final = 65_536
+_MAX_DEPTH: Final = 32
+_MAX_INTEGER: Final = 2**53  # the last one that a double, and so JavaScript and jq, can tell from its neighbours
+_SHOWN: Final = 60  # characters of a refused value
+
+
+def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
+    """The canonical form of `payload`.
+
+    Raises InvalidSchedule, naming the place as `payload.key[index]`, for what is not JSON, not portable, deeper than
+    32 levels or larger than 64 KiB.
+    """
+    canonical = _Reader().read_object(payload, "payload", 1)
+    _check_size(canonical)
+    return canonical
+
+
+def check_payload(payload: object) -> None:
+    """Raises InvalidValue, naming the place, for a payload that the database or other languages cannot represent."""
+    if not isinstance(payload, dict | list):
+        shown = str(payload)[:_SHOWN]
+        raise InvalidValue(f'payload is {shown}, neither an object nor a list; write for example {{"report_id": 42}}')
+    try:
+        _check_size(_Reader().read(cast("object", payload), "payload", 1))
+    except InvalidSchedule as problem:
+        raise InvalidValue(str(problem)) from None
+
+
+def check_text(text: str, name: str) -> None:
+    """Raises InvalidValue for a text that Postgres cannot store."""
+    try:
+        _check_text(text, name)
+    except InvalidSchedule as problem:
+        raise InvalidValue(str(problem)) from None
+
+
+def _check_size(payload: Json) -> None:
+    """The size as Postgres counts it: the length of the text with a space after each comma and colon."""
+    size = len(json.dumps(payload, ensure_ascii=False).encode())
+    if size > MAX_BYTES:
+        raise _too_large(counted(size, "byte"))
+
+
+def canonical_json(value: Json) -> str:
+    """The text of a canonical value: sorted keys, no spaces, no escapes beyond need."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+class _Reader:
+    """Reads one payload. It counts values, as a few lines of YAML with aliases can stand for billions of them."""
+
+    def __init__(self) -> None:
+        self._values = 0
+
+    def read_object(self, value: Mapping[str, object], place: str, depth: int) -> dict[str, Json]:
+        for key in value:
+            _check_key(key, place)
+        items = ((key, value[key]) for key in sorted(value))
+        return {key: self.read(item, f"{place}.{key}", depth + 1) for key, item in items if item is not None}
+
+    def read(self, value: object, place: str, depth: int) -> Json:
+        self._values += 1
+        if self._values > MAX_BYTES:
+            raise _too_large(f"more than {MAX_BYTES} values")
+        match value:
+            case None | bool():
+                return value
+            case str():
+                return _check_text(value, place)
+            case int() | float():
+                return _canonical_number(value, place)
+            case dict() | list() if depth > _MAX_DEPTH:
+                raise InvalidSchedule(
+                    f'{place} lies deeper than {_MAX_DEPTH} levels; pass ids, for example {{"report_id": 42}}'
+                )
+            case dict():
+                return self.read_object(cast("dict[str, object]", value), place, depth)
+            case list():
+                items = cast("list[object]", value)
+                return [self.read(item, f"{place}[{index}]", depth + 1) for index, item in enumerate(items)]
+            case _:
+                shown = str(value)[:_SHOWN]
+                raise InvalidSchedule(
+                    f'{place} is {shown}, which JSON has no word for; write it in quotes as "{shown}"'
+                )
+
+
+def _too_large(size: str) -> InvalidSchedule:
+    return InvalidSchedule(
+        f'payload is {size}, more than 64 KiB ({MAX_BYTES}); pass ids, not blobs, for example {{"report_id": 42}}'
+    )
+
+
+def _check_key(key: object, place: str) -> None:
+    if isinstance(key, str):
+        _check_text(key, f"a key of {place}")
+        return
+    why, example = "", key
+    if isinstance(key, bool):
+        why, example = " (YAML reads on, off, yes and no as true and false)", "on" if key else "off"
+    raise InvalidSchedule(
+        f'{place} has the key {key}, which is not text{why}; write it in quotes, for example "{example}"'
+    )
+
+
+def _canonical_number(number: float, place: str) -> int | float:
+    if abs(number) > _MAX_INTEGER and number not in (math.inf, -math.inf):
+        raise InvalidSchedule(
+            f"{place} is beyond 2^53, where other languages lose digits; "
+            'write numbers like this as strings, for example "9007199254740993"'
+        )
+    if not math.isfinite(number):
+        raise InvalidSchedule(f'{place} is {number}, which JSON has no word for; write it in quotes as "{number}"')
+    return int(number) if number == int(number) else number
+
+
+def _check_text(text: str, place: str) -> str:
+    if "\0" in text:
+        raise InvalidSchedule(f"{place} holds a NUL character, which Postgres cannot store; leave it out")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidSchedule(f"{place} holds half of a surrogate pair, which is not text; leave it out") from None
+    return text

@@ -1,0 +1,159 @@
+"""When a schedule is due: cron fields, a time zone and two rules for clock changes in, ticks out.
+
+A cron line speaks of the clock on the wall. A zone's time line is a row of periods (`wakeboard.rules.zones`) within which
+that clock runs evenly, so the local ticks of a period are found by stepping through bit masks
+(`wakeboard.rules.local_ticks`), and one subtraction makes instants of them. What remains to decide is what happens between
+two periods, for lines with fixed hours:
+
+- the clock jumps ahead over a **gap**: the ticks in it are dropped (Skip) or become one tick at the first instant
+  after it (RunAfter);
+- the clock goes back, and local times come twice, in an **overlap**: a tick counts the first time (First) or both
+  times (Both).
+
+A line whose hour is a wildcard means "this often" and follows real time: it ticks whenever the wall clock shows a time
+that it names. That is Skip with Both. Ticks that fall on one instant are one tick.
+
+Nothing here asks what time it is: the moment comes in as an argument. Inside, moments are whole seconds since 1970, in
+UTC ("instant") or as the wall clock shows them ("local").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Literal
+
+from wakeboard.rules.compiled_cron import CronFields
+from wakeboard.rules.local_ticks import LocalTicks
+from wakeboard.rules.zones import periods_from
+
+if TYPE_CHECKING:
+    from wakeboard.rules.zones import Period
+
+Gap = Literal["Skip", "RunAfter"]
+Overlap = Literal["First", "Both"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECONDS_OF_DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """What became due in a stretch of time: the newest ticks one by one, the older ones as a count and its two ends."""
+
+    ticks: tuple[datetime, ...]
+    skipped: int
+    skipped_first: datetime | None
+    skipped_last: datetime | None
+
+
+@lru_cache(maxsize=16_384)
+def tick_schedule_for(cron_fields: str, zone: str, gap: Gap, overlap: Overlap) -> TickSchedule:
+    """The timetable of a stored definition, made once per process for equal ones.
+
+    Raises InvalidSchedule when the text is not one of `CronFields.to_text` or the zone is not known.
+    """
+    return TickSchedule(CronFields.from_text(cron_fields), zone, gap, overlap)
+
+
+class TickSchedule:
+    """All ticks of one schedule. Moments are aware datetimes; those that come out are in UTC.
+
+    `gap` and `overlap` are the rules in force: a line that follows real time has Skip and Both, whatever was asked for.
+    """
+
+    __slots__ = ("fields", "gap", "local_ticks", "overlap", "zone")
+
+    def __init__(self, fields: CronFields, zone: str, gap: Gap, overlap: Overlap) -> None:
+        self.fields = fields
+        self.zone = zone
+        self.gap: Gap = "Skip" if fields.follows_real_time else gap
+        self.overlap: Overlap = "Both" if fields.follows_real_time else overlap
+        self.local_ticks = LocalTicks(fields)
+
+    def next_tick(self, after: datetime) -> datetime | None:
+        """The first tick strictly after `after`; None when there is none before the year 9999."""
+        tick = self._first_from(second_after(after))
+        return None if tick is None else moment_of(tick)
+
+    def upcoming(self, after: datetime, n: int) -> list[datetime]:
+        """The next `n` ticks strictly after `after`, in order; fewer only at the end of time."""
+        ticks: list[datetime] = []
+        begin = second_after(after)
+        while len(ticks) < n and (tick := self._first_from(begin)) is not None:
+            ticks.append(moment_of(tick))
+            begin = tick + 1
+        return ticks
+
+    def missed(self, after: datetime, until: datetime, newest: int) -> Missed:
+        """The ticks after `after`, up to and including `until`: the `newest` ones in order, those before them counted.
+
+        Takes milliseconds after years of outage, whatever the line: only what is listed is walked, the rest is counted
+        by the day.
+        """
+        begin, end = second_after(after), second_after(until)
+        count = self._count(begin, end)
+        if count <= newest:
+            return Missed(tuple(self.upcoming(after, count)), 0, None, None)
+        first, last = self._first_from(begin), self._last_but(newest, begin, end)
+        assert first is not None, "more ticks were counted than asked for"
+        return Missed(tuple(self.upcoming(moment_of(last), newest)), count - newest, moment_of(first), moment_of(last))
+
+    def ticks_after_gap(self, period: Period) -> bool:
+        """Whether the first instant of `period` is the tick that stands for those in the gap before it."""
+        return (
+            self.gap == "RunAfter"
+            and period.shown_until < period.local_start
+            and self.local_ticks.first(period.shown_until, period.local_start) is not None
+        )
+
+    def _first_from(self, begin: int) -> int | None:
+        """The first tick from the instant `begin` on."""
+        for period in periods_from(self.zone, begin):
+            start = max(begin, period.start)
+            if start == period.start and self.ticks_after_gap(period):
+                return start
+            tick = self.local_ticks.first(self._local_begin(period, start), period.local_end)
+            if tick is not None:
+                return tick - period.offset
+        return None
+
+    def _count(self, begin: int, end: int) -> int:
+        """How many ticks there are from the instant `begin` on that are before `end`."""
+        count = 0
+        for period in periods_from(self.zone, begin):
+            if period.start >= end:
+                break
+            start, stop = max(begin, period.start), min(end, period.end)
+            count += self.local_ticks.count(self._local_begin(period, start), stop + period.offset)
+            if start == period.start and self.ticks_after_gap(period):
+                count += not self.local_ticks.includes(period.local_start)
+        return count
+
+    def _last_but(self, newest: int, begin: int, end: int) -> int:
+        """The instant of the tick that `newest` ticks follow before `end`, found by halving; there must be one."""
+        too_late = end
+        while too_late - begin > 1:
+            middle = (begin + too_late) // 2
+            if self._count(middle, end) > newest:
+                begin = middle
+            else:
+                too_late = middle
+        return begin
+
+    def _local_begin(self, period: Period, start: int) -> int:
+        """The local time from which on ticks of `period` count, when only those from the instant `start` on do."""
+        local = start + period.offset
+        return max(local, period.shown_until) if self.overlap == "First" else local
+
+
+def second_after(moment: datetime) -> int:
+    """The first whole second after `moment`, since 1970. In integers: floats lose microseconds, and with them ticks."""
+    since = moment - _EPOCH
+    return since.days * _SECONDS_OF_DAY + since.seconds + 1
+
+
+def moment_of(instant: int) -> datetime:
+    """The datetime of `instant`, in UTC."""
+    return _EPOCH + timedelta(seconds=instant)

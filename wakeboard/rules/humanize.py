@@ -1,0 +1,78 @@
+"""Formats relative times, durations and counts for users."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+# Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
+_STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
+
+_REASONS = {  # stored by the SQL functions for runs that were not run to their end
+    "DeadRetention": "it was dead for too long",
+    "Forbidden": "the run before was unfinished",
+    "Paused": "it was paused",
+    "Replaced": "replaced by a newer run",
+    "ScheduleRemoved": "its schedule was removed",
+    "Suspended": "its schedule was suspended",
+    "TooLate": "it was too late to start",
+}
+
+
+def relative(moment: datetime | None, now: datetime) -> str:
+    """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 60 days its date; "-" for None.
+
+    The date is that of the zone in which `now` is given.
+    """
+    if moment is None:
+        return "-"
+    seconds = (moment - now).total_seconds()
+    if abs(seconds) < 0.5:  # noqa: PLR2004 - it rounds to nothing
+        return "now"
+    amount = _distance(abs(seconds))
+    if amount is None:
+        return f"{moment.astimezone(now.tzinfo):%Y-%m-%d}"
+    return f"in {amount}" if seconds > 0 else f"{amount} ago"
+
+
+def lasted(span: timedelta) -> str:
+    """How long something took: "85 ms", "1.2 s", "12 min", "3 h"."""
+    seconds = max(0.0, span.total_seconds())
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 10:  # noqa: PLR2004 - below it the tenths matter
+        return f"{seconds:.1f} s"
+    return _distance(seconds) or f"{span.days} days"
+
+
+def _distance(seconds: float) -> str | None:
+    for bound, unit, name in _STEPS:
+        if seconds < bound:
+            return f"{max(1, round(seconds / unit))} {name}"
+    return None
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun, which is given in the singular: "1 run", "2 dead runs", "0 crashes"."""
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def plural(noun: str) -> str:
+    """The plural of a regular noun."""
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def times(number: int) -> str:
+    """How often: "once", "twice", "3 times"."""
+    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+
+
+def reason_in_words(reason: str | None, status: str) -> str:
+    """Why a run was cancelled, skipped or discarded; nothing where that says no more than its status."""
+    if reason is None or reason.lower() == status:
+        return ""
+    return _REASONS.get(reason, one_line(reason))

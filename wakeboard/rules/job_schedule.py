@@ -1,0 +1,300 @@
+"""What a person may declare: the JobSchedule resource.
+
+These models are the one place where its fields, defaults, bounds and their documentation stand. The custom resource
+definition is generated from them, so they keep to what a structural schema can say: plain types, bounds, enums, nested
+objects. An optional field is absent or has a value; null means absent everywhere. What a schema cannot say (a range
+that runs backwards, a zone that does not exist) their validators refuse, in the cluster and for files alike.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from wakeboard.errors import InvalidSchedule
+from wakeboard.rules.canonical_json import canonical_json, canonical_payload
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.name_patterns import LABEL, SUBDOMAIN, WORD
+from wakeboard.rules.validation_messages import Place, closest, problems_of, refusal
+from wakeboard.rules.zones import known_zones
+
+if TYPE_CHECKING:
+    from wakeboard.rules.compiled_cron import CronFields
+
+API_VERSION: Final = "wakeboard.dev/v1alpha1"
+
+_DAY: Final = 86_400  # seconds
+_LONGEST: Final = 31 * _DAY  # what the database takes as a duration
+_YEAR: Final = 365 * _DAY
+
+
+def _cron_line(line: str) -> str:
+    try:
+        parse_cron(line, name="")
+    except InvalidSchedule as error:
+        raise refusal(str(error)) from None
+    return line
+
+
+def _known_zone(zone: str) -> str:
+    if zone in known_zones():
+        return zone
+    raise refusal(f'timeZone is "{zone}", which is not a known time zone; write for example "{_nearest_zone(zone)}"')
+
+
+def _nearest_zone(zone: str) -> str:
+    # Never Etc/GMT+1: its sign is the other way round.
+    regional = [known for known in sorted(known_zones()) if "/" in known and not known.startswith("Etc/")]
+    places = {known.rpartition("/")[2].lower(): known for known in regional}
+    place = zone.rpartition("/")[2].lower().replace(" ", "_")
+    return places.get(place) or closest(zone, regional) or "Europe/Lisbon"
+
+
+def _canonical(payload: object) -> object:
+    if not isinstance(payload, Mapping):
+        return payload
+    try:
+        return canonical_payload(cast("Mapping[str, object]", payload))
+    except InvalidSchedule as error:
+        raise refusal(str(error)) from None
+
+
+CronLine = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_cron_line)]
+ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_known_zone)]
+Payload = Annotated[dict[str, Any], BeforeValidator(_canonical)]
+QueueName = Annotated[str, Field(max_length=63, pattern=WORD)]
+JobType = Annotated[str, Field(max_length=128, pattern=WORD)]
+LimitKey = Annotated[str, Field(max_length=128, pattern=WORD)]
+
+
+class _Declared(BaseModel):
+    """A part of the resource: camelCase, unknown fields refused, null is absent, numbers never guessed from text."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, written: object) -> object:
+        if not isinstance(written, Mapping):
+            return written
+        return {key: value for key, value in cast("Mapping[str, object]", written).items() if value is not None}
+
+
+class CatchUp(_Declared):
+    """What happens to ticks that were missed: made more than five minutes after their time, say after an outage."""
+
+    policy: Literal["Skip", "Latest", "All"] = Field(
+        default="Latest",
+        description="Which missed ticks still run: none (Skip), only the newest (Latest), or the newest `limit` (All). "
+        "Those that do not run are recorded as skipped.",
+    )
+    limit: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
+        default=None, description="With policy All: how many missed ticks run at most. 100 unless said.", examples=[100]
+    )
+
+    @property
+    def newest(self) -> int:
+        """How many missed ticks still run, counted from the newest."""
+        return {"Skip": 0, "Latest": 1, "All": self.limit or 100}[self.policy]
+
+    @model_validator(mode="after")
+    def _only_all_has_a_limit(self) -> Self:
+        if self.limit is not None and self.policy != "All":
+            raise refusal(
+                f"catchUp.limit is {self.limit}, but only All has a limit; write policy: All, or leave it out"
+            )
+        return self
+
+
+class Dst(_Declared):
+    """What clock changes do to fixed hours; a wildcard hour (`*`, `*/2`, `H/6`) follows real time instead."""
+
+    gap: Literal["Skip", "RunAfter"] = Field(
+        default="RunAfter",
+        description="When the clock jumps over the time of a tick: drop that tick (Skip), or run at the first instant "
+        "after the jump (RunAfter).",
+    )
+    overlap: Literal["First", "Both"] = Field(
+        default="First",
+        description="When the clock goes back and the time of a tick comes twice: run the first time (First) or both "
+        "times (Both).",
+    )
+
+
+class Backoff(_Declared):
+    """The pause before a failed run is tried again; each is shortened at random by up to a half, to spread retries."""
+
+    strategy: Literal["Exponential", "Fixed"] = Field(
+        default="Exponential",
+        description="Exponential: the pause doubles with each attempt, from baseSeconds up to maxSeconds. "
+        "Fixed: it is always baseSeconds.",
+    )
+    base_seconds: int = Field(
+        default=10, ge=1, le=_LONGEST, description="The pause after the first failure, in seconds."
+    )
+    max_seconds: int = Field(default=3600, ge=1, le=_LONGEST, description="The longest pause, in seconds.")
+
+    @model_validator(mode="after")
+    def _the_longest_is_not_below_the_first(self) -> Self:
+        if self.max_seconds < self.base_seconds:
+            raise refusal(
+                f"backoff.maxSeconds is {self.max_seconds}, below baseSeconds {self.base_seconds}; "
+                f"write for example maxSeconds: {self.base_seconds}"
+            )
+        return self
+
+
+class JobScheduleSpec(_Declared):
+    """What to run, when, and what to do when that goes wrong. Only jobType is required."""
+
+    job_type: JobType = Field(
+        description="The name of the handler that runs it. Built in are ping, http and command.",
+        examples=["send_weekly_report"],
+    )
+    schedule: CronLine | None = Field(
+        default=None,
+        description="When it is due, as five cron fields (minute, hour, day of the month, month, day of the week) or "
+        "@hourly, @daily, @weekly, @monthly, @yearly. L is the last day, FRI#2 the second Friday, L5 the last Friday; "
+        "H is a value of its own for each schedule, which spreads load. When both the day of the month and the day "
+        "of the week are restricted, either is enough. Absent: only on demand.",
+        examples=["0 8 * * MON"],
+    )
+    time_zone: ZoneName = Field(
+        default="Etc/UTC", description="The IANA time zone that the schedule is written in.", examples=["Europe/Lisbon"]
+    )
+    payload: Payload = Field(
+        default_factory=dict,
+        description="What the handler gets, at most 64 KiB: pass ids, not blobs. Null equals absent, and integers "
+        "beyond 2^53 must be written as strings.",
+        examples=[{"segment": "active"}],
+    )
+    queue: QueueName = Field(
+        default="default", description="The queue that runs wait in. Workers serve named queues; usually one per image."
+    )
+    priority: int = Field(
+        default=3,
+        ge=1,
+        le=5,
+        description="Which due runs go first within a queue: 5 before 4 before ... 1. One start in twenty goes to the "
+        "run that has been due for longest, so that higher priorities keep none waiting for ever.",
+    )
+    suspend: bool = Field(default=False, description="Make no runs by schedule. Those that exist are not touched.")
+    concurrency_policy: Literal["Allow", "Forbid", "Replace", "Queue"] = Field(
+        default="Allow",
+        description="What happens when a run is due and an earlier one is unfinished: both run (Allow), the new one is "
+        "skipped (Forbid), the earlier one is cancelled (Replace), or the new one waits (Queue). With all but Allow no "
+        "two of its runs are executed at once, whoever made them.",
+    )
+    limit_key: LimitKey | None = Field(
+        default=None,
+        description="Runs with the same key, of any schedule, share a limit on how many run at once: 1 unless "
+        "`wakeboard limit` says otherwise. A concurrencyPolicy holds beside it.",
+        examples=["billing-api"],
+    )
+    catch_up: CatchUp = Field(default=CatchUp())
+    starting_deadline_seconds: Annotated[int, Field(ge=1, le=_YEAR)] | None = Field(
+        default=None,
+        description="A run that has not started this many seconds after its tick is skipped. Retries are not affected. "
+        "Absent: no deadline.",
+        examples=[3600],
+    )
+    dst: Dst = Field(default=Dst())
+    jitter_seconds: int = Field(
+        default=0, ge=0, le=_DAY, description="Runs start up to this many seconds after their tick, spread at random."
+    )
+    max_attempts: int = Field(
+        default=5, ge=1, le=1000, description="How often a run is tried before it is dead and waits for a person."
+    )
+    backoff: Backoff = Field(default=Backoff())
+    timeout_seconds: int = Field(
+        default=600,
+        ge=1,
+        le=_LONGEST,
+        description="How long one attempt may take, in seconds, counted from its real start.",
+    )
+
+    @model_validator(mode="after")
+    def _jitter_leaves_time_to_start(self) -> Self:
+        deadline = self.starting_deadline_seconds
+        if deadline is not None and self.jitter_seconds >= deadline:
+            raise refusal(
+                f"spec.jitterSeconds is {self.jitter_seconds}, not below startingDeadlineSeconds {deadline}, so runs "
+                "would be skipped before they may start; write for example jitterSeconds: 0"
+            )
+        return self
+
+
+class Metadata(_Declared):
+    """The part of Kubernetes' metadata that wakeboard reads; what else stands there is Kubernetes' own business."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(
+        description="The name of the schedule, unique in its namespace.", examples=["weekly-report"]
+    )
+    namespace: Annotated[str, Field(max_length=63, pattern=LABEL)] = Field(
+        default="default", description="The namespace.", examples=["billing"]
+    )
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels, for people and their tools.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations, for people and their tools.")
+
+
+class JobSchedule(_Declared):
+    """A job that runs by schedule or on demand.
+
+    Once a minute workers ask the database what is due, run it and record the outcome; the status tells how it goes.
+    """
+
+    api_version: Literal["wakeboard.dev/v1alpha1"]
+    kind: Literal["JobSchedule"]
+    metadata: Metadata = Field(examples=[{"name": "weekly-report"}])
+    spec: JobScheduleSpec = Field(examples=[{"jobType": "ping", "schedule": "0 8 * * MON"}])
+
+    @property
+    def full_name(self) -> str:
+        """`namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def cron_fields(self) -> CronFields | None:
+        """The compiled cron line; None when it runs only on demand."""
+        return None if self.spec.schedule is None else parse_cron(self.spec.schedule, name=self.full_name)
+
+    @model_validator(mode="after")
+    def _comes_with_this_name(self) -> Self:
+        """`H` may pick a day that never comes for one name and not for another."""
+        try:
+            _ = self.cron_fields
+        except InvalidSchedule as error:
+            raise refusal(f"spec.{error}") from None
+        return self
+
+
+def load_job_schedule(document: object, where: str | Callable[[Place], str]) -> JobSchedule:
+    """The schedule that `document` declares, as read from YAML or from the API server; its payload is canonical.
+
+    `where` begins each sentence of an error: the name of the file, or what tells the line of a part of the document. A
+    `status` is ignored. Raises InvalidSchedule with a sentence for each problem.
+    """
+    if not isinstance(document, Mapping):
+        raise InvalidSchedule(f'{_at(where, ())}: this is no JobSchedule; begin with "apiVersion: {API_VERSION}"')
+    declared = {key: value for key, value in cast("Mapping[str, object]", document).items() if key != "status"}
+    try:
+        return JobSchedule.model_validate(declared)
+    except ValidationError as error:
+        problems = problems_of(error, JobSchedule.model_json_schema())
+        raise InvalidSchedule(*(f"{_at(where, place)}: {sentence}" for place, sentence in problems)) from None
+
+
+def _at(where: str | Callable[[Place], str], place: Place) -> str:
+    return where if isinstance(where, str) else where(place)
+
+
+def spec_hash(spec: JobScheduleSpec) -> str:
+    """A hash of what `spec` means: equal for equal schedules, however they were written down."""
+    meaning = spec.model_dump(by_alias=True, exclude_none=True)
+    return hashlib.sha256(canonical_json(meaning).encode()).hexdigest()

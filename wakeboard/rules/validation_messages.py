@@ -1,0 +1,147 @@
+"""What is wrong with a JobSchedule, in sentences: the field, its value, and what to write instead."""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+from datetime import date
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from pydantic_core import PydanticCustomError
+
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.name_patterns import IN_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+Schema: TypeAlias = "Mapping[str, Any]"
+Place: TypeAlias = "tuple[int | str, ...]"  # the keys and indexes that lead to a part of a document
+
+_REFUSED: Final = "refused"
+_SHOWN: Final = 60  # characters of a value
+_MEANT: Final = {  # words of CronJob, and others that people try
+    "activedeadlineseconds": "timeoutSeconds",
+    "args": "payload",
+    "backofflimit": "maxAttempts",
+    "cron": "schedule",
+    "handler": "jobType",
+    "retries": "maxAttempts",
+    "tz": "timeZone",
+}
+
+
+def refusal(sentence: str) -> PydanticCustomError:
+    """What a validator raises to have `sentence` said as it is.
+
+    The sentence begins with the field, named as seen from the object that holds what the validator was given.
+    """
+    return PydanticCustomError(_REFUSED, "{sentence}", {"sentence": sentence})
+
+
+def problems_of(error: ValidationError, schema: Schema) -> list[tuple[Place, str]]:
+    """For each problem that pydantic found in a document of `schema`, where it stands and a sentence."""
+    return [(problem["loc"], _sentence(problem, schema)) for problem in error.errors(include_url=False)]
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that was probably meant by `word`; None when nothing is near."""
+    by_letters = {_letters(name): name for name in known}
+    found = get_close_matches(_letters(word), by_letters, n=1, cutoff=0.6)
+    return by_letters[found[0]] if found else None
+
+
+def _sentence(problem: ErrorDetails, schema: Schema) -> str:
+    place, given = problem["loc"], problem["input"]
+    match problem["type"]:
+        case "refused":
+            return _path((*place[:-1], problem.get("ctx", {})["sentence"]))
+        case "missing":
+            return f"{_path(place)} is missing; write {_wanted(_at(place, schema))}"
+        case "extra_forbidden":
+            return f"{_path(place)} is not known; {_advice(str(place[-1]), _at(place[:-1], schema), schema)}"
+        case "string_type" if isinstance(given, int | float | date):
+            return f'{_path(place)} is {_shown(given)}, which is not text; write it in quotes: "{given}"'
+        case _:
+            return f"{_path(place)} is {_shown(given)}; write {_wanted(_at(place, schema))}"
+
+
+def _path(place: Sequence[int | str]) -> str:
+    return ".".join(str(step) for step in place) or "the document"
+
+
+def _shown(value: object) -> str:
+    """A value in short, as YAML would have it; nothing that is nested without end is walked to its end."""
+    nested = isinstance(value, dict | list)
+    text = reprlib.repr(cast("object", value)) if nested else json.dumps(value, default=str, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def _at(place: Sequence[int | str], schema: Schema) -> Schema:
+    """The part of `schema` that describes what stands at `place`."""
+    node = schema
+    for step in place:
+        node = _resolved(node.get("properties", {}).get(step) or node.get("additionalProperties") or {}, schema)
+    return node
+
+
+def _resolved(node: Schema, schema: Schema) -> Schema:
+    """`node` without the detour over `$defs` and without the null that stands for absent."""
+    if "anyOf" in node:
+        return {**node, **next(branch for branch in node["anyOf"] if branch.get("type") != "null")}
+    if "$ref" in node:
+        return {**schema["$defs"][node["$ref"].rpartition("/")[2]], **node}
+    return node
+
+
+def _wanted(node: Schema) -> str:
+    """What to write, in words, with an example unless the words are all there is."""
+    example = next(iter(node.get("examples", ())), node.get("default"))
+    choice = "enum" in node or node.get("type") == "boolean"
+    return _kind(node) + (f", for example {json.dumps(example)}" if example is not None and not choice else "")
+
+
+def _kind(node: Schema) -> str:  # noqa: PLR0911 - a table
+    match node:
+        case {"const": value}:
+            return str(value)
+        case {"enum": [*others, last]}:
+            return f"{', '.join(others)} or {last}"
+        case {"type": "integer", "minimum": low, "maximum": high}:
+            return f"a whole number from {low} to {high}"
+        case {"type": "boolean"}:
+            return "true or false"
+        case {"type": "string", "maxLength": longest, "pattern": pattern}:
+            return f"{IN_WORDS[pattern]}, at most {longest}"
+        case {"type": "string", "maxLength": longest}:
+            return f"text of 1 to {counted(longest, 'character')}"
+        case {"type": "string"}:
+            return "text"
+        case _:
+            return "a mapping of keys to values"
+
+
+def _advice(word: str, node: Schema, schema: Schema) -> str:
+    """What to write instead of the unknown field `word` of an object."""
+    fields = node.get("properties", {})
+    meant = _MEANT.get(_letters(word))
+    if meant not in fields:
+        meant = closest(word, fields) or closest(word, _inner_fields(fields, schema))
+    return f"did you mean {meant}?" if meant else f"the fields here are {', '.join(fields)}"
+
+
+def _inner_fields(fields: Schema, schema: Schema) -> Iterator[str]:
+    """The fields of the objects among `fields`, as "dst.gap"."""
+    for name, field in fields.items():
+        for inner in _resolved(field, schema).get("properties", {}):
+            yield f"{name}.{inner}"
+
+
+def _letters(word: str) -> str:
+    """`word` as people confuse it: in lower case, without what joins its parts."""
+    return re.sub(r"[\W_]", "", word.rpartition(".")[2]).lower()

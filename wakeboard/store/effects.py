@@ -1,0 +1,86 @@
+"""The effects ledger: one row for each effect, in the transaction that has the effect.
+
+Beside the board the guard checks the lease too. In another database it cannot: `install_ledger` makes the same table
+and guard there, with the same signature, so that a handler does not care where its data lies.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, overload
+
+import psycopg
+from psycopg import sql
+from psycopg.pq import TransactionStatus
+from psycopg.rows import scalar_row, tuple_row
+
+from wakeboard.errors import Refused
+from wakeboard.store.connection import connect, place_of
+from wakeboard.store.statements import checked, pinned, read, translating
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+    from uuid import UUID
+
+_ONCE: Final = checked("select wakeboard.once(%s, %s, %s, %s, %s)")
+
+
+class Lease(NamedTuple):
+    """The lease that an effect stands under."""
+
+    worker: int
+    run_id: int
+    run_uuid: UUID
+    epoch: int
+
+
+@overload
+def once(conn: psycopg.Connection[Any], lease: Lease, key: str) -> bool: ...
+@overload
+def once(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> Awaitable[bool]: ...
+def once(
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], lease: Lease, key: str
+) -> bool | Awaitable[bool]:
+    """True: this transaction of the caller's is the one that has the effect; False: an earlier one had it.
+
+    Raises LeaseLost, which must roll the transaction back, and SchemaMismatch where there is no ledger.
+    """
+    if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
+        raise Refused(
+            "run.once needs a transaction in which the effect happens too, and this connection is in autocommit mode:"
+            " write `with conn.transaction():` around both."
+        )
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _once_async(conn, lease, key)
+    with translating():
+        rows = conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key)).fetchall()
+    return rows[0][0]
+
+
+async def _once_async(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> bool:
+    with translating():
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_ONCE, (*lease, key))
+        rows = await cursor.fetchall()
+    return rows[0][0]
+
+
+async def install_ledger(dsn: str, role: str | None = None) -> None:
+    """Makes the ledger in the database at `dsn`, for the application's `role` besides its owner. May be repeated.
+
+    Raises Refused where wakeboard's own schema is: `run.once` works there as it is.
+    """
+    conn = await connect(dsn, name="wakeboard effects")
+    async with conn:
+        if (await read(conn, scalar_row, "select to_regclass('wakeboard.job_runs') is not null"))[0]:
+            raise Refused(f"{place_of(conn)} has wakeboard's own schema: `run.once` works there without a ledger.")
+        with translating():
+            async with pinned(conn):
+                await conn.execute(files("wakeboard.store").joinpath("effects.sql").read_bytes())
+                if role:
+                    await conn.execute(_GRANT.format(sql.Identifier(role)))
+
+
+_GRANT: Final = sql.SQL(
+    "grant usage on schema wakeboard to {0};"
+    " grant execute on function wakeboard.once(bigint, bigint, uuid, bigint, text) to {0}"
+)

@@ -1,0 +1,268 @@
+"""Enqueueing from an application, in the application's own transaction.
+
+`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The run is there when the
+transaction commits, and not if it rolls back.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from operator import attrgetter, index
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.canonical_json import check_payload, check_text
+from wakeboard.store.statements import checked, translating
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Iterable
+    from uuid import UUID
+
+BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
+
+# In the caller's session, with the caller's search_path.
+_ENQUEUE = checked("""
+select id, uuid, created
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+""")
+# Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
+_ENQUEUE_MANY = checked("""
+select id, created
+  from wakeboard.enqueue_many(
+         %b::pg_catalog.text[],
+         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
+         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
+         %b::pg_catalog.text[], %s, %s)
+""")
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+class Enqueued(NamedTuple):
+    """A run that an application enqueued. `created` is False where an idempotency key gave back an earlier one."""
+
+    id: int
+    uuid: UUID
+    created: bool
+
+
+class EnqueuedJob(NamedTuple):
+    """One of many: as `Enqueued`, without the uuid."""
+
+    id: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One of the runs that `enqueue_many` makes."""
+
+    job_type: str
+    payload: Any = None
+    queue: str = "default"
+    priority: int = 3
+    run_at: datetime | None = None
+    idempotency_key: str | None = None
+    limit_key: str | None = None
+
+
+@overload
+def enqueue(
+    conn: psycopg.Connection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = ...,
+    priority: int = ...,
+    run_at: datetime | None = ...,
+    idempotency_key: str | None = ...,
+    limit_key: str | None = ...,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    backoff: BackoffStrategy = ...,
+    backoff_base_s: int = ...,
+    backoff_cap_s: int = ...,
+) -> Enqueued: ...
+@overload
+def enqueue(
+    conn: psycopg.AsyncConnection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = ...,
+    priority: int = ...,
+    run_at: datetime | None = ...,
+    idempotency_key: str | None = ...,
+    limit_key: str | None = ...,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    backoff: BackoffStrategy = ...,
+    backoff_base_s: int = ...,
+    backoff_cap_s: int = ...,
+) -> Awaitable[Enqueued]: ...
+def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    job_type: str,
+    payload: Any = None,
+    *,
+    queue: str = "default",
+    priority: int = 3,
+    run_at: datetime | None = None,
+    idempotency_key: str | None = None,
+    limit_key: str | None = None,
+    max_attempts: int = 5,
+    timeout_s: int = 600,
+    backoff: BackoffStrategy = "exponential",
+    backoff_base_s: int = 10,
+    backoff_cap_s: int = 3600,
+) -> Enqueued | Awaitable[Enqueued]:
+    """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
+
+    A failed attempt is made again after `backoff_base_s` seconds, which doubles up to `backoff_cap_s` (fixed: stays).
+    With an idempotency key (unique per job type) a second call gives back the first run with `created` False.
+    Raises KeyReused when the key stands for another payload, WakeboardError when the board refuses a value.
+    """
+    _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
+    _check_moment(run_at)
+    _check_numbers(
+        priority=[priority],
+        max_attempts=[max_attempts],
+        timeout_s=[timeout_s],
+        backoff_base_s=[backoff_base_s],
+        backoff_cap_s=[backoff_cap_s],
+    )
+    values = (
+        *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
+        *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
+    )
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _first_async(conn, values)
+    with translating():
+        rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values).fetchall()
+    return Enqueued(*rows[0])
+
+
+@overload
+def enqueue_many(
+    conn: psycopg.Connection[Any], jobs: Iterable[Job], *, max_attempts: int = ..., timeout_s: int = ...
+) -> list[EnqueuedJob]: ...
+@overload
+def enqueue_many(
+    conn: psycopg.AsyncConnection[Any], jobs: Iterable[Job], *, max_attempts: int = ..., timeout_s: int = ...
+) -> Awaitable[list[EnqueuedJob]]: ...
+def enqueue_many(
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = 5,
+    timeout_s: int = 600,
+) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
+    """Enqueues many runs in one statement, and answers in their order. Raises as `enqueue` does; it is all or none."""
+    _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
+    columns = _columns(list(jobs))
+    values = (*columns, max_attempts, timeout_s)
+    if isinstance(conn, psycopg.AsyncConnection):
+        return _all_async(conn, values)
+    with translating():
+        rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values).fetchall()
+    return list(map(EnqueuedJob._make, rows))
+
+
+async def _first_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> Enqueued:
+    with translating():
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values)
+        rows = await cursor.fetchall()
+    return Enqueued(*rows[0])
+
+
+async def _all_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> list[EnqueuedJob]:
+    with translating():
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values)
+        rows = await cursor.fetchall()
+    return list(map(EnqueuedJob._make, rows))
+
+
+def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
+    """One array per column, the payloads' as JSON; a column in which all rows have the default is sent as null."""
+
+    def column(name: str, default: Any) -> list[Any] | None:
+        values = list(map(attrgetter(name), jobs))
+        return None if values.count(default) == len(values) else values
+
+    payloads: list[Any] = [{} if job.payload is None else job.payload for job in jobs]
+    job_types = [job.job_type for job in jobs]
+    queues, keys, limit_keys = column("queue", "default"), column("idempotency_key", None), column("limit_key", None)
+    moments, priorities = column("run_at", None), column("priority", 3)
+    for name, texts in (
+        ("job_type", job_types),
+        ("queue", queues),
+        ("idempotency_key", keys),
+        ("limit_key", limit_keys),
+    ):
+        _check_column(name, texts or ())
+    for moment in moments or ():
+        _check_moment(moment)
+    _check_numbers(priority=priorities or ())
+    return job_types, _json(payloads, each=True), queues, priorities, moments, keys, limit_keys
+
+
+def _json(payload: Any, *, each: bool = False) -> str:
+    """Its JSON text. `each`: it is a list of payloads. Raises InvalidValue, naming the place, for what has none."""
+    try:
+        text = _COMPACT.encode(payload)
+        text.encode()
+        unsure = "\\u0000" in text
+    except (TypeError, ValueError, RecursionError) as exc:
+        _check_payloads(payload, each=each)
+        raise InvalidValue(f"payload is not JSON: {exc}") from None
+    if unsure:
+        _check_payloads(payload, each=each)
+    return text
+
+
+def _check_payloads(payload: Any, *, each: bool) -> None:
+    for one in payload if each else [payload]:
+        check_payload(one)
+
+
+# Postgres looks for a function of the types that it is sent, so a wrong one reads as a function that is not there.
+
+
+def _check_texts(**texts: str | None) -> None:
+    for name, text in texts.items():
+        _check_column(name, [text])
+
+
+def _check_column(name: str, texts: Iterable[object]) -> None:
+    """Raises InvalidValue for what is no text, or one that psycopg cannot send."""
+    given = list[str]()
+    for text in texts:
+        if isinstance(text, str):
+            given.append(text)
+        elif text is not None:
+            raise InvalidValue(f"{name} is {text!r}, which is not text; write it in quotes")
+    check_text("".join(given), name)
+
+
+def _check_numbers(**numbers: Iterable[Any]) -> None:
+    for name, column in numbers.items():
+        for number in column:
+            try:
+                index(number)
+            except TypeError:
+                raise InvalidValue(f"{name} is {number!r}; write a whole number") from None
+
+
+def _check_moment(moment: object) -> None:
+    if moment is not None and not isinstance(moment, datetime):
+        raise InvalidValue(
+            f"run_at is {moment!r}, which is no datetime; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
+        )
+    if moment is not None and moment.utcoffset() is None:
+        raise InvalidValue(
+            f"run_at is {moment}, which has no time zone; write for example datetime(2031, 1, 1, 8, tzinfo=UTC)"
+        )

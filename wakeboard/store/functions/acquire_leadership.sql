@@ -1,0 +1,30 @@
+-- for: operator
+-- Makes `holder` the leader of a source for `lease_s` seconds if nobody else leads, or lets it lead on. Answers who leads now:
+-- `leads` says whether it is the one who asked. The term grows whenever leadership was taken, and stays while it is held on to.
+-- A standby that asks while another leads writes nothing.
+
+create or replace function wakeboard.acquire_leadership(source text, holder text, release text, lease_s integer)
+returns table (term bigint, leads boolean, leader text, leader_release text, held_s double precision) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+begin
+  insert into leadership as held (source, term, holder, release, expires_at, acquired_at)
+  select acquire_leadership.source, 1, acquire_leadership.holder, acquire_leadership.release, statement_timestamp() + make_interval(secs => least(greatest(lease_s, 1), 300)), statement_timestamp()
+   where not exists (
+     select from leadership as led
+      where led.source = acquire_leadership.source and led.holder <> acquire_leadership.holder and led.expires_at > statement_timestamp())
+  on conflict on constraint leadership_pkey do update
+     set term = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.term else held.term + 1 end,
+         acquired_at = case when held.holder = excluded.holder and held.expires_at > statement_timestamp() then held.acquired_at
+                         else excluded.acquired_at end,
+         has_session = held.has_session and held.holder = excluded.holder and held.expires_at > statement_timestamp(),
+         holder = excluded.holder, release = excluded.release, expires_at = excluded.expires_at
+   where held.holder = excluded.holder or held.expires_at <= statement_timestamp();
+  return query
+  select now_held.term, now_held.holder = acquire_leadership.holder, now_held.holder, now_held.release,
+         extract(epoch from now_held.expires_at - statement_timestamp())::double precision
+    from leadership as now_held
+   where now_held.source = acquire_leadership.source;
+end
+$$;

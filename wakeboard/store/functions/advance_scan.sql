@@ -1,0 +1,35 @@
+-- for: worker
+-- Where the next look of `claim` begins for each pair that goes on behind what a claim has looked at: up to `look` due rows
+-- further, but never past a run that the same claim would take (it may have come since). No row: go on where you are, or the
+-- pair was walked to its end.
+
+create or replace function wakeboard.advance_scan(
+  queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[], job_types text[],
+  look integer default 2000, max_timeout_s integer default 2678400)
+returns table (queue text, priority smallint, run_at timestamptz, id bigint) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan
+as $$
+#variable_conflict use_column
+begin
+  return query
+  select pair.queue, pair.priority, last.run_at, last.id
+    from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
+   cross join lateral (
+     select run_at, id
+       from (select run_at, id, row_number() over walk as place, bool_or(mine) over walk as reached_mine, bool_or(mine) over () as has_mine
+               from (select run_at, id,
+                            locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
+                            and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch') as mine
+                       from job_runs
+                      where job_runs.queue = pair.queue and job_runs.priority = pair.priority
+                        and limit_key is null and crash_count < 2 and dead_at is null
+                        and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
+                      order by run_at, id
+                      limit look) as row
+             window walk as (order by run_at, id)) as looked
+      where not reached_mine and (has_mine or place = look)
+      order by run_at desc, id desc limit 1) as last;
+end
+$$;

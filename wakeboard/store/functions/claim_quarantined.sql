@@ -1,0 +1,54 @@
+-- for: worker
+-- Leases the one suspect (a run that has twice been running when its worker died) that has waited longest. The worker that
+-- asks must run nothing else until it is done, so that a poison run kills no neighbour. Respects limits as claim_limited does.
+
+create or replace function wakeboard.claim_quarantined(
+  worker bigint, lease_s integer, queues text[], job_types text[], max_timeout_s integer default 2678400)
+returns setof wakeboard.claimed_run language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+declare
+  suspect record;
+begin
+  perform require_read_committed('claim_quarantined');
+  for suspect in
+    select id, limit_key, shared_limit_key
+      from job_runs
+     where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
+       and queue = any (queues) and job_type = any (job_types) and timeout_s <= max_timeout_s
+       and not exists (select from pauses where scope in ('all', 'queue:' || job_runs.queue))
+       and (limit_key is null or free_slots(limit_key) > 0 and free_slots(shared_limit_key) > 0)
+     order by run_at, id
+     limit 100
+  loop
+    if suspect.limit_key is not null then
+      perform create_limits(array_remove(array[suspect.limit_key, suspect.shared_limit_key], null));
+      perform from job_limits where key = suspect.limit_key for update skip locked;
+      continue when not found;
+      perform from job_limits where key = suspect.shared_limit_key for update skip locked;
+      continue when not found and suspect.shared_limit_key is not null;
+      continue when free_slots(suspect.limit_key) <= 0 or free_slots(suspect.shared_limit_key) <= 0;
+    end if;
+    return query
+    with claimed as (
+      update job_runs as run
+         set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,
+             holds_slot = limit_key is not null, started_at = statement_timestamp(),
+             locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
+       where run.id = (select id from job_runs
+                        where id = suspect.id and limit_key is not distinct from suspect.limit_key
+                          and shared_limit_key is not distinct from suspect.shared_limit_key
+                          and locked_by = 0 and crash_count >= 2 and dead_at is null and run_at <= statement_timestamp()
+                          for update skip locked)
+      returning run.*
+    ), noted as (
+      insert into definition_changes (definition_id) select definition_id from claimed where definition_id is not null
+    )
+    select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for, run_at,
+           queue::text, priority::smallint, crash_count, uuid, definition_id, schedule
+      from claimed;
+    exit when found;
+  end loop;
+end
+$$;

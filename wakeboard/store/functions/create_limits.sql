@@ -1,0 +1,23 @@
+-- for: nobody (other moves call it)
+-- Inserts the missing rows of these limit keys (limit 1). A key whose row is being inserted by another open transaction is left out
+-- after 50 ms: its runs are not claimed until that transaction ends, and other keys do not wait for it.
+
+create or replace function wakeboard.create_limits(keys text[])
+returns void language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '50ms'
+as $$
+declare
+  missing text;
+begin
+  for missing in
+    select distinct key from unnest(keys) as key where not exists (select from job_limits where job_limits.key = key.key) order by 1
+  loop
+    begin
+      insert into job_limits (key) values (missing) on conflict do nothing;
+    exception when lock_not_available then
+      null;
+    end;
+  end loop;
+end
+$$;

@@ -1,0 +1,90 @@
+-- for: worker, operator
+-- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
+-- live nor in history; idempotency keys whose run ended more than `key_retention` ago; unused limits that no administrator set; action
+-- tokens older than 90 days; job types that no worker has known for a day; change rows that no operator has taken for an hour; dead runs
+-- older than the installation's retention (they are discarded). No retention is shorter than the installation's (set_retention).
+-- Returns how many rows it deleted: call it again until it is 0. For an hour after that it deletes nothing and returns null, unless
+-- `always`.
+
+create or replace function wakeboard.delete_expired(
+  key_retention interval default '7 days', dead_retention interval default null, history_retention interval default '30 days',
+  count integer default 1000, always boolean default false)
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'
+as $$
+declare
+  gone integer;
+  total integer := 0;
+  old_dead bigint[];
+begin
+  if not always and exists (
+       select from installation where expired_deleted_at between statement_timestamp() - interval '1 hour' and statement_timestamp()) then
+    return null;
+  end if;
+  select longer_retention(min_key_retention, key_retention), longer_retention(min_history_retention, history_retention), case when min_dead_retention is not null then longer_retention(min_dead_retention, dead_retention) end
+    into key_retention, history_retention, dead_retention from installation;
+  delete_expired.count := least(greatest(coalesce(delete_expired.count, 1000), 1), 100000);
+  delete from job_attempts where ctid = any (array(
+    select side.ctid from job_attempts as side
+     where side.ended_at < statement_timestamp() - history_retention
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.ended_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_steps where ctid = any (array(
+    select side.ctid from job_steps as side
+     where side.started_at < statement_timestamp() - history_retention
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.started_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_effects where ctid = any (array(
+    select side.ctid from job_effects as side
+     where side.started_at < statement_timestamp() - history_retention
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.started_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_keys where ctid = any (array(
+    select side.ctid from job_keys as side
+     where side.created_at < statement_timestamp() - key_retention
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history as past
+                        where past.id = side.run_id and past.finished_at > statement_timestamp() - key_retention)
+     order by side.created_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_limits where key = any (array(
+    select bound.key from job_limits as bound
+     where not bound.is_explicit and bound.created_at < statement_timestamp() - interval '1 day'
+       and not exists (select from job_runs where limit_key = bound.key)
+       and (bound.key !~ '^schedule:'
+            or not exists (select from job_definitions
+                            where removed_at is null and id = case when bound.key ~ '^schedule:[0-9]{1,18}$' then substring(bound.key from 10)::bigint end))
+     limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from action_tokens where ctid = any (array(
+    select ctid from action_tokens where requested_at < statement_timestamp() - interval '90 days'
+     order by requested_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from worker_types where ctid = any (array(
+    select ctid from worker_types where last_known_at < statement_timestamp() - interval '1 day'
+     limit delete_expired.count for update skip locked));
+  delete from definition_changes where ctid = any (array(              -- where no operator takes them, they are most of all rows
+    select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'
+     limit delete_expired.count * 100 for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  if dead_retention is not null then
+    select array_agg(id) into old_dead
+      from (select id from job_runs where dead_at < statement_timestamp() - dead_retention
+             order by dead_at limit delete_expired.count for update skip locked) as locked;
+    perform finish_runs(old_dead, 'dead', 'DeadRetention') where old_dead is not null;
+    total := total + coalesce(cardinality(old_dead), 0);
+  end if;
+  if total = 0 then
+    update installation set expired_deleted_at = statement_timestamp()
+     where only_row in (select only_row from installation for no key update skip locked);
+  end if;
+  return total;
+end
+$$;

@@ -1,0 +1,137 @@
+-- for: worker, operator
+-- Makes ticks into runs and moves cursors. Of each definition (ids[i]) the caller read generations[i] and cursors[i] and
+-- computed next_cursors[i] (null: no further tick), made up_to[i] the newest tick that is dealt with, and errors[i] (null,
+-- or why ticks cannot be computed: then only this definition stops).
+-- ticks: (tick_definitions[k], tick_times[k]), together for each definition and in order of time; stretches that are not run:
+-- (skip_definitions[k], from, until, count, reason).
+-- A definition whose cursor or generation has changed, or whose row is locked, is skipped: another caller handles it. A Replace tick
+-- is left for the next call while another transaction has locked a run that it replaces. The other ticks do not wait for it.
+-- Two statements: definitions are locked first; what is unfinished is then judged in a snapshot from after the lock.
+-- Answers with what was made.
+
+create or replace function wakeboard.enqueue_due_ticks(
+  ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],
+  tick_definitions bigint[], tick_times timestamptz[],
+  skip_definitions bigint[], skip_from timestamptz[], skip_until timestamptz[], skip_counts bigint[], skip_reasons text[])
+returns table (definitions integer, runs integer, skipped bigint, replaced integer) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set plan_cache_mode = force_generic_plan set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  mine bigint[];
+  all_mine boolean;                    -- nearly always: nothing has to be looked up in `mine` then
+  replacing bigint[];
+  old bigint[];
+  locked bigint[];
+  over bigint[];
+  made integer := 0;
+  given_up bigint := 0;
+begin
+  perform require_read_committed('enqueue_due_ticks');
+  if (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
+    raise exception using errcode = '22023', message = 'a tick lies in the future; only due ticks are made';
+  elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
+    raise exception using errcode = '22023', message = 'a next tick is more than 100 years away';
+  elsif (select min(at) from unnest(next_cursors || up_to || tick_times || skip_from || skip_until) as at) < 'epoch' then
+    raise exception using errcode = '22023', message = 'a tick lies before 1970';    -- no client reads all that Postgres stores
+  elsif (select min(count) from unnest(skip_counts) as count) < 1 then
+    raise exception using errcode = '22023', message = 'a stretch of skipped ticks holds none';
+  end if;
+  select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
+    into mine, replacing
+    from (select def.id, def.concurrency_policy
+            from unnest(ids, generations, cursors) as plan (id, generation, cursor)
+            join job_definitions as def on def.id = plan.id
+           where def.generation = plan.generation and def.next_run_at = plan.cursor
+             and def.removed_at is null and not def.suspended
+           order by def.id
+             for update of def skip locked) as locked;
+  if mine is null then
+    return query select 0, 0, 0::bigint, 0;
+    return;
+  end if;
+  all_mine := cardinality(mine) = cardinality(ids);
+
+  -- Replace: what is queued or will be retried gives way now; what runs is asked to stop.
+  if replacing is not null then
+    old := array(
+      select id from job_runs
+       where definition_id = any (replacing) and status in ('queued', 'running', 'failed')
+       order by id
+         for no key update skip locked);      -- an open `once` is not in its way
+    locked := array(
+      select definition_id from job_runs
+       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and id <> all (old));
+    if locked <> '{}' then                    -- these wait for the next call; the others do not wait for them
+      mine := array(select id from unnest(mine) as id where id <> all (locked));
+      all_mine := false;
+      old := array(select id from job_runs where id = any (old) and definition_id <> all (locked));
+    end if;
+    update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),
+                               cancel_reason = coalesce(run.cancel_reason, 'Replaced')
+     where run.id = any (old) and run.status = 'running';
+    select array_agg(id) into over from job_runs where id = any (old) and status <> 'running';
+    perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
+  end if;
+
+  with tick as (
+    select tick.definition_id, tick.at,
+           case def.concurrency_policy
+             when 'Forbid' then case
+               when tick_definitions[tick.place - 1] = tick.definition_id          -- it is not the first of its definition
+                 or exists (select from job_runs as run
+                             where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')
+                            offset 0)                                              -- never hashed: that reads all of job_runs
+               then 'Forbidden' end
+             when 'Replace' then case
+               when tick_definitions[tick.place + 1] = tick.definition_id          -- it is not the last one
+               then 'Replaced' end
+           end as reason
+      from unnest(tick_definitions, tick_times) with ordinality as tick (definition_id, at, place)
+      join job_definitions as def on def.id = tick.definition_id
+     where (all_mine or def.id = any (mine)) and tick.at > def.last_tick_at
+  ), run as (
+    insert into job_runs (
+      scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority,
+      queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before)
+    select at, at + random() * make_interval(secs => jitter_s), 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
+           max_attempts, priority, queue, job_type, payload, id, generation, namespace || '/' || name,
+           case concurrency_policy when 'Allow' then limit_key else 'schedule:' || id end,
+           case when concurrency_policy <> 'Allow' then limit_key end,
+           at + make_interval(secs => starting_deadline_s)
+      from tick join job_definitions as def on def.id = tick.definition_id
+     where reason is null
+    returning 1
+  ), not_run as (
+    insert into job_run_history (
+      id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
+      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
+      queue, job_type, payload, definition_id, definition_generation, schedule, reason, skipped_until, skipped_count)
+    select nextval('job_runs_id_seq'), gen_random_uuid(), stretch.began, stretch.began, statement_timestamp(), 'epoch',
+           statement_timestamp(), 0, 0, 'skipped', 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, 0,
+           max_attempts, 0, 0, priority, queue, job_type, payload, def.id, generation, namespace || '/' || name,
+           left(stretch.why, 100), stretch.until, stretch.count
+      from (select definition_id, began, until, count, why
+              from unnest(skip_definitions, skip_from, skip_until, skip_counts, skip_reasons)
+                as stretch (definition_id, began, until, count, why)
+             where all_mine or definition_id = any (mine)
+            union all
+            select definition_id, min(at), max(at), count(*), reason from tick where reason is not null
+             group by definition_id, reason) as stretch
+      join job_definitions as def on def.id = stretch.definition_id
+     where stretch.until > def.last_tick_at
+    returning skipped_count
+  ), noted as (
+    insert into definition_changes (definition_id) select unnest(mine)
+  ), moved as (
+    update job_definitions as def
+       set next_run_at = plan.next_cursor, last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500)
+      from unnest(ids, next_cursors, up_to, errors) as plan (id, next_cursor, up_to, error)
+     where def.id = plan.id and (all_mine or def.id = any (mine))
+  )
+  select (select count(*) from run), (select coalesce(sum(skipped_count), 0) from not_run) into made, given_up;
+  return query select cardinality(mine), made, given_up, coalesce(cardinality(over), 0);
+end
+$$;

@@ -1,0 +1,20 @@
+-- for: operator
+-- Those of the definitions `ids` whose next tick is due, as due_definitions tells them, but also those that a pause holds back
+-- (`paused`): before an edit or a removal, what was due must be dealt with.
+
+create or replace function wakeboard.filter_due_definitions(ids bigint[])
+returns table (
+  id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
+  dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, now timestamptz)
+language sql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off
+as $$
+  select id, generation, next_run_at, last_tick_at, cron_fields, time_zone, dst_gap, dst_overlap, catch_up, catch_up_limit,
+         starting_deadline_s,
+         exists (select from pauses where scope in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id)),
+         statement_timestamp()
+    from job_definitions
+   where id = any (ids) and removed_at is null and not suspended and schedule_error is null and next_run_at <= statement_timestamp()
+   order by next_run_at, id
+$$;

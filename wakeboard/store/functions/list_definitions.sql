@@ -1,0 +1,16 @@
+-- for: operator
+-- What is known of a source, so that a sync sends only what has changed.
+
+create or replace function wakeboard.list_definitions(source text)
+returns table (
+  id bigint, namespace text, name text, uid text, generation bigint, spec_hash text, tzdata_version text,
+  last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz)
+language sql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+  select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,
+         schedule_error is not null, statement_timestamp()
+    from job_definitions
+   where job_definitions.source = list_definitions.source
+   order by namespace, name
+$$;

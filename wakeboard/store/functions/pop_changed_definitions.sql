@@ -1,0 +1,13 @@
+-- for: operator
+-- Takes up to `count` entries of definition_changes and tells whose status must be computed anew, each once.
+
+create or replace function wakeboard.pop_changed_definitions(count integer default 10000)
+returns setof bigint language sql volatile security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+  with taken as (
+    delete from definition_changes
+     where ctid = any (array(select ctid from definition_changes limit count for update skip locked))
+    returning definition_id)
+  select distinct definition_id from taken
+$$;

@@ -1,0 +1,17 @@
+-- for: worker
+-- Since when the oldest free suspect of these queues and types has been due; null: there is none.
+-- A busy worker that sees one waiting for more than a minute stops claiming and makes room for it.
+
+create or replace function wakeboard.quarantined_since(queues text[], job_types text[], max_timeout_s integer default 2678400)
+returns timestamptz language sql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off
+as $$
+  select run_at
+    from job_runs
+   where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
+     and queue = any (queues) and job_type = any (job_types) and timeout_s <= max_timeout_s
+     and not exists (select from pauses where scope in ('all', 'queue:' || job_runs.queue))
+   order by run_at
+   limit 1
+$$;

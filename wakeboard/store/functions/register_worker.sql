@@ -1,0 +1,54 @@
+-- for: worker
+-- A worker says who it is and which job types it knows: when it starts, and again every few minutes for as long as it stays.
+-- False: its pool has `max_workers` workers seen in the last 30 s already, and this one should go.
+
+create or replace function wakeboard.register_worker(
+  worker_id bigint, name text, pool text, host text, version text, queues text[], capacity integer, lease_s integer,
+  job_types text[], max_workers integer default null)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '1s'
+as $$
+begin
+  if cardinality(job_types) > 1000 or cardinality(job_types) * cardinality(queues) > 10000 then
+    raise exception using errcode = '22023', message = 'a worker knows up to 1000 job types, and 10000 pairs of a job type and a queue';
+  end if;
+  perform job_type::job_type_name from unnest(job_types) as job_type;
+  perform queue::queue_name from unnest(queues) as queue;
+  if max_workers is not null then
+    begin
+      lock table worker_types in share row exclusive mode;   -- workers that register together are counted in turn
+    exception when lock_not_available then                   -- rather one worker too many than none
+      null;
+    end;
+    if (select count(*) from workers as other
+         where other.pool = register_worker.pool and other.worker_id <> register_worker.worker_id
+           and other.last_seen > statement_timestamp() - interval '30 s') >= max_workers then
+      return false;
+    end if;
+  end if;
+  insert into workers (worker_id, name, pool, host, version, queues, capacity, lease_s)
+  values (register_worker.worker_id, register_worker.name, register_worker.pool, register_worker.host, register_worker.version, register_worker.queues, register_worker.capacity,
+          register_worker.lease_s)
+  on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), heartbeats_since = statement_timestamp()
+   where workers.last_seen < statement_timestamp() - make_interval(secs => excluded.lease_s);   -- no heartbeat by itself: see `reap`
+  begin
+    update worker_types set last_known_at = statement_timestamp()
+     where ctid = any (array(
+       select ctid from worker_types as known
+        where known.job_type = any (register_worker.job_types) and known.queue = any (register_worker.queues) and known.pool = register_worker.pool
+          and known.last_known_at < statement_timestamp() - interval '30 s'
+          for no key update skip locked));
+    insert into worker_types (job_type, queue, pool)
+    select new.job_type, served.queue, register_worker.pool
+      from unnest(register_worker.job_types) as new (job_type) cross join unnest(register_worker.queues) as served (queue)
+     where not exists (select from worker_types as known
+                        where known.job_type = new.job_type and known.queue = served.queue and known.pool = register_worker.pool)
+     order by 1, 2
+    on conflict do nothing;
+  exception when lock_not_available then                     -- another worker is inserting the same types
+    null;
+  end;
+  return true;
+end
+$$;

@@ -1,0 +1,23 @@
+-- for: operator
+-- Ends the leadership of a leader whose database session has ended, so that a standby need not wait for the lease to lapse. False: no
+-- leader holds leadership by a session, or its session is open. Writes only if it ends a leadership.
+
+create or replace function wakeboard.release_dead_leadership(source text)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  lock_key constant bigint := hashtextextended('wakeboard leader of ' || release_dead_leadership.source, 0);
+  led_term bigint;
+begin
+  select held.term into led_term from leadership as held
+   where held.source = release_dead_leadership.source and held.has_session and held.expires_at > statement_timestamp();
+  if not found or not pg_try_advisory_lock(lock_key) then
+    return false;
+  end if;
+  perform pg_advisory_unlock(lock_key);
+  update leadership as held set expires_at = 'epoch', has_session = false
+   where held.source = release_dead_leadership.source and held.term = led_term and held.has_session;
+  return found;
+end
+$$;

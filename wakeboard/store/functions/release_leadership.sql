@@ -1,0 +1,17 @@
+-- for: operator
+-- Ends the leadership of this term at once, so that another may lead; standbys that listen hear of it. False: it had ended already.
+
+create or replace function wakeboard.release_leadership(source text, term bigint)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+begin
+  update leadership as held set expires_at = 'epoch', has_session = false
+   where held.source = release_leadership.source and held.term = release_leadership.term and held.expires_at > statement_timestamp();
+  if not found then
+    return false;
+  end if;
+  perform pg_notify('wakeboard_leader', release_leadership.source);
+  return true;
+end
+$$;

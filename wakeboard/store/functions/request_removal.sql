@@ -1,0 +1,28 @@
+-- for: operator
+-- A removal of so many schedules needs a yes. True: this very list was confirmed within the hour; it is used up by that answer.
+-- A count of 0 says that nothing would vanish any more: what was held is forgotten.
+
+create or replace function wakeboard.request_removal(source text, names_hash text, count integer)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
+as $$
+begin
+  delete from pending_removals as hold
+   where hold.source = request_removal.source and hold.names_hash = request_removal.names_hash
+     and hold.confirmed_at > statement_timestamp() - interval '1 hour';
+  if found then
+    return true;
+  end if;
+  if request_removal.count = 0 then
+    delete from pending_removals as hold where hold.source = request_removal.source;
+    return false;
+  end if;
+  insert into pending_removals as hold (source, names_hash, count)
+  values (request_removal.source, request_removal.names_hash, request_removal.count)
+  on conflict on constraint pending_removals_pkey do update
+     set names_hash = excluded.names_hash, count = excluded.count, confirmed_at = null,
+         requested_at = case when hold.names_hash = excluded.names_hash then hold.requested_at else statement_timestamp() end;
+  return false;
+end
+$$;

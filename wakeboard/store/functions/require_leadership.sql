@@ -1,0 +1,21 @@
+-- for: operator
+-- The first statement of each transaction of a leader: an error (WB004) unless this term leads now. Whoever would take over waits
+-- until that transaction has ended, so nothing of an old term is written after a new one has begun. A leader that freezes in the
+-- middle of one does not hold up its successor: when the term has lapsed, the server ends a session that says nothing.
+
+create or replace function wakeboard.require_leadership(source text, term bigint)
+returns void language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  left_ms integer;
+begin
+  select ceil(extract(epoch from held.expires_at - statement_timestamp()) * 1000) into left_ms from leadership as held
+    where held.source = require_leadership.source and held.term = require_leadership.term and held.expires_at > statement_timestamp()
+      for share;
+  if not found then
+    raise exception 'term % of % does not lead any more', require_leadership.term, require_leadership.source using errcode = 'WB004';
+  end if;
+  perform set_config('idle_in_transaction_session_timeout', left_ms::text, true);
+end
+$$;

@@ -1,0 +1,53 @@
+-- for: operator
+-- Does what an annotation asks for, once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead.
+-- Doing it and remembering the token are one transaction. `record_only`: the schedule has just been met, so the token is
+-- remembered and not executed upon. Answers with what came of it, when, and whether this call did it.
+
+create or replace function wakeboard.run_annotation_action(definition bigint, action text, token text, record_only boolean default false)
+returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  def job_definitions;
+  told text;
+  dead bigint[];
+begin
+  perform require_read_committed('run_annotation_action');
+  select * into def from job_definitions where id = definition and removed_at is null for update;
+  if not found then
+    return query select 'refused: there is no such schedule', statement_timestamp(), false;
+    return;
+  end if;
+  return query
+  select known.result, known.requested_at, false
+    from action_tokens as known
+   where known.source = def.source and known.namespace = def.namespace and known.name = def.name
+     and known.action = run_annotation_action.action and known.token = run_annotation_action.token;
+  if found then
+    return;
+  end if;
+  if record_only then
+    told := 'not done: the annotation was there before the schedule was known';
+  elsif run_annotation_action.action = 'run-now' then
+    select case when answer = 'queued' then 'queued run ' || made.id else answer end into told from run_now(def.id) as made;
+  else
+    dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
+    if run_annotation_action.action = 'retry-dead' then
+      select 'queued ' || count(*)
+             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into told from retry(dead) where answer = 'queued';
+    elsif run_annotation_action.action = 'discard-dead' then
+      select 'discarded ' || count(*)
+             || case count(*) when 1 then ' dead run' else ' dead runs' end into told from discard(dead) where answer = 'discarded';
+    end if;
+  end if;
+  if told like '%; try again' then     -- nothing was done: the token is not used up
+    raise exception using errcode = '55P03', message = told;
+  end if;
+  insert into action_tokens (source, namespace, name, action, token, executed, result)
+  values (def.source, def.namespace, def.name, run_annotation_action.action, run_annotation_action.token, not record_only, coalesce(told, 'refused: unknown action'));
+  insert into definition_changes (definition_id) values (def.id);
+  return query select told, statement_timestamp(), true;
+end
+$$;

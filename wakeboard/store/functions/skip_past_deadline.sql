@@ -1,0 +1,19 @@
+-- for: worker, operator
+-- Runs that never started before their deadline (start_before) are skipped, reason TooLate. Answers with how many.
+
+create or replace function wakeboard.skip_past_deadline(count integer default 1000)
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set lock_timeout = '2s'
+as $$
+declare
+  late bigint[];
+begin
+  select array_agg(id) into late
+    from (select id from job_runs
+           where start_before < statement_timestamp() and started_at = 'epoch' and locked_by = 0 and dead_at is null
+           order by start_before limit skip_past_deadline.count for update skip locked) as locked;
+  perform finish_runs(late, 'skipped', 'TooLate') where late is not null;
+  return coalesce(cardinality(late), 0);
+end
+$$;

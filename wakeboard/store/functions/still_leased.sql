@@ -1,0 +1,13 @@
+-- for: worker
+-- Those of these leases that `worker` still holds. Call it with the ids that `complete`, `fail` or `release` did not accept: if the
+-- lease still holds, another transaction had locked the run, and the outcome should be sent again.
+
+create or replace function wakeboard.still_leased(worker bigint, ids bigint[], epochs bigint[])
+returns setof bigint language sql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+  select run.id
+    from unnest(ids, epochs) as held (id, epoch) join job_runs as run on run.id = held.id
+   where run.locked_by = worker and run.lease_epoch = held.epoch
+$$;

@@ -1,0 +1,18 @@
+-- for: nobody (complete and step call it)
+-- A result as it is stored. One that readers cannot read becomes its text, cut to 8,000 characters: of more than a megabyte, with more
+-- than 32 levels, or with a number beyond what a double holds.
+
+create or replace function wakeboard.stored_result(result jsonb)
+returns jsonb language plpgsql immutable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+begin
+  if pg_column_size(result) > 1048576
+     or jsonb_path_exists(result, 'strict $.** ? (@ > 1e308 || @ < -1e308)')
+     or pg_column_size(result) > 256                 -- a smaller one cannot have so many levels
+        and jsonb_path_exists(result, 'strict $.**{32 to last} ? (@.type() == "object" || @.type() == "array")') then
+    return to_jsonb(left(result::text, 8000));
+  end if;
+  return result;
+end
+$$;

@@ -1,0 +1,28 @@
+-- for: operator
+-- Suspends these definitions of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their
+-- spec_hash, so that an object that is created again is synced and resumes its definition. Returns how many it suspended.
+
+create or replace function wakeboard.suspend_definitions(source text, ids bigint[])
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  stopped integer;
+begin
+  with known as materialized (
+    select def.id
+      from job_definitions as def
+     where def.id = any (ids) and def.source = suspend_definitions.source and def.removed_at is null and not def.suspended
+     order by def.id
+       for update of def
+  ), updated as (
+    update job_definitions as def
+       set suspended = true, next_run_at = null, spec_hash = '', updated_at = statement_timestamp()
+      from known where def.id = known.id
+  ), noted as (
+    insert into definition_changes (definition_id) select known.id from known
+  )
+  select count(*)::integer into stopped from known;
+  return stopped;
+end
+$$;

@@ -1,0 +1,21 @@
+-- for: nobody (sync_definitions calls it)
+-- Gives all live runs of a definition, running ones too, these limit keys. False: another transaction has locked one of the runs, and
+-- none was changed. The caller has locked the definition, so that no new run of it appears.
+
+create or replace function wakeboard.update_limit_keys(definition bigint, own_key text, shared_key text)
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  mine bigint[] := array(select id from job_runs where definition_id = definition for no key update skip locked);
+begin
+  if (select count(*) from job_runs where definition_id = definition) > cardinality(mine) then
+    return false;
+  end if;
+  update job_runs
+     set limit_key = own_key, shared_limit_key = shared_key, holds_slot = own_key is not null and locked_by <> 0
+   where id = any (mine) and (limit_key, shared_limit_key) is distinct from (own_key, shared_key);
+  return true;
+end
+$$;

@@ -1,0 +1,97 @@
+"""Leadership of a source: one operator leads, and the board takes no write of a leader whose term is over."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from wakeboard.store.sql_api import Store
+from wakeboard.store.statements import connection_lock, listen, sent, translating
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    import psycopg
+
+
+class LeadershipState(NamedTuple):
+    """Who leads a source now. `leads`: it is the one who asked. `held_s`: seconds until it lapses unless renewed."""
+
+    term: int
+    leads: bool
+    leader: str
+    leader_release: str
+    held_s: float
+
+
+class ActionResult(NamedTuple):
+    """What came of an action, when, and whether this very call did it."""
+
+    result: str
+    new: bool
+
+
+class OperatorStore(Store):
+    """The board as an operator sees it that need not lead."""
+
+    async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:
+        """Takes a free leadership or holds on to one's own; see the move."""
+        query = "select term, leads, leader, leader_release, held_s from wakeboard.acquire_leadership(%s, %s, %s, %s)"
+        return LeadershipState(*(await self._rows(query, source, holder, release, lease_s))[0])
+
+    async def release_leadership(self, source: str, term: int) -> bool:
+        """Ends this leadership at once."""
+        return await self._value("select wakeboard.release_leadership(%s, %s)", source, term)
+
+    async def register_leader_session(self, source: str, term: int) -> bool:
+        """Lets a standby take over as soon as this connection ends. False: it has to wait for the lease to lapse."""
+        pid = self.conn.info.backend_pid
+        return await self._value("select wakeboard.register_leader_session(%s, %s, %s)", source, term, pid)
+
+    async def release_dead_leadership(self, source: str) -> bool:
+        """Ends the leadership of a leader whose connection has ended."""
+        return await self._value("select wakeboard.release_dead_leadership(%s)", source)
+
+    async def listen_for_resignations(self) -> bool:
+        """Starts to listen for resignations. False: the connection goes through a pooler and receives none."""
+        if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
+            return False
+        await listen(self.conn, "wakeboard_leader")
+        return True
+
+    async def resigned(self, within_s: float) -> bool:
+        """Waits up to `within_s` for the resignation of a leader; True if there was one. Needs listening."""
+        with translating():
+            async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
+                return True
+        return False
+
+    async def installation(self) -> str:
+        """The id of this database."""
+        found: UUID = await self._value("select id from wakeboard.installation")
+        return str(found)
+
+    async def removal_is_confirmed(self, source: str) -> bool:
+        """Whether the held removal has been confirmed and not yet been done."""
+        holds = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
+        return any(held == source and confirmed_at is not None for held, confirmed_at in holds)
+
+    async def run_annotation_action(
+        self, definition_id: int, action: str, token: str, *, record_only: bool
+    ) -> ActionResult:
+        """Does what an annotation asks for, once for each token."""
+        query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s)"
+        return ActionResult(*(await self._rows(query, definition_id, action, token, record_only))[0])
+
+
+class LeaderStore(OperatorStore):
+    """The board of a leader: each move is one transaction that begins with the term. Raises LeadershipLost."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
+        super().__init__(conn)
+        self._source, self._term = source, term
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with translating():
+            async with connection_lock(self.conn), self.conn.transaction():
+                await sent(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
+                return await sent(self.conn, query, values)

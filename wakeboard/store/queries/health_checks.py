@@ -1,0 +1,310 @@
+"""What `wakeboard check` wants to know about a board in production: facts only, judged elsewhere.
+
+Needs SELECT on the tables; one walk over job_runs, some tenths of a second for a million live runs. What a role may not
+see (other sessions, replication) is left out, not guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
+
+from psycopg.rows import class_row
+
+from wakeboard.store.connection import connect
+from wakeboard.store.queries.listings import Reports
+from wakeboard.store.statements import read, sent, translating
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import psycopg
+
+    from wakeboard.store.queries.listings import PauseRow, RemovalRow
+
+LOOK = 10_000  # due runs of one (queue, priority) that are looked at
+POOLER_TRIES = 5
+NO_WORKER_AFTER: Final = timedelta(minutes=3)
+
+Route = Literal["direct", "session pooler", "transaction pooler"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """The database server. Ages are None where there is nothing, or nothing that this role may see.
+
+    `odd_settings`: "name = value" of this session's defaults that others expect otherwise.
+    """
+
+    now: datetime
+    version: int
+    replica: bool
+    autovacuum: bool
+    durable: bool
+    replicas: int
+    synchronous_replicas: int
+    oldest_transaction: timedelta | None
+    oldest_transaction_of: str | None
+    oldest_prepared: timedelta | None
+    slots_holding_back: list[str]
+    notify_trigger: bool
+    encoding: str
+    odd_settings: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """The schema and the moves in place."""
+
+    schema_version: int
+    functions_by: str
+    functions_hash: str
+    functions_revision: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveRuns:
+    """What a walk over the live runs found."""
+
+    running: int
+    lapsed: int
+    oldest_lapse: datetime | None
+    cancels_unheeded: int
+    dead: int
+    dead_since_yesterday: int
+    oldest_suspect: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Free runs of one type that are due in one queue: how many (of those looked at), and since when the oldest.
+
+    `known`: a worker of that queue has known the type in the last 10 minutes; `served`: a worker served the queue.
+    """
+
+    queue: str
+    job_type: str
+    runs: int
+    oldest: datetime
+    longest_timeout_s: int
+    known: bool
+    served: bool
+    paused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """The schedules as a whole. `unserved`: queues of theirs that no worker has served in the last 10 minutes."""
+
+    schedules: int
+    stalled: int
+    stalled_example: str | None
+    late: int
+    oldest_late: datetime | None
+    unserved: list[str]
+    tzdata_versions: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Duties:
+    """What the duties leave behind when they are done.
+
+    `last_worker`: when one was seen, also one that has left; `workers`: those at work, seen in the last 3 minutes.
+    """
+
+    last_worker: datetime | None
+    workers: int
+    releases: list[str]
+    last_reap: datetime | None
+    partition_now: bool
+    partitions_until: datetime | None
+    oldest_partition_end: datetime | None
+    oldest_change: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthFacts:
+    """All of it."""
+
+    server: Server
+    installed: Installed
+    runs: LiveRuns
+    due: list[Due]
+    definitions: Definitions
+    duties: Duties
+    pauses: list[PauseRow]
+    removals: list[RemovalRow]
+
+
+_SERVER: LiteralString = """
+select clock_timestamp() as now, current_setting('server_version_num')::integer as version,
+       pg_is_in_recovery() as replica,
+       current_setting('autovacuum')::boolean and current_setting('track_counts')::boolean as autovacuum,
+       current_setting('fsync')::boolean and current_setting('full_page_writes')::boolean
+         and current_setting('synchronous_commit') <> 'off' as durable,
+       (select count(*) from pg_stat_replication) as replicas,
+       (select count(*) from pg_stat_replication where sync_state in ('sync', 'quorum')) as synchronous_replicas,
+       oldest.age as oldest_transaction, oldest.of as oldest_transaction_of,
+       (select max(clock_timestamp() - prepared) from pg_prepared_xacts
+         where database = current_database()) as oldest_prepared,
+       array(select slot_name::text from pg_replication_slots
+              where not active and (xmin is not null or (catalog_xmin is not null and database = current_database()))
+              order by 1) as slots_holding_back,
+       exists (select from pg_trigger
+                where tgrelid = 'wakeboard.job_runs'::regclass and tgname = 'job_runs_notify'
+                  and tgenabled in ('O', 'A')) as notify_trigger,
+       current_setting('server_encoding') as encoding,
+       array(select name || ' = ' || reset_val from pg_settings
+              where name in ('array_nulls', 'DateStyle', 'IntervalStyle', 'standard_conforming_strings',
+                             'default_transaction_isolation', 'default_transaction_read_only')
+                and split_part(reset_val, ',', 1) not in ('on', 'ISO', 'postgres', 'read committed', 'off')
+                 or (name, reset_val) in (('array_nulls', 'off'), ('standard_conforming_strings', 'off'),
+                                          ('default_transaction_read_only', 'on'))
+              order by 1) as odd_settings
+  from (select null) as one
+  left join (
+    select clock_timestamp() - xact_start as age, coalesce(nullif(application_name, ''), usename::text) as of
+      from pg_stat_activity
+     where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null
+       and backend_type = 'client backend'
+     order by xact_start limit 1) as oldest on true
+"""
+
+_INSTALLED: LiteralString = """
+select (select max(version) from wakeboard.migrations) as schema_version, functions_by, functions_hash,
+       functions_revision
+  from wakeboard.installation
+"""
+
+_LIVE_RUNS: LiteralString = """
+select count(*) filter (where locked_by <> 0) as running,
+       count(*) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as lapsed,
+       min(locked_until) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as oldest_lapse,
+       count(*) filter (where locked_by <> 0
+                          and cancel_requested_at < statement_timestamp() - interval '5 minutes') as cancels_unheeded,
+       count(*) filter (where dead_at is not null) as dead,
+       count(*) filter (where dead_at > statement_timestamp() - interval '1 day') as dead_since_yesterday,
+       min(run_at) filter (where crash_count >= 2 and dead_at is null and locked_by = 0
+                             and run_at <= statement_timestamp()) as oldest_suspect
+  from wakeboard.job_runs
+"""
+
+# Runs that nobody takes are the oldest of their queue and priority: a bounded look finds them.
+_DUE: LiteralString = """
+with recursive live (queue) as (
+  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
+    order by queue limit 1)
+  union all
+  select (select queue::text from wakeboard.job_runs
+           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
+           order by queue limit 1)
+    from live where live.queue is not null
+), looked as (
+  select run.queue, run.job_type, run.run_at, run.timeout_s
+    from live
+   cross join generate_series(1, 5) as level (priority)
+   cross join lateral (
+     select queue::text, job_type::text, run_at, timeout_s, locked_by
+       from wakeboard.job_runs
+      where job_runs.queue = live.queue and job_runs.priority = level.priority
+        and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
+      order by run_at, id
+      limit %(look)s) as run
+   where live.queue is not null and run.locked_by = 0
+  union all
+  (select queue::text, job_type::text, run_at, timeout_s
+     from wakeboard.job_runs
+    where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+      and run_at <= statement_timestamp()
+    limit %(look)s)
+)
+select looked.queue, looked.job_type, count(*) as runs, min(looked.run_at) as oldest,
+       max(looked.timeout_s) as longest_timeout_s,
+       exists (select from wakeboard.worker_types as known
+                where known.queue = looked.queue and known.job_type = looked.job_type
+                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as known,
+       exists (select from wakeboard.worker_types as known
+                where known.queue = looked.queue
+                  and known.last_known_at > statement_timestamp() - interval '10 minutes') as served,
+       exists (select from wakeboard.pauses where scope in ('all', 'queue:' || looked.queue)) as paused
+  from looked
+ group by looked.queue, looked.job_type
+ order by oldest
+"""
+
+_DEFINITIONS: LiteralString = """
+select count(*) as schedules,
+       count(*) filter (where schedule_error is not null) as stalled,
+       min(namespace || '/' || name || ': ' || schedule_error) as stalled_example,
+       count(*) filter (where late) as late,
+       min(next_run_at) filter (where late) as oldest_late,
+       coalesce(array_agg(distinct queue::text order by queue::text) filter (where not served), '{}') as unserved,
+       coalesce(array_agg(distinct tzdata_version) filter (where schedule is not null), '{}') as tzdata_versions
+  from (
+    select def.*,
+           not suspended and schedule_error is null and next_run_at < statement_timestamp() - interval '5 minutes'
+             and not exists (select from wakeboard.pauses
+                              where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) as late,
+           exists (select from wakeboard.worker_types as known
+                    where known.queue = def.queue
+                      and known.last_known_at > statement_timestamp() - interval '10 minutes') as served
+      from wakeboard.job_definitions as def
+     where removed_at is null) as def
+"""
+
+_DUTIES: LiteralString = """
+select greatest((select max(last_seen) from wakeboard.workers),
+                (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
+       (select count(*) from wakeboard.workers
+         where last_seen > statement_timestamp() - interval '3 minutes') as workers,
+       array(select distinct version from wakeboard.workers order by 1) as releases,
+       (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_reap,
+       coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
+       max(ends) as partitions_until, min(ends) as oldest_partition_end,
+       (select min(changed_at) from wakeboard.definition_changes) as oldest_change
+  from (
+    select (regexp_match(bounds, $$FROM \\('([^']+)'\\)$$))[1]::timestamptz as began,
+           (regexp_match(bounds, $$TO \\('([^']+)'\\)$$))[1]::timestamptz as ends
+      from (select pg_get_expr(child.relpartbound, child.oid) as bounds
+              from pg_inherits join pg_class as child on child.oid = inhrelid
+             where inhparent = 'wakeboard.job_run_history'::regclass) as part) as part
+"""
+
+
+async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
+    """The facts, in a few short statements. Raises WakeboardError, as reports do."""
+    reports = Reports(conn)
+    return HealthFacts(
+        server=(await read(conn, class_row(Server), _SERVER))[0],
+        installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
+        runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS))[0],
+        due=await read(conn, class_row(Due), _DUE, {"look": LOOK}),
+        definitions=(await read(conn, class_row(Definitions), _DEFINITIONS))[0],
+        duties=(await read(conn, class_row(Duties), _DUTIES))[0],
+        pauses=await reports.pauses(),
+        removals=await reports.removals(),
+    )
+
+
+async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
+    """Whether `conn`, made with `dsn`, reaches the server directly or through a pooler, and of which kind.
+
+    A pooler answers for the server at the start and tells a process id of its own. One in transaction mode lends one
+    server process to two clients in turn, so a second connection that gets the same one while the first is open, or
+    makes the first change its own, gives it away.
+    """
+    with translating():
+        first = await _server_process(conn)
+        if first == conn.info.backend_pid:
+            return "direct"
+        other = await connect(dsn, name="wakeboard check")
+        async with other, other.transaction():
+            if await _server_process(other) == first:
+                return "transaction pooler"
+            changed = [await _server_process(conn) != first for _ in range(POOLER_TRIES)]
+            return "transaction pooler" if any(changed) else "session pooler"
+
+
+async def _server_process(conn: psycopg.AsyncConnection[Any]) -> int:
+    return (await sent(conn, "select pg_catalog.pg_backend_pid()"))[0][0]

@@ -1,0 +1,420 @@
+"""What people look at: read-only views of schedules, runs, limits and pauses.
+
+Needs SELECT on the tables, which the viewer's and the operator's role have. Nothing here takes a lock that a move waits
+for. The fields of the rows are public: they are the keys of `--json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+
+from psycopg.rows import class_row, scalar_row, tuple_row
+
+from wakeboard.store.statements import call, read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import psycopg
+
+LIVE = ("queued", "running", "failed", "dead")
+PAST = ("succeeded", "cancelled", "skipped", "discarded")
+STATUSES = LIVE + PAST  # 'discarded': a dead run that somebody gave up; its history row says dead
+
+_Row = TypeVar("_Row")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleRow:
+    """A schedule, when it is due next and how it is doing.
+
+    `generation` counts the specs that it has had, and `spec_hash` tells them apart.
+
+    `state`: active, suspended, paused, stalled (`schedule_error` says why) or on demand. `last_*`: the run that ended last.
+    """
+
+    id: int
+    namespace: str
+    name: str
+    source: str
+    job_type: str
+    queue: str
+    priority: int
+    schedule: str | None
+    time_zone: str
+    concurrency_policy: str
+    generation: int
+    spec_hash: str
+    state: str
+    schedule_error: str | None
+    next_run_at: datetime | None
+    last_tick_at: datetime | None
+    last_run_id: int | None
+    last_status: str | None
+    last_finished_at: datetime | None
+    queued: int
+    running: int
+    failed: int
+    dead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleName:
+    """How a schedule is addressed: by as much of source/namespace/name as makes it unique."""
+
+    id: int
+    source: str
+    namespace: str
+    name: str
+    removed: bool
+
+    @property
+    def short(self) -> str:
+        """namespace/name, as runs and logs show it."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def full(self) -> str:
+        """source/namespace/name."""
+        return f"{self.source}/{self.short}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleTimes:
+    """What is needed to tell a schedule's coming ticks. `cron_fields` None: it runs only on demand."""
+
+    schedule: str | None
+    cron_fields: str | None
+    time_zone: str
+    dst_gap: str
+    dst_overlap: str
+    jitter_s: int
+    state: str
+    next_run_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """A run, live or finished. A skipped one may stand for many ticks, from `scheduled_for` to `skipped_until`.
+
+    `definition_generation`: the generation of its schedule from which it was made.
+    """
+
+    id: int
+    uuid: UUID
+    status: str
+    schedule: str | None
+    definition_generation: int | None
+    job_type: str
+    queue: str
+    priority: int
+    trigger: str
+    scheduled_for: datetime
+    run_at: datetime
+    created_at: datetime
+    started_at: datetime | None
+    failed_at: datetime | None
+    dead_at: datetime | None
+    finished_at: datetime | None
+    attempts: int
+    max_attempts: int
+    crash_count: int
+    release_count: int
+    progress: float | None
+    cancel_requested_at: datetime | None
+    limit_key: str | None
+    error_type: str | None
+    error: str | None
+    reason: str | None
+    skipped_until: datetime | None
+    skipped_count: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitRow:
+    """A limit key: how many of its runs may run at once, do run, and wait. `is_explicit`: an administrator set it; otherwise it is 1."""
+
+    key: str
+    max_running: int
+    is_explicit: bool
+    running: int
+    waiting: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseRow:
+    """Something paused: all, queue or schedule, and its name."""
+
+    what: str
+    name: str | None
+    reason: str
+    paused_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovalRow:
+    """A removal of many schedules at once that waits for a person's yes."""
+
+    source: str
+    count: int
+    requested_at: datetime
+    confirmed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """Which runs: all that fit everything that is said. `since`: something happened to it at or after that moment."""
+
+    statuses: Sequence[str] = STATUSES
+    definition_id: int | None = None
+    job_type: str | None = None
+    queue: str | None = None
+    since: datetime | None = None
+    ids: Sequence[int] | None = None
+
+    def values(self) -> dict[str, Any]:
+        """What the queries ask for: the filter, and whether each of the two tables can hold an answer at all."""
+        stored = ["dead" if status == "discarded" else status for status in self.statuses if status in PAST]
+        return {
+            "live": [status for status in self.statuses if status in LIVE],
+            "past": stored,
+            "look_live": any(status in LIVE for status in self.statuses),
+            "look_past": bool(stored),
+            "definition_id": self.definition_id,
+            "job_type": self.job_type,
+            "queue": self.queue,
+            "since": self.since,
+            "ids": None if self.ids is None else list(self.ids),
+        }
+
+
+_STATE: LiteralString = """
+       case when def.schedule_error is not null then 'stalled'
+            when def.suspended then 'suspended'
+            when exists (select from wakeboard.pauses
+                          where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
+            when def.schedule is null then 'on demand'
+            else 'active' end as state
+"""
+
+_SCHEDULES: LiteralString = f"""
+select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.priority::integer,
+       def.schedule, def.time_zone, def.concurrency_policy, def.generation, def.spec_hash, {_STATE},
+       def.schedule_error, def.next_run_at, nullif(def.last_tick_at, 'epoch') as last_tick_at,
+       last.id as last_run_id, last.status as last_status, last.ended_at as last_finished_at,
+       coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
+       coalesce(live.dead, 0) as dead
+  from wakeboard.job_definitions as def
+  left join (
+    select definition_id, count(*) filter (where status = 'queued') as queued,
+           count(*) filter (where status = 'running') as running, count(*) filter (where status = 'failed') as failed,
+           count(*) filter (where status = 'dead') as dead
+      from wakeboard.job_runs
+     where definition_id is not null
+     group by definition_id) as live on live.definition_id = def.id
+  left join lateral (
+    (select id, case status when 'dead' then 'discarded' else status::text end as status, finished_at as ended_at
+       from wakeboard.job_run_history
+      where definition_id = def.id
+      order by finished_at desc limit 1)
+    union all
+    (select id, 'dead', dead_at
+       from wakeboard.job_runs
+      where definition_id = def.id and dead_at is not null
+      order by dead_at desc limit 1)
+     order by ended_at desc limit 1) as last on true
+ where def.removed_at is null and (%(namespace)s::text is null or def.namespace = %(namespace)s)
+ order by def.namespace, def.name, def.source
+"""
+
+_SCHEDULE_NAMES: LiteralString = """
+select id, source, namespace, name, removed_at is not null as removed
+  from wakeboard.job_definitions
+ where %(name)s::text is null or name = %(name)s
+ order by namespace, name, source
+"""
+
+_SCHEDULE_TIMES: LiteralString = f"""
+select def.schedule, def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.jitter_s, def.next_run_at,
+       {_STATE}
+  from wakeboard.job_definitions as def
+ where def.id = %(id)s
+"""
+
+# The two halves of every list of runs. Each is asked only when it can hold an answer: history may have many millions.
+_LIVE_FITS: LiteralString = """
+       %(look_live)s and run.status::text = any (%(live)s)
+       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
+       and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
+       and (%(job_type)s::text is null or run.job_type = %(job_type)s)
+       and (%(queue)s::text is null or run.queue = %(queue)s)
+       and (%(since)s::timestamptz is null
+            or greatest(run.created_at, run.started_at, run.failed_at, run.dead_at) >= %(since)s)
+"""
+_PAST_FITS: LiteralString = """
+       %(look_past)s and run.status::text = any (%(past)s)
+       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
+       and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
+       and (%(job_type)s::text is null or run.job_type = %(job_type)s)
+       and (%(queue)s::text is null or run.queue = %(queue)s)
+       and (%(since)s::timestamptz is null or run.finished_at >= %(since)s)
+"""
+_BOTH_HAVE: LiteralString = """
+       run.id, run.uuid, run.schedule, run.definition_generation,
+       run.job_type::text, run.queue::text, run.priority::integer, run.trigger::text,
+       run.scheduled_for, run.run_at, run.created_at, nullif(run.started_at, 'epoch') as started_at, run.failed_at,
+       run.attempts, run.max_attempts::integer, run.crash_count, run.release_count, run.limit_key::text, run.error_type,
+       run.last_error as error
+"""
+LIVE_COLUMNS: LiteralString = (
+    _BOTH_HAVE.replace("run.limit_key::text", "coalesce(run.shared_limit_key, run.limit_key)::text as limit_key")
+    + """,
+       run.status::text as status, run.dead_at, null::timestamptz as finished_at, run.progress, run.cancel_requested_at,
+       null::text as reason, null::timestamptz as skipped_until, null::bigint as skipped_count
+"""
+)
+PAST_COLUMNS: LiteralString = (
+    _BOTH_HAVE
+    + """,
+       case run.status when 'dead' then 'discarded' else run.status::text end as status, null::timestamptz as dead_at,
+       run.finished_at, null::real as progress, null::timestamptz as cancel_requested_at, run.reason, run.skipped_until,
+       run.skipped_count
+"""
+)
+_RUNS: LiteralString = f"""
+select * from (
+  (select {LIVE_COLUMNS} from wakeboard.job_runs as run where {_LIVE_FITS} order by run.id desc limit %(count)s)
+  union all
+  (select {PAST_COLUMNS} from wakeboard.job_run_history as run where {_PAST_FITS} order by run.id desc limit %(count)s)
+) as newest
+ order by id desc
+ limit %(count)s
+"""
+_RUN_IDS: LiteralString = f"""
+select run.id from wakeboard.job_runs as run where {_LIVE_FITS}
+union all
+select run.id from wakeboard.job_run_history as run where {_PAST_FITS}
+ order by id
+"""
+_IDS_OF_UUIDS: LiteralString = """
+select uuid, id from wakeboard.job_runs where uuid = any (%(uuids)s)
+union all
+select uuid, id from wakeboard.job_run_history where uuid = any (%(uuids)s)
+"""
+_IDS_BETWEEN: LiteralString = """
+select uuid, id from wakeboard.job_runs where uuid between %(first)s and %(last)s
+union all
+select uuid, id from wakeboard.job_run_history where uuid between %(first)s and %(last)s
+ limit 10
+"""
+
+_LIMITS: LiteralString = """
+select bound.key, bound.max_running, bound.is_explicit,
+       (select count(*) from wakeboard.job_runs where limit_key = bound.key and holds_slot)
+         + (select count(*) from wakeboard.job_runs where shared_limit_key = bound.key and holds_slot) as running,
+       coalesce(waiting.runs, 0) as waiting
+  from wakeboard.job_limits as bound
+  left join (
+    select coalesce(shared_limit_key, limit_key)::text as key, count(*) as runs
+      from wakeboard.job_runs
+     where limit_key is not null and not holds_slot and dead_at is null
+     group by 1) as waiting using (key)
+ where not starts_with(bound.key, 'schedule:')  -- of one schedule, for its concurrencyPolicy
+ order by bound.key
+"""
+
+_PAUSES: LiteralString = """
+select split_part(pause.scope, ':', 1) as what,
+       coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
+       pause.reason, pause.paused_at
+  from wakeboard.pauses as pause
+  left join wakeboard.job_definitions as def on pause.scope = 'schedule:' || def.id
+ order by pause.scope
+"""
+
+_QUEUES: LiteralString = """
+with recursive live (queue) as (             -- one index descent for each queue, however many runs it has
+  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
+    order by queue limit 1)
+  union all
+  select (select queue::text from wakeboard.job_runs
+           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
+           order by queue limit 1)
+    from live where live.queue is not null)
+select queue from live where queue is not null
+union
+select queue::text from wakeboard.job_definitions where removed_at is null
+union
+select queue from wakeboard.worker_types
+ order by 1
+"""
+
+
+class Reports:
+    """The views, read over one async connection. Errors come as WakeboardError (see errors.py)."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
+        self.conn = conn
+
+    async def now(self) -> datetime:
+        """The database's clock: the one that decides."""
+        return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
+
+    async def schedules(self, namespace: str | None = None) -> list[ScheduleRow]:
+        """All schedules, of one namespace if it is given, by name."""
+        return await self._rows(ScheduleRow, _SCHEDULES, namespace=namespace)
+
+    async def schedule_names(self, name: str | None = None) -> list[ScheduleName]:
+        """How all schedules are addressed, removed ones too; only those called `name` if it is given."""
+        return await self._rows(ScheduleName, _SCHEDULE_NAMES, name=name)
+
+    async def schedule_times(self, definition_id: int) -> ScheduleTimes:
+        """When a schedule is due, in its stored form."""
+        return (await self._rows(ScheduleTimes, _SCHEDULE_TIMES, id=definition_id))[0]
+
+    async def runs(self, wanted: RunFilter, count: int) -> list[RunRow]:
+        """The newest `count` runs that fit, newest first (by id)."""
+        return await self._rows(RunRow, _RUNS, **wanted.values(), count=count)
+
+    async def run_ids(self, wanted: RunFilter) -> list[int]:
+        """All runs that fit, oldest first."""
+        return await self._values(_RUN_IDS, **wanted.values())
+
+    async def ids_of(self, uuids: Sequence[UUID]) -> dict[UUID, int]:
+        """The ids of runs known by uuid. Neither table has an index for it: seconds where there are many millions."""
+        return dict(await self._pairs(_IDS_OF_UUIDS, uuids=list(uuids)))
+
+    async def ids_between(self, first: UUID, last: UUID) -> list[tuple[UUID, int]]:
+        """Up to ten runs whose uuids are between these two. It scans like `ids_of`."""
+        return await self._pairs(_IDS_BETWEEN, first=first, last=last)
+
+    async def limits(self) -> list[LimitRow]:
+        """All limit keys that have a row, by key."""
+        return await self._rows(LimitRow, _LIMITS)
+
+    async def pauses(self) -> list[PauseRow]:
+        """What is paused."""
+        return await self._rows(PauseRow, _PAUSES)
+
+    async def removals(self) -> list[RemovalRow]:
+        """Removals that are held until somebody confirms them."""
+        query: LiteralString = (
+            "select source, count, requested_at, confirmed_at from wakeboard.pending_removals order by source"
+        )
+        return await self._rows(RemovalRow, query)
+
+    async def queues(self) -> list[str]:
+        """The queues that a schedule, a live run without a limit, or a worker knows."""
+        return await self._values(_QUEUES)
+
+    async def _rows(self, kind: type[_Row], query: LiteralString, **values: Any) -> list[_Row]:
+        return await read(self.conn, class_row(kind), query, values)
+
+    async def _pairs(self, query: LiteralString, **values: Any) -> list[tuple[UUID, int]]:
+        return await read(self.conn, tuple_row, query, values)
+
+    async def _values(self, query: LiteralString, **values: Any) -> list[Any]:
+        return await read(self.conn, scalar_row, query, values)

@@ -1,0 +1,165 @@
+"""What somebody who watches the board wants to know each second: what happened, what is due, what waits.
+
+Needs SELECT on the tables. `happenings` walks the live runs and this week's history: ask it seldom on a large board.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+from psycopg.rows import class_row, scalar_row
+
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    import psycopg
+
+MOST_HAPPENINGS: Final = 200  # of each sort, in one answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """Something that became of a run.
+
+    `what`: began (and has not ended yet), failed, timed_out or crashed (an attempt), dead, succeeded, cancelled,
+    skipped or discarded. `next_try_at`: after a failed attempt that is tried again. `ticks`: how many a skipped row
+    stands for.
+    """
+
+    what: str
+    at: datetime
+    run_id: int
+    lease_epoch: int
+    schedule: str | None
+    job_type: str
+    attempt: int
+    max_attempts: int
+    started_at: datetime | None
+    next_try_at: datetime | None
+    error_type: str | None
+    error: str | None
+    reason: str | None
+    ticks: int | None
+    crashes: int
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """What makes it this one: two looks may meet it twice."""
+        return (self.what, self.run_id, self.lease_epoch)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unserved:
+    """Due runs that wait because no worker was seen lately that serves their queue, or knows their job type."""
+
+    job_type: str
+    queue: str
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Whether something is due, at the database's moment `at`."""
+
+    due: bool
+    at: datetime
+
+
+_HAPPENINGS: LiteralString = """
+(select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as what, att.ended_at as at, att.run_id,
+        att.lease_epoch, run.schedule, run.job_type, att.attempt, run.max_attempts, att.started_at,
+        case when run.dead_at is null and run.run_at > att.ended_at then run.run_at end as next_try_at,
+        coalesce(att.error_type, run.error_type) as error_type, coalesce(att.error, run.last_error) as error,
+        null as reason, null as ticks, run.crash_count as crashes
+   from wakeboard.job_attempts as att
+  cross join lateral (
+    select schedule, job_type::text, max_attempts::integer, run_at, dead_at, finished_at, crash_count, error_type,
+           last_error
+      from wakeboard.all_runs where id = att.run_id limit 1) as run
+  where att.ended_at > %(since)s
+    and (att.outcome not in ('snoozed', 'released') or att.ended_at = run.dead_at)
+    and att.ended_at is distinct from run.finished_at                 -- it was cancelled then: its history says so
+  order by att.ended_at desc limit %(count)s)
+union all
+(select case status when 'dead' then 'discarded' else status::text end, finished_at, id, lease_epoch, schedule,
+        job_type, attempts, max_attempts, nullif(started_at, 'epoch'), null, error_type, last_error, reason,
+        skipped_count, crash_count
+   from wakeboard.job_run_history
+  where finished_at > %(since)s
+  order by finished_at desc limit %(count)s)
+union all
+(select 'began', started_at, id, lease_epoch, schedule, job_type, attempts, max_attempts, started_at, null, null,
+        null, null, null, crash_count
+   from wakeboard.job_runs
+  where locked_by <> 0 and started_at > %(since)s
+  order by started_at desc limit %(count)s)
+ order by at, run_id
+"""
+
+# A run is due from run_at on; the tick of a schedule, from next_run_at on, whoever makes it into a run.
+_DUE_SINCE: LiteralString = """
+with behind (mark) as materialized (
+  select case when %(since)s::timestamptz is null then '-infinity'
+              else greatest(%(since)s, statement_timestamp() - interval '5 s') end)
+select exists (
+         select from wakeboard.job_runs
+          where queue = any (%(queues)s) and priority = any ('{1,2,3,4,5}')
+            and run_at > (select mark from behind) and run_at <= statement_timestamp()
+            and locked_by = 0 and dead_at is null)
+    or exists (
+         select from wakeboard.job_definitions
+          where removed_at is null and not suspended and schedule_error is null
+            and next_run_at > (select mark from behind) and next_run_at <= statement_timestamp()
+            and queue = any (%(queues)s)) as due,
+       statement_timestamp() as at
+"""
+
+_UNSERVED: LiteralString = """
+select job_type::text, queue::text, count(*) as runs
+  from (select job_type, queue
+          from wakeboard.job_runs
+         where locked_by = 0 and dead_at is null and run_at < statement_timestamp() - interval '5 s'
+         limit 1000) as due
+ where not exists (select from wakeboard.worker_types as known
+                    where known.job_type = due.job_type and known.queue = due.queue
+                      and known.last_known_at > statement_timestamp() - interval '10 minutes')
+ group by 1, 2
+ order by 1, 2
+"""
+
+
+class Live:
+    """The questions, asked over one async connection. Errors come as WakeboardError (see errors.py)."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
+        self.conn = conn
+
+    async def recent_events(self, since: datetime) -> list[RunEvent]:
+        """What happened after `since`, oldest first; of each sort the newest 200."""
+        return await self._rows(RunEvent, _HAPPENINGS, since=since, count=MOST_HAPPENINGS)
+
+    async def due_since(self, since: datetime | None, queues: Sequence[str]) -> Due:
+        """Whether something free is due in these queues by now that was not due at `since`; None: at all.
+
+        No more than the last five seconds are looked at, unless `since` is None.
+        """
+        found = await self._rows(Due, _DUE_SINCE, since=since, queues=list(queues))
+        return found[0]
+
+    async def running(self, queues: Sequence[str]) -> int:
+        """How many runs of these queues are leased to a worker."""
+        query: LiteralString = (
+            "select count(*) from wakeboard.job_runs where locked_by <> 0 and queue = any (%(queues)s)"
+        )
+        return (await read(self.conn, scalar_row, query, {"queues": list(queues)}))[0]
+
+    async def unserved(self) -> list[Unserved]:
+        """What waits for a worker that nobody has seen."""
+        return await self._rows(Unserved, _UNSERVED)
+
+    async def _rows(self, kind: type[Any], query: LiteralString, **values: Any) -> list[Any]:
+        return await read(self.conn, class_row(kind), query, values)

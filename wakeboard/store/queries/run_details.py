@@ -1,0 +1,143 @@
+"""Everything that is known of one run, for the person who wants to know why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from psycopg.rows import class_row, dict_row
+
+from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import psycopg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptRow:
+    """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released.
+
+    One that succeeds leaves only the run itself.
+    """
+
+    attempt: int
+    outcome: str
+    started_at: datetime
+    ended_at: datetime
+    worker: str | None
+    error_type: str | None
+    error: str | None
+    stack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRow:
+    """A named part of the run. `finished_at` None: begun, not done."""
+
+    name: str
+    started_at: datetime
+    finished_at: datetime | None
+    result: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectRow:
+    """Something that must happen once.
+
+    `state`: done, begun (by the attempt that runs now), or in doubt: the attempt that began it is over and has not said
+    that it was done.
+    """
+
+    key: str
+    state: str
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunDetails(RunRow):
+    """A run with what it was given, what it did and what went wrong.
+
+    `spec_hash`: of the spec from which it was made; null when its schedule has another spec by now.
+    """
+
+    payload: Any
+    result: Any
+    definition_id: int | None
+    spec_hash: str | None
+    idempotency_key: str | None
+    start_before: datetime | None
+    timeout_s: int
+    backoff_strategy: str
+    backoff_base_s: int
+    backoff_cap_s: int
+    lease_epoch: int
+    locked_until: datetime | None
+    worker: str | None
+    stack: str | None
+    attempts_made: list[AttemptRow]
+    steps: list[StepRow]
+    effects: list[EffectRow]
+
+
+_MORE: LiteralString = """
+       run.payload::jsonb as payload, run.definition_id, run.idempotency_key,
+       (select spec_hash from wakeboard.job_definitions as def
+         where def.id = run.definition_id and def.generation = run.definition_generation) as spec_hash,
+       run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
+       run.lease_epoch, (select name from wakeboard.workers where worker_id = run.locked_by) as worker
+"""
+_LIVE_RUN: LiteralString = f"""
+select {LIVE_COLUMNS}, {_MORE}, null::jsonb as result, run.start_before,
+       nullif(run.locked_until, 'epoch') as locked_until, run.last_stack as stack
+  from wakeboard.job_runs as run
+ where run.id = %(id)s
+"""
+_PAST_RUN: LiteralString = f"""
+select {PAST_COLUMNS}, {_MORE}, run.result, null::timestamptz as start_before, null::timestamptz as locked_until,
+       null::text as stack
+  from wakeboard.job_run_history as run
+ where run.id = %(id)s
+ limit 1
+"""
+_ATTEMPTS: LiteralString = """
+select attempt, outcome, started_at, ended_at, worker, error_type, error, stack
+  from wakeboard.job_attempts
+ where run_id = %(id)s
+ order by lease_epoch
+"""
+_STEPS: LiteralString = """
+select name, started_at, finished_at, result
+  from wakeboard.job_steps
+ where run_id = %(id)s
+ order by started_at, name
+"""
+_EFFECTS: LiteralString = """
+select key, started_at, finished_at,
+       case when finished_at is not null then 'done'
+            when lease_epoch = %(epoch)s and %(running)s then 'begun'
+            else 'in doubt' end as state
+  from wakeboard.job_effects
+ where run_uuid = %(uuid)s
+ order by started_at, key
+"""
+
+
+async def read_run_details(conn: psycopg.AsyncConnection[Any], run_id: int) -> RunDetails | None:
+    """The run with this id, live or in history; None when there is none, or none any more."""
+    # In this order: a run may finish between the two looks, but none comes back from history.
+    wanted = {"id": run_id}
+    found = await read(conn, dict_row, _LIVE_RUN, wanted) or await read(conn, dict_row, _PAST_RUN, wanted)
+    if not found:
+        return None
+    row = found[0]
+    values = {"id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"], "running": row["status"] == "running"}
+    return RunDetails(
+        **row,
+        attempts_made=await read(conn, class_row(AttemptRow), _ATTEMPTS, values),
+        steps=await read(conn, class_row(StepRow), _STEPS, values),
+        effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
+    )

@@ -1,0 +1,366 @@
+"""A worker's moves on the board, typed: to claim, renew and settle runs under its own name.
+
+These are the hot statements of the product, so their rows stay as they come over the wire until somebody looks at
+them: a moment is microseconds since 2000-01-01 UTC, a payload is JSON bytes, a uuid is 16 bytes. Arrays of numbers are
+sent as one text ('{1,2,3}'). Errors come as WakeboardError (see errors.py). Every move may be repeated after a lost
+reply, except a claim: runs that it leased without anybody knowing come back when their lease lapses.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import psycopg
+from psycopg.types.numeric import Int8BinaryLoader
+from psycopg.types.string import ByteaBinaryLoader
+
+from wakeboard.store.statements import call, call_blocking, sent, translating
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
+LOOK: Final = 2000  # due rows of one (queue, priority) that one claim looks at
+LONGEST_TIMEOUT_S: Final = 2_678_400
+
+THE_PAST: Final = "-infinity"
+EPOCH_OF_MOMENTS: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Postgres' binary timestamps, in UTC
+
+# id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority,
+# crash_count, uuid, definition_id, schedule
+# Why a run is given back.
+LEFT: Final = "left"  # the worker leaves
+AWAY: Final = "away"  # the database could not be reached
+SNOOZED: Final = "snoozed"  # the handler asked for a later run
+UNSTARTED: Final = "unstarted"  # no handler has started
+
+ClaimedRow: TypeAlias = (
+    "tuple[int, int, str, bytes, int, int, int, int, int, str, int, int, bytes, int | None, str | None]"
+)
+Pair: TypeAlias = tuple[str, int]  # (queue, priority)
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """Who works: a row of `workers`. `worker_id` is a random number other than 0, new for every process."""
+
+    worker_id: int
+    name: str
+    pool: str
+    host: str
+    version: str
+    queues: Sequence[str]
+    capacity: int
+    lease_s: int
+    max_timeout_s: int = LONGEST_TIMEOUT_S
+    max_workers: int | None = None
+
+
+class Failure(NamedTuple):
+    """An attempt that went wrong. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
+
+    id: int
+    epoch: int
+    outcome: str
+    error_type: str
+    error: str
+    stack: str = ""
+    delay_s: float | None = None
+
+
+class Release(NamedTuple):
+    """A run given back, and why. LEFT and AWAY are counted: too many of them cost the run its attempts."""
+
+    id: int
+    epoch: int
+    delay_s: float = 0.0
+    reason: str = "left"
+
+    @property
+    def counted(self) -> bool:
+        """Whether the handler had started and was stopped before its end."""
+        return self.reason in (LEFT, AWAY)
+
+
+class Held(NamedTuple):
+    """A lease to be renewed: seconds since its handler started (None: not yet), progress in 0…1 (None: unsaid)."""
+
+    id: int
+    epoch: int
+    age_s: float | None = None
+    progress: float | None = None
+
+
+class Attention(NamedTuple):
+    """A lease that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost).
+
+    With run 0, 'unknown': the board has forgotten this worker.
+    """
+
+    id: int
+    answer: str
+    epoch: int
+
+
+@dataclass(slots=True)
+class ScanPositions:
+    """Where a worker looks for due runs: its (queue, priority) pairs and how far it walked each. In its memory only."""
+
+    queues: Sequence[str]
+    pairs: list[Pair] = field(init=False)
+    _seen: dict[Pair, tuple[str, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+        self.rewind()
+
+    def rewind(self) -> None:
+        """The next claim walks from the start."""
+        self._seen = dict.fromkeys(self.pairs, (THE_PAST, 0))
+
+    def move(self, pair: Pair, run_at: int, run_id: int) -> None:
+        """The next claim looks at this pair only behind that run (`run_at` as a claim gave it)."""
+        self._seen[pair] = (moment(run_at).isoformat(" ") + "+00", run_id)
+
+    def catch_up(self, other: ScanPositions) -> None:
+        """The next claim looks behind what `other` has walked, too. These texts are ordered as their moments are."""
+        for pair in self.pairs:
+            self._seen[pair] = max(self._seen[pair], other._seen[pair])
+
+    def rotate(self) -> None:
+        """Another queue goes first next time, so that no queue starves its neighbours of the same priority."""
+        if len(self.queues) > 1:
+            self.queues = [*self.queues[1:], self.queues[0]]
+            self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
+
+    def columns(self, pairs: Sequence[Pair] | None = None) -> tuple[str, str, str, str]:
+        """Queues, priorities and marks of these pairs (all when None), as four arrays."""
+        wanted = self.pairs if pairs is None else pairs
+        seen = [self._seen[pair] for pair in wanted]
+        return (
+            text_array(queue for queue, _ in wanted),
+            number_array([priority for _, priority in wanted]),
+            text_array(run_at for run_at, _ in seen),
+            number_array([run_id for _, run_id in seen]),
+        )
+
+
+def moment(microseconds: int) -> datetime:
+    """A moment as a claim gives it, as a naive datetime in UTC."""
+    return EPOCH_OF_MOMENTS + timedelta(microseconds=microseconds)
+
+
+def number_array(values: Sequence[int]) -> str:
+    """An array of numbers as Postgres reads it: '{1,2,3}'."""
+    return "{" + str(list(values))[1:-1] + "}"
+
+
+def text_array(values: Iterable[str]) -> str:
+    """An array of texts as Postgres reads it."""
+    quoted = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
+    return "{" + ",".join(f'"{value}"' for value in quoted) + "}"
+
+
+_CLAIM: Final = (
+    "select * from wakeboard.claim("
+    "%s, %s, %s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[],"
+    " %s, %s, %s)"
+)
+_CLAIM_OLDEST: Final = (
+    "select * from wakeboard.claim_oldest("
+    "%s, %s, %s, %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s, %s)"
+)
+_LOOK_AHEAD: Final = (
+    "select queue, priority, run_at, id from wakeboard.advance_scan("
+    "%s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s)"
+)
+_CLAIM_LIMITED: Final = (
+    "select * from wakeboard.claim_limited("
+    "%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)"
+)
+_CLAIM_SUSPECT: Final = (
+    "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
+)
+_COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb)"
+_RENEW: Final = (
+    "select id, answer, epoch from wakeboard.renew(%s, %s, %s::bigint[], %s::bigint[], %s::real[], %s::real[])"
+)
+
+
+class WorkerStore:
+    """The moves of one worker, over one autocommit connection. One claim at a time: its rows share a cursor."""
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], worker: Worker) -> None:
+        self.conn = conn
+        self.worker = worker
+        self.queues = text_array(worker.queues)
+        self._claims = conn.cursor(binary=True)
+        self._claims.adapters.register_loader("timestamptz", Int8BinaryLoader)
+        self._claims.adapters.register_loader("jsonb", ByteaBinaryLoader)
+        self._claims.adapters.register_loader("uuid", ByteaBinaryLoader)
+
+    async def register_worker(self, job_types: Sequence[str], *, again: bool = False) -> bool:
+        """Says who works here and what it knows. False: the pool has `max_workers` already, and this one should go.
+
+        `again`: the board may have forgotten it, and it stays in any case.
+        """
+        me = self.worker
+        return await self._value(
+            "select wakeboard.register_worker(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s,"
+            " %s::pg_catalog.text[], %s)",
+            *(me.worker_id, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
+            *(text_array(job_types), None if again else me.max_workers),
+        )
+
+    async def deregister_worker(self) -> None:
+        """The worker leaves, and holds no lease any more."""
+        await self._rows("select wakeboard.deregister_worker(%s)", self.worker.worker_id)
+
+    # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
+
+    async def claim(
+        self, positions: ScanPositions, job_types: str, count: int, look: int | None = LOOK
+    ) -> list[ClaimedRow]:
+        """Leases up to `count` due runs without a limit, behind the marks.
+
+        Of each pair it looks at `look` rows at most; None: at as many as it takes, where the last claim was full.
+        """
+        me = self.worker
+        return await self._claimed(
+            _CLAIM, me.worker_id, me.lease_s, *positions.columns(), job_types, count, look, me.max_timeout_s
+        )
+
+    async def claim_oldest(self, positions: ScanPositions, job_types: str, count: int) -> list[ClaimedRow]:
+        """Leases up to `count` runs of the one queue of `marks`: those due for longest, of any priority."""
+        me = self.worker
+        queue = positions.queues[0]
+        _, _, seen_run_at, seen_id = positions.columns([(queue, priority) for priority in sorted(PRIORITIES)])
+        values = me.worker_id, me.lease_s, queue, seen_run_at, seen_id, job_types, count, LOOK, me.max_timeout_s
+        return await self._claimed(_CLAIM_OLDEST, *values)
+
+    async def advance_scan(
+        self, positions: ScanPositions, pairs: Sequence[Pair], job_types: str
+    ) -> list[tuple[Pair, int, int]]:
+        """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""
+        rows = await self._claimed(_LOOK_AHEAD, *positions.columns(pairs), job_types, LOOK, self.worker.max_timeout_s)
+        return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
+
+    async def due_limit_keys(self, after_key: str, look: int) -> list[str]:
+        """Up to `look` limit keys behind `after_key` that have waiting runs; fewer: the end was reached."""
+        query = "select wakeboard.due_limit_keys(%s::pg_catalog.text[], %s, %s)"
+        return [row[0] for row in await self._rows(query, self.queues, after_key, look)]
+
+    async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
+        """Leases up to `count` due runs behind these limit keys, never more of a key than its limit."""
+        me = self.worker
+        values = me.worker_id, me.lease_s, self.queues, job_types, text_array(keys), count, me.max_timeout_s
+        return await self._claimed(_CLAIM_LIMITED, *values)
+
+    async def quarantined_wait_s(self, job_types: str) -> float | None:
+        """For how many seconds a suspect has been waiting for a worker that runs nothing else; None: there is none."""
+        since, now = (
+            await self._rows(
+                "select wakeboard.quarantined_since(%s::pg_catalog.text[], %s::pg_catalog.text[], %s),"
+                " pg_catalog.statement_timestamp()",
+                *(self.queues, job_types, self.worker.max_timeout_s),
+            )
+        )[0]
+        return None if since is None else now.timestamp() - since.timestamp()
+
+    async def claim_quarantined(self, job_types: str) -> list[ClaimedRow]:
+        """Leases the suspect that has waited longest, or none. Whoever asks runs nothing else until it is done."""
+        me = self.worker
+        return await self._claimed(_CLAIM_SUSPECT, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
+
+    async def next_due_s(self, job_types: str, within_s: float) -> float | None:
+        """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
+        return await self._value(
+            "select wakeboard.next_due(%s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)",
+            *(self.queues, job_types, within_s, self.worker.max_timeout_s),
+        )
+
+    # -- outcomes (each returns the ids that were not accepted; `still_leased`: locked runs) ---------------------------
+
+    async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
+        """These runs, all of this epoch, succeeded; `results` is a JSON object {"<run id>": result, …}."""
+        return await self._settle(_COMPLETE, self.worker.worker_id, number_array(ids), epoch, results)
+
+    async def fail(self, failures: Sequence[Failure]) -> list[int]:
+        """These attempts went wrong: each will be tried again, or is dead."""
+        columns = [list(column) for column in zip(*failures, strict=True)]
+        return await self._settle(
+            "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
+            " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",
+            *(self.worker.worker_id, *columns),
+        )
+
+    async def release(self, releases: Sequence[Release]) -> list[int]:
+        """These runs go back to the queue, with their attempt."""
+        ids, epochs, delays, reasons = (list(column) for column in zip(*releases, strict=True))
+        counted = [release.counted for release in releases]
+        return await self._settle(
+            "select wakeboard.release("
+            "%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[])",
+            *(self.worker.worker_id, ids, epochs, delays, counted, reasons),
+        )
+
+    async def still_leased(self, leases: Sequence[tuple[int, int]]) -> set[int]:
+        """The ids of those leases (id, epoch) that this worker still holds: another transaction has locked the run."""
+        ids, epochs = zip(*leases, strict=True)
+        query = "select wakeboard.still_leased(%s, %s::bigint[], %s::bigint[])"
+        return {
+            row[0] for row in await self._rows(query, self.worker.worker_id, number_array(ids), number_array(epochs))
+        }
+
+    async def _settle(self, query: str, *values: Any) -> list[int]:
+        """Makes the move; where the history's partition of this week is missing, makes that first."""
+        with translating():
+            try:
+                rows = await sent(self.conn, query, values)
+            except psycopg.errors.CheckViolation as exc:
+                if exc.diag.table_name != "job_run_history" or exc.diag.constraint_name:
+                    raise
+                await sent(self.conn, "select wakeboard.create_partitions()")
+                rows = await sent(self.conn, query, values)
+        return [row[0] for row in rows]
+
+    # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
+
+    async def step(self, run_id: int, epoch: int, name: str, result: str | None = None) -> tuple[bool, Any]:
+        """Begins a step, or with a JSON text ends it: (an attempt has completed it, its stored result)."""
+        query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb)"
+        done, stored = (await self._rows(query, self.worker.worker_id, run_id, epoch, name, result))[0]
+        return done, stored
+
+    async def effect(self, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
+        """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
+        return await self._value(
+            "select wakeboard.effect(%s, %s, %s, %s, %s)", self.worker.worker_id, run_id, epoch, key, done
+        )
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _claimed(self, query: str, *values: Any) -> list[Any]:
+        return await call(self.conn, query, *values, cursor=self._claims)
+
+    async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return await call(self.conn, query, *values)
+
+    async def _value(self, query: str, *values: Any) -> Any:
+        return (await self._rows(query, *values))[0][0]
+
+
+def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Held]) -> list[Attention]:
+    """The heartbeat: the worker is seen, and its leases hold for another `lease_s`. Answers only what needs attention.
+
+    Blocking, on a connection of the caller's own; `connection.cut` from another thread ends a reply that does not come.
+    """
+    ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
+    values = worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)
+    return [Attention(*row) for row in call_blocking(conn, _RENEW, *values)]
+
+
+def _reals(values: Iterable[float | None]) -> str:
+    return "{" + ",".join("NULL" if value is None else f"{value:.3f}" for value in values) + "}"
