@@ -142,7 +142,7 @@ COMPETITORS: Final = (
 
 
 def named(names: list[str]) -> list[Competitor]:
-    """Those of these names, in the order of COMPETITORS; all if none is named; raises KeyError for one that is unknown."""
+    """Those of these names, in the order of COMPETITORS; all if none is named. Raises KeyError for an unknown name."""
     known = {competitor.name: competitor for competitor in COMPETITORS}
     wanted = {known[name].name for name in names} or set(known)
     return [competitor for competitor in COMPETITORS if competitor.name in wanted]

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from bench.competitors.catalogue import OUR_NAME, PROGRAMS, COMPETITORS, Competitor, named
+from bench.competitors.catalogue import COMPETITORS, OUR_NAME, PROGRAMS, Competitor, named
 from bench.competitors.comparison import Failed
 from bench.competitors.installing import NPM, PYTHON_LOCK
 from bench.competitors.plan import Plan

@@ -1,9 +1,9 @@
 """When a schedule is due: cron fields, a time zone and two rules for clock changes in, ticks out.
 
-A cron line speaks of the clock on the wall. A zone's time line is a row of periods (`wakeboard.rules.zones`) within which
-that clock runs evenly, so the local ticks of a period are found by stepping through bit masks
-(`wakeboard.rules.local_ticks`), and one subtraction makes instants of them. What remains to decide is what happens between
-two periods, for lines with fixed hours:
+A cron line speaks of the clock on the wall. A zone's time line is a row of periods (`wakeboard.rules.zones`) within
+which that clock runs evenly, so the local ticks of a period are found by stepping through bit masks
+(`wakeboard.rules.local_ticks`), and one subtraction makes instants of them. What remains to decide is what happens
+between two periods, for lines with fixed hours:
 
 - the clock jumps ahead over a **gap**: the ticks in it are dropped (Skip) or become one tick at the first instant
   after it (RunAfter);

@@ -118,7 +118,8 @@ class Stage:
         """For walks over the leases alone: one that had to pass by a lapsed lease is repeated then, others are not."""
         self.person.sql(
             "update installation set reap_started_at = now() - interval '5 s', reap_skipped_at = 'epoch',"
-            " reap_completed_at = now() - case when reap_completed_at < reap_started_at then interval '6 s' else interval '5 s' end"
+            " reap_completed_at = now() - case when reap_completed_at < reap_started_at"
+            " then interval '6 s' else interval '5 s' end"
         )
 
     def lapse(self, run: int, worker: int, *, timeout: bool) -> None:

@@ -33,7 +33,8 @@ class ScheduleRow:
 
     `generation` counts the specs that it has had, and `spec_hash` tells them apart.
 
-    `state`: active, suspended, paused, stalled (`schedule_error` says why) or on demand. `last_*`: the run that ended last.
+    `state`: active, suspended, paused, stalled (`schedule_error` says why) or on demand. `last_*`: the run
+    that ended last.
     """
 
     id: int
@@ -135,7 +136,10 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit key: how many of its runs may run at once, do run, and wait. `is_explicit`: an administrator set it; otherwise it is 1."""
+    """A limit key: how many of its runs may run at once, do run, and wait.
+
+    `is_explicit`: an administrator set it; otherwise it is 1.
+    """
 
     key: str
     max_running: int

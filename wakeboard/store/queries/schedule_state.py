@@ -68,8 +68,8 @@ _LOOK_BACK = 100
 
 _FACTS: LiteralString = """
 select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def.queue::text, def.job_type::text,
-       def.schedule, def.suspended, pause.scope as paused, pause.reason as pause_reason, def.next_run_at, def.schedule_error,
-       def.created_at, def.removed_at is not null as removed,
+       def.schedule, def.suspended, pause.scope as paused, pause.reason as pause_reason, def.next_run_at,
+       def.schedule_error, def.created_at, def.removed_at is not null as removed,
        coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
        coalesce(live.dead, 0) as dead, live.oldest_dead_at, live.oldest_due_at,
        last.id as last_run_id, last.tick as last_scheduled_for, last.ended_at as last_finished_at,
