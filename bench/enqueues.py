@@ -23,7 +23,7 @@ PAYLOAD: Final = {"customer": 4711, "kind": "reminder"}
 BAR: Final = 200_000
 CONNECTIONS: Final = 4
 SIDE_BY_SIDE: Final = f"in bulk, {CONNECTIONS} connections"
-WHY: Final = "the server takes most of it to write the rows: see the plain insert, and decision 0017"
+WHY: Final = "the server takes most of it to write the rows: see the plain insert, and decision 16"
 WHY_SIDE_BY_SIDE: Final = "the clients and the server share the CPUs, and the server takes most of each, as above"
 # What the server needs at least: the same rows, from nowhere, with nothing sent and nothing answered.
 PLAIN: Final = """

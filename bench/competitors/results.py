@@ -30,7 +30,7 @@ BOUNDS: Final = {
     (YARDSTICK, 300_000, 1): 0.8,
     (YARDSTICK, 300_000, 2): 0.8,
 }
-WHY: Final = "[what bounds it](decisions/0034-two-cores.md)"
+WHY: Final = "[what bounds it](decisions/0012-cost-of-a-no-op-run.md)"
 
 
 class Case(NamedTuple):
