@@ -5,8 +5,8 @@ answered request was *sent*: when three quarters of a lease have passed since th
 leases any more. The clock is one that goes on while the machine sleeps.
 
 A worker whose heartbeats have failed gives up its leases, and releases them when it reaches the database again. Until
-then they count as crashed (see docs/decisions/0020-what-counts-as-a-crash.md). If the heartbeat thread did not run at all,
-for example because of a handler, the worker releases nothing, and the lapsed leases remain crashes.
+then they count as crashed (see docs/decisions/0020-what-counts-as-a-crash.md). If the heartbeat thread did not run at
+all, for example because of a handler, the worker releases nothing, and the lapsed leases remain crashes.
 
 It also watches the event loop. One that has not turned for the whole timeout of the handler that runs in it, and the
 grace after that, will not turn again: the process ends, so that what it holds goes to workers that work.
