@@ -1,6 +1,7 @@
 """Programs that judge the chart: helm and its unit tests, kube-score, kubeconform, promtool, checkov.
 
-`make chart-tools` (or `python -m tools.chart_linters`) gets what is missing into the user's cache; `find_tool(name)` says
+`make chart-tools` (or `python -m tools.chart_linters`) gets what is missing into the user's cache;
+`find_tool(name)` says
 where it is. Each is pinned here: Go modules in folders beside this file, checkov in locks/checkov.txt. promtool is this
 machine's, else the one of Debian's package `prometheus`, which is unpacked and not installed, else built.
 """
