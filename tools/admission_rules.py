@@ -1,9 +1,8 @@
 """What the API server refuses beyond types and bounds: CEL rules with messages that say what to write instead.
 
-They stand in the custom resource definition, so they hold without a webhook. Each refuses only what the model refuses,
-too: a rule may be looser than `wakeboard.rules.job_schedule`, never stricter. What CEL cannot see (a day that
-never comes,
-a payload over 64 KiB, a number in it beyond 2^53) the operator reports, in the loader's words.
+The custom resource definition contains them, so they apply without a webhook. A rule may be looser than
+`wakeboard.rules.job_schedule`, never stricter. CEL cannot check everything (a day that never comes, a payload over
+64 KiB, a number beyond 2^53). The operator reports those, with the loader's messages.
 
 The patterns mean the same in RE2 and in Python. Those of a schedule are for a line in capitals.
 """

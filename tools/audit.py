@@ -1,8 +1,7 @@
 """Compares the locked versions with known advisories: `make audit`. Exits with 1 if there is one.
 
-pip-audit queries the package index for each version in locks/, and npm its registry for bench/competitors/npm. Not
-every index or registry offers advisories (a mirror often does not): the report counts the versions that were
-not compared.
+pip-audit queries the package index for each version in locks/, and npm its registry for bench/competitors/npm. Some
+registries offer no advisories (mirrors often do not). The report counts the versions that were not compared.
 Go modules of the test tools are not compared: they are in no image.
 """
 

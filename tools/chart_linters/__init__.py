@@ -1,9 +1,9 @@
-"""Programs that judge the chart: helm and its unit tests, kube-score, kubeconform, promtool, checkov.
+"""The programs that check the chart: helm, helm-unittest, kube-score, kubeconform, promtool and checkov.
 
-`make chart-tools` (or `python -m tools.chart_linters`) gets what is missing into the user's cache;
-`find_tool(name)` says
-where it is. Each is pinned here: Go modules in folders beside this file, checkov in locks/checkov.txt. promtool is this
-machine's, else the one of Debian's package `prometheus`, which is unpacked and not installed, else built.
+`make chart-tools` (or `python -m tools.chart_linters`) puts missing programs into the user's cache. `find_tool(name)`
+returns the path of one. Versions are pinned: the Go programs in the go.mod files of this folder, checkov in
+locks/checkov.txt. promtool is the one on this machine, else that of the Debian package `prometheus` (unpacked, not
+installed), else it is built.
 """
 
 from __future__ import annotations
