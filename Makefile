@@ -74,14 +74,14 @@ bytecode: .venv/dev.ready # of our own modules, as an installed package has it: 
 test-postgres: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
 	$(PYTHON) tools/bootstrap.py test-postgres
 
-test-cluster: .venv/dev.ready # what tests/cluster runs: a Kubernetes, built once and kept in the user's cache
-	$(BIN)/python -m tests.cluster.binaries
+test-cluster: .venv/dev.ready # what testbed/cluster runs: a Kubernetes, built once and kept in the user's cache
+	$(BIN)/python -m testbed.cluster.binaries
 
 chart-tools: .venv/dev.ready # what looks at the chart: helm, kube-score, checkov and others, kept in the user's cache
 	$(BIN)/python -m tools.chart_linters
 
 images: .venv/dev.ready # what runs on the test cluster's node: ours, and a Postgres, built once for each change of the code
-	$(BIN)/python -m tests.cluster.images
+	$(BIN)/python -m testbed.cluster.images
 
 wheelhouse: .venv/dev.ready ## download what the Dockerfile installs, to build images without a network
 	$(BIN)/python -m tools.wheelhouse

@@ -14,10 +14,9 @@ import aiohttp
 
 from bench.goals import at_most
 from bench.tables import Table, number, percentile
-from tests.cluster.conftest import install_crds
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.job_schedules import job_schedule, path
-from tests.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.control_plane import ControlPlane
+from testbed.cluster.job_schedules import install_crds, job_schedule, path
+from testbed.cluster.operators import Operator, Scene, wait_for
 
 if TYPE_CHECKING:
     from bench.database import Arena

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.tables import Table, spread
-from tests.cluster.images import build_what_is_missing, find_image
-from tests.cluster.node import Node
-from tests.cluster.operators import wait_for
-from tests.cluster.release import IMAGES, OPERATOR, Release, load_images
+from testbed.cluster.images import build_what_is_missing, find_image
+from testbed.cluster.node import Node
+from testbed.cluster.operators import wait_for
+from testbed.cluster.release import IMAGES, OPERATOR, Release, load_images
 
 if TYPE_CHECKING:
     from bench.database import Arena

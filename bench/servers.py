@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bench.database import running_arena
 from bench.drains import Case, drain_copy
 from bench.tables import Table, spread
-from tests.pooler import running_pooler
+from testbed.pgbouncer import find_pgbouncer, running_pgbouncer
 from wakeboard.errors import WakeboardError
 from wakeboard.local.postgres_binaries import find_binaries
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 VERSIONS: Final = ("embedded", "15")
 BEHIND_A_POOLER: Final = {"prepared_statements": "false", "listen": "false"}
-POOLER: Final = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
+POOLER: Final = find_pgbouncer()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +95,5 @@ def _entry(dsn: str, way: Way) -> Generator[str]:
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # PgBouncer runs as another account where we are root
-        with running_pooler(dsn, folder, "transaction") as pooled:
+        with running_pgbouncer(POOLER or "", dsn, folder, "transaction") as pooled:
             yield pooled

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from testbed.pgbouncer import find_pgbouncer, running_pgbouncer
 from wakeboard.errors import WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 from wakeboard.local.postgres_binaries import find_binaries
@@ -111,6 +112,18 @@ def _binaries(version: str) -> Path:
         if version == EMBEDDED or os.environ.get("CI"):
             pytest.fail(str(missing))
         pytest.skip(str(missing))
+
+
+@contextmanager
+def running_pooler(database: str, folder: Path, mode: str, user: str = "postgres") -> Generator[str]:
+    """The DSN of `database` for `user` through a PgBouncer of its own; `mode` is transaction or session."""
+    program = find_pgbouncer()
+    if program is None:
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(
+            "PgBouncer is not installed; `make test-postgres` brings it"
+        )
+    with running_pgbouncer(program, database, folder, mode, user) as dsn:
+        yield dsn
 
 
 def versions_for(metafunc: Metafunc) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.pooler import running_pooler
+from tests.postgres_servers import running_pooler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

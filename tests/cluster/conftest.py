@@ -5,24 +5,24 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.node import Node
-from tests.cluster.node_needs import what_is_missing
-from tests.cluster.sharing import shared_control_plane
+from testbed.cluster.control_plane import ControlPlane
+from testbed.cluster.job_schedules import install_crds
+from testbed.cluster.node import Node
+from testbed.cluster.node_needs import what_is_missing
+from testbed.cluster.sharing import shared_control_plane
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
+    from pathlib import Path
 
     from kubernetes.aio.client import ApiClient
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
-CRDS = Path(__file__).resolve().parents[2] / "crds"
 LONGEST_NAME = 40  # characters of a test's name in its namespace's
 
 
@@ -85,10 +85,3 @@ async def api(control_plane: Cluster) -> AsyncGenerator[ApiClient]:
     """The administrator's client of the shared API server."""
     async with control_plane.client() as client:
         yield client
-
-
-def install_crds(cluster: Cluster) -> None:
-    """Applies every file in crds/, and returns when the API server serves them."""
-    if any(CRDS.glob("*.yaml")):
-        cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
-        cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))

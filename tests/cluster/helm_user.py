@@ -6,13 +6,13 @@ import json
 import subprocess
 from typing import TYPE_CHECKING, Any
 
+from testbed.cluster.cluster import Refused
 from tests.chart.rendering import CHART, helm
-from tests.cluster.cluster import Refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 PATIENCE_S = 60.0
 WORKLOADS = "deployments,statefulsets,cronjobs,jobs,pods,services,secrets,serviceaccounts,poddisruptionbudgets"

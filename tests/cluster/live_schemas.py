@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 PATIENCE = 30.0  # seconds until the API server must have published a new kind
 LOOK_EVERY = 0.2  # seconds

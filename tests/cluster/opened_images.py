@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tests.cluster.buildah import Buildah
+    from testbed.cluster.buildah import Buildah
 
 PATIENCE_S = 60
 OF_ITS_OWN = ("unshare", "--mount", "--propagation=private")

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.cluster.job_schedules import job_schedule, refusals
+from testbed.cluster.job_schedules import job_schedule, refusals
 from tests.rules.admission import admitted
 from tests.rules.cron_lines import cron_lines, loose_lines
 from tools.admission_rules import RULES
@@ -21,7 +21,7 @@ from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.rules.zones import known_zones
 
 if TYPE_CHECKING:
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.usefixtures("crds")
 

@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from testbed.cluster.cluster import Refused
+from testbed.cluster.control_plane import ControlPlane
+from testbed.cluster.job_schedules import install_crds, job_schedule, path
+from testbed.cluster.operators import Operator, Scene, wait_for
 from tests.chart.rendering import environment, named, pod_specs
-from tests.cluster.cluster import Refused
-from tests.cluster.conftest import install_crds
-from tests.cluster.control_plane import ControlPlane
 from tests.cluster.helm_user import CLUSTER_WIDE, RELEASE, HelmUser
-from tests.cluster.job_schedules import job_schedule, path
-from tests.cluster.operators import Operator, Scene, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.xdist_group("chart")
 

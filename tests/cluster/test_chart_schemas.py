@@ -13,7 +13,7 @@ from tests.cluster.live_schemas import write_schemas
 from tools.chart_linters import ToolMissing, find_tool
 
 if TYPE_CHECKING:
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "charts" / "wakeboard"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from kubernetes.aio.client import ApiClient, CoreV1Api
 
-from tests.cluster.cluster import Cluster, Refused
+from testbed.cluster.cluster import Cluster, Refused
 
 if TYPE_CHECKING:
-    from tests.cluster.control_plane import ControlPlane
+    from testbed.cluster.control_plane import ControlPlane
 
 pytestmark = pytest.mark.anyio
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster.cluster import Refused
-from tests.cluster.job_schedules import path
-from tests.cluster.operators import wait_for
-from tests.cluster.release import (
+from testbed.cluster.cluster import Refused
+from testbed.cluster.job_schedules import path
+from testbed.cluster.operators import wait_for
+from testbed.cluster.release import (
     NAME,
     OPERATOR,
     Release,
@@ -28,7 +28,7 @@ from tests.cluster.release import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.node import Node
+    from testbed.cluster.node import Node
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
+from testbed.cluster.buildah import Buildah
+from testbed.cluster.images import IMAGES, ImageMissing, build_anew, find_image
 from tests.chaos.processes import Watcher, wait_until
-from tests.cluster.buildah import Buildah
-from tests.cluster.images import IMAGES, ImageMissing, build_anew, find_image
 from tests.cluster.opened_images import OpenedImage, pid1, second_process
 from wakeboard import __version__
 

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.binaries import find_program
-from tests.cluster.release import Release, database_of_somebody_else, load_images, remove_that_database
+from testbed.cluster.binaries import find_program
+from testbed.cluster.release import Release, database_of_somebody_else, load_images, remove_that_database
 from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.node import Node
+    from testbed.cluster.node import Node
 
 pytestmark = pytest.mark.timeout(400)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.job_schedules import job_schedule, path
+from testbed.cluster.job_schedules import job_schedule, path
 from wakeboard_operator import kube_client
 from wakeboard_operator.kube_client import Cluster, ListFailed, WriteFailed
 from wakeboard_operator.resources import Resource
@@ -16,7 +16,7 @@ from wakeboard_operator.wake_cleanup import START_DEADLINE, not_started_in_time
 if TYPE_CHECKING:
     from kubernetes.aio.client import ApiClient
 
-    from tests.cluster.cluster import Cluster as TestCluster
+    from testbed.cluster.cluster import Cluster as TestCluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("crds")]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.network_policy import selects, table
+from testbed.cluster.network_policy import selects, table
 
 LABELS = {"app": "shop", "tier": "web"}
 NAMESPACES = [{"metadata": {"name": name, "labels": {"name": name}}} for name in ("town", "village")]

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster.binaries import find_program
-from tests.cluster.cluster import Refused
-from tests.cluster.machine_places import CGROUPS, Place, take_place
-from tests.cluster.small_images import BUSYBOX
+from testbed.cluster.binaries import find_program
+from testbed.cluster.cluster import Refused
+from testbed.cluster.machine_places import CGROUPS, Place, take_place
+from testbed.cluster.small_images import BUSYBOX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
-    from tests.cluster.node import Node
+    from testbed.cluster.node import Node
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -43,8 +43,8 @@ ROOT = Path(__file__).resolve().parents[2]
 OTHER_RUN = """
 import sys
 from pathlib import Path
-from tests.cluster.node import Node
-from tests.cluster.small_images import BUSYBOX
+from testbed.cluster.node import Node
+from testbed.cluster.small_images import BUSYBOX
 with Node(Path(sys.argv[1])) as node:
     node.kubectl("run", "sleeper", f"--image={BUSYBOX}", "--", "sleep", "4321")
     node.kubectl("wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")

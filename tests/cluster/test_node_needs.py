@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.cluster.node_needs import what_is_missing
+from testbed.cluster.node_needs import what_is_missing
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is Linux that is missing")

@@ -12,9 +12,8 @@ import anyio
 import pytest
 import yaml
 
-from tests.cluster.conftest import CRDS, install_crds
-from tests.cluster.job_schedules import job_schedule, path
-from tests.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path
+from testbed.cluster.operators import Operator, Scene, wait_for
 from tests.cluster.tunnels import tunnelling_proxy
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
@@ -22,8 +21,8 @@ from wakeboard.store.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.cluster import Cluster
-    from tests.cluster.control_plane import ControlPlane
+    from testbed.cluster.cluster import Cluster
+    from testbed.cluster.control_plane import ControlPlane
     from tests.postgres_servers import PostgresServer
 
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"

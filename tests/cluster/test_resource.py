@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from tests.cluster.cluster import Refused
-from tests.cluster.job_schedules import job_schedule, path
+from testbed.cluster.cluster import Refused
+from testbed.cluster.job_schedules import job_schedule, path
 from tests.rules.test_job_schedule import FULL
 from tools.generated import ROOT
 from wakeboard.rules.job_schedule import load_job_schedule, spec_hash
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
 if TYPE_CHECKING:
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 pytestmark = pytest.mark.usefixtures("crds")
 

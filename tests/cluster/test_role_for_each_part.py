@@ -15,14 +15,14 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from testbed.cluster.job_schedules import job_schedule
+from testbed.cluster.operators import Operator, Scene, wait_for
 from tests.chart.rendering import environment, pod_specs, rendered
-from tests.cluster.job_schedules import job_schedule
-from tests.cluster.operators import Operator, Scene, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("owner", "operator", "worker", "viewer")

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster.job_schedules import path
-from tests.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.job_schedules import path
+from testbed.cluster.operators import Operator, Scene, wait_for
 from wakeboard_operator.resources import Resource
 from wakeboard_operator.smoke_test import SmokeTestFailed, how_far, known, ran
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 MAY = [{"apiGroups": ["wakeboard.dev"], "resources": ["jobschedules"], "verbs": ["create", "get", "patch", "delete"]}]

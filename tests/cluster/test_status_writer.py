@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.cluster.job_schedules import job_schedule, path
+from testbed.cluster.job_schedules import job_schedule, path
 from tests.operator.test_reconciler import Stage, stage_at
 from wakeboard.store.connection import connect
 from wakeboard_operator import status_writer
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kubernetes.aio.client import ApiClient
 
-    from tests.cluster.cluster import Cluster as TestCluster
+    from testbed.cluster.cluster import Cluster as TestCluster
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("crds")]
 

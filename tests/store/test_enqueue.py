@@ -12,7 +12,7 @@ import pytest
 from psycopg.rows import dict_row
 
 import wakeboard
-from tests.pooler import running_pooler
+from tests.postgres_servers import running_pooler
 from wakeboard import Job
 from wakeboard.errors import InvalidValue, KeyReused, WakeboardError
 from wakeboard.store.connection import connect

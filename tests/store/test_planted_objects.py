@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.pooler import running_pooler
+from tests.postgres_servers import running_pooler
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import WakeboardError
 from wakeboard.store.connection import connect, connect_blocking, require_schema

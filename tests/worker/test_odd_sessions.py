@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.chaos.processes import Worker
-from tests.pooler import running_pooler
+from tests.postgres_servers import running_pooler
 from wakeboard.cli import main
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.chaos.processes import Worker
-from tests.pooler import running_pooler
+from tests.postgres_servers import running_pooler
 
 if TYPE_CHECKING:
     from pathlib import Path

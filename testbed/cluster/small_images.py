@@ -12,7 +12,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.node_settings import PAUSE
+from testbed.cluster.node_settings import PAUSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,13 +15,13 @@ from urllib.error import URLError
 
 import psycopg
 
-from tests.cluster.cluster import Refused
-from tests.cluster.job_schedules import path
+from testbed.cluster.cluster import Refused
+from testbed.cluster.job_schedules import path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 30.0

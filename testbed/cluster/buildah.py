@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.debian_roots import EPOCH
+from testbed.cluster.debian_roots import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

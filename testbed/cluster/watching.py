@@ -7,12 +7,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.cluster import Refused
+from testbed.cluster.cluster import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
 
 AGAIN = 0.1  # seconds until an API server that does not answer is asked again
 LOST = OSError, http.client.HTTPException

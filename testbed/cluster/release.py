@@ -7,16 +7,16 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.cluster import Refused
-from tests.cluster.images import build_what_is_missing, find_image
-from tests.cluster.job_schedules import path
-from tests.cluster.operators import wait_for
+from testbed.cluster.cluster import Refused
+from testbed.cluster.images import build_what_is_missing, find_image
+from testbed.cluster.job_schedules import path
+from testbed.cluster.operators import wait_for
 from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.cluster.node import Node
+    from testbed.cluster.node import Node
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "wakeboard"
 NAME = "wakeboard"

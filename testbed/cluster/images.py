@@ -1,6 +1,6 @@
 """The images of the test cluster, built from the project's own Dockerfile on a base made from Debian's packages.
 
-`python -m tests.cluster.images` builds what is missing: two minutes at the first time, half a minute after an edit of
+`python -m testbed.cluster.images` builds what is missing: two minutes at the first time, half a minute after an edit of
 the code, nothing if it is the same. Needs root, buildah, mmdebstrap and runc, and no registry. Each is kept as an OCI
 archive in the user's cache, under a hash of what decides it, and carries the name `localhost/<name>:dev`.
 """
@@ -18,8 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.buildah import Buildah
-from tests.cluster.debian_roots import POSTGRES, PYTHON
+from testbed.cluster.buildah import Buildah
+from testbed.cluster.debian_roots import POSTGRES, PYTHON
 from tools.bootstrap import say
 from tools.go_programs import cache, one_at_a_time
 from tools.wheelhouse import NEEDED, fill
@@ -27,7 +27,7 @@ from tools.wheelhouse import NEEDED, fill
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tests.cluster.debian_roots import DebianRoot
+    from testbed.cluster.debian_roots import DebianRoot
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("buildah", "mmdebstrap", "runc")
@@ -48,7 +48,7 @@ OURS = (
     ),
     *("locks/build.txt", "locks/operator.txt", "locks/worker.txt"),
 )
-POSTGRES_FOLDER = "tests/cluster/postgres_image"
+POSTGRES_FOLDER = "testbed/cluster/postgres_image"
 EXAMPLE_FOLDER = "examples/image/packaged"
 LOCKS = (*NEEDED, ROOT / EXAMPLE_FOLDER / "requirements.txt")
 PIP_WITHOUT_INDEX = "[global]\nno-index = true\n"
@@ -228,7 +228,7 @@ def _why_not(sentence: str) -> str:
     packages = [tool for tool in TOOLS if shutil.which(tool) is None]
     install = f"sudo apt-get install {' '.join(packages)} && " if packages else ""
     sudo = "" if os.geteuid() == 0 else "sudo "
-    return f"{sentence}; type: {install}{sudo}make images (or python -m tests.cluster.images)"
+    return f"{sentence}; type: {install}{sudo}make images (or python -m testbed.cluster.images)"
 
 
 def main() -> None:

@@ -1,7 +1,8 @@
-"""The test cluster's programs: taken from KUBEBUILDER_ASSETS, else from a cache, into which `make test` builds them.
+"""Finds and builds the test cluster's programs: in KUBEBUILDER_ASSETS, else in a cache that `make test` fills.
 
-`python -m tests.cluster.binaries` builds what is missing. All are one file, `binary/`, of some 150 MB: eight minutes of
-two cores at the first time, seconds after an edit of `main.go`. How it is built and kept: tools/go_programs.py.
+`python -m testbed.cluster.binaries` builds what is missing. All programs are one file of 150 MB, built from `binary/`:
+the first build takes eight minutes on two cores, a build after an edit of `main.go` takes seconds. See
+tools/go_programs.py.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def find_program(name: str) -> Path:
     for folder in (_assets(), _built()):
         if folder is not None and (folder / name).exists():
             return folder / name
-    raise ProgramMissing(f"{name} is not built yet; type: make test-cluster (or python -m tests.cluster.binaries)")
+    raise ProgramMissing(f"{name} is not built yet; type: make test-cluster (or python -m testbed.cluster.binaries)")
 
 
 def build_what_is_missing() -> None:

@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from tests.cluster import flags
-from tests.cluster import node_settings as settings
-from tests.cluster.certificates import Authority
-from tests.cluster.containers import Containerd
-from tests.cluster.control_plane import ControlPlane
-from tests.cluster.network_policy import TABLE
-from tests.cluster.parts import Part
-from tests.cluster.private_machine import CommandFailed, Machine
-from tests.cluster.small_images import find_busybox, write_small_images
+from testbed.cluster import flags
+from testbed.cluster import node_settings as settings
+from testbed.cluster.certificates import Authority
+from testbed.cluster.containers import Containerd
+from testbed.cluster.control_plane import ControlPlane
+from testbed.cluster.network_policy import TABLE
+from testbed.cluster.parts import Part
+from testbed.cluster.private_machine import CommandFailed, Machine
+from testbed.cluster.small_images import find_busybox, write_small_images
 
 ROOT = Path(__file__).resolve().parents[2]
 A_NAME = "kubernetes.default.svc.cluster.local"
@@ -55,7 +55,7 @@ class Node(ControlPlane):
         self.scheduler = Part("kube-scheduler", words, logs, self.machine)
         words = settings.dns_flags(folder, self._login_of("coredns", settings.DNS_USER), address)
         self.dns = Part("coredns", words, logs, self.machine)
-        words = [f"PYTHONPATH={ROOT}", sys.executable, "-m", "tests.cluster.policy_enforcer"]
+        words = [f"PYTHONPATH={ROOT}", sys.executable, "-m", "testbed.cluster.policy_enforcer"]
         words += [str(folder), self.url, address]
         self.enforcer = Part("policy-enforcer", words, logs, self.machine, path="env")
 

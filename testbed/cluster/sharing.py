@@ -1,4 +1,4 @@
-"""One control plane for all processes of a test run, kept by a process of its own: `python -m tests.cluster.sharing`.
+"""One control plane for all processes of a test run, kept by a process of its own: `python -m testbed.cluster.sharing`.
 
 The first test process that needs it starts the keeper, under a lock. Who uses the control plane holds the write end of
 a named pipe, whose only reader is the keeper. So the kernel does the counting: when the last user has ended, in
@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.cluster import Cluster
-from tests.cluster.control_plane import ControlPlane
+from testbed.cluster.cluster import Cluster
+from testbed.cluster.control_plane import ControlPlane
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -68,7 +68,7 @@ def _start_keeper(folder: Path) -> None:
     """Returns when the control plane is ready."""
     said = folder / "keeper.log"
     with said.open("wb") as log:
-        command = [sys.executable, "-m", "tests.cluster.sharing", str(folder)]
+        command = [sys.executable, "-m", "testbed.cluster.sharing", str(folder)]
         keeper = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )

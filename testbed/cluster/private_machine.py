@@ -12,8 +12,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from tests.cluster.machine_places import take_place
-from tests.cluster.parts import children, pdeathsig
+from testbed.cluster.machine_places import take_place
+from testbed.cluster.parts import children, pdeathsig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

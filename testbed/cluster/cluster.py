@@ -12,8 +12,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from tests.cluster.binaries import find_program
-from tests.cluster.certificates import Authority, Pair
+from testbed.cluster.binaries import find_program
+from testbed.cluster.certificates import Authority, Pair
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -81,7 +81,7 @@ class Cluster:
 
     def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = PATIENCE) -> list[Any]:
         """The objects of a collection as soon as they are so, without polling; raises NotCome with how they are."""
-        from tests.cluster.watching import wait_for  # it is built on this module
+        from testbed.cluster.watching import wait_for  # it is built on this module
 
         return wait_for(self, path, come, within)
 

@@ -9,10 +9,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.binaries import ProgramMissing, find_program
-from tests.cluster.machine_places import CGROUPS
-from tests.cluster.node_settings import NETWORK_PLUGINS
-from tests.cluster.small_images import find_busybox
+from testbed.cluster.binaries import ProgramMissing, find_program
+from testbed.cluster.machine_places import CGROUPS
+from testbed.cluster.node_settings import NETWORK_PLUGINS
+from testbed.cluster.small_images import find_busybox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

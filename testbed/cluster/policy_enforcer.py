@@ -1,4 +1,4 @@
-"""Keeps the NetworkPolicies of a node in force: `python -m tests.cluster.policy_enforcer FOLDER URL ADDRESS`, inside.
+"""Keeps the NetworkPolicies of a node in force: `python -m testbed.cluster.policy_enforcer FOLDER URL ADDRESS`, inside.
 
 It watches the API server and replaces one table of nftables whenever another is due, some milliseconds later. A pod
 that has just got its address is free until the API server knows it: a network plugin would be stricter.
@@ -13,9 +13,9 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
-from tests.cluster.cluster import Cluster
-from tests.cluster.network_policy import Pod, table
-from tests.cluster.watching import as_they_change
+from testbed.cluster.cluster import Cluster
+from testbed.cluster.network_policy import Pod, table
+from testbed.cluster.watching import as_they_change
 
 NAMESPACES = "/api/v1/namespaces"
 PODS = "/api/v1/pods"

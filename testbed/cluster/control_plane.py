@@ -12,17 +12,17 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from tests.cluster import flags
-from tests.cluster.certificates import Authority, make_signing_key
-from tests.cluster.cluster import Cluster, certificate_login, kubeconfig
-from tests.cluster.parts import Part, free_port
+from testbed.cluster import flags
+from testbed.cluster.certificates import Authority, make_signing_key
+from testbed.cluster.cluster import Cluster, certificate_login, kubeconfig
+from testbed.cluster.parts import Part, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tests.cluster.certificates import Pair
-    from tests.cluster.private_machine import Machine
+    from testbed.cluster.certificates import Pair
+    from testbed.cluster.private_machine import Machine
 
 PATIENCE = 60.0  # seconds until a part that is not ready is a failure
 LOOK_EVERY = 0.05  # seconds

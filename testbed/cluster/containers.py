@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from tests.cluster.node_settings import SOCKET, write_containerd_settings
-from tests.cluster.parts import Part
-from tests.cluster.private_machine import CommandFailed
+from testbed.cluster.node_settings import SOCKET, write_containerd_settings
+from testbed.cluster.parts import Part
+from testbed.cluster.private_machine import CommandFailed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.private_machine import Machine
+    from testbed.cluster.private_machine import Machine
 
 PATIENCE = 30.0  # seconds
 UNPACKED_WITHIN = 300.0  # seconds, for a large image on a busy disk

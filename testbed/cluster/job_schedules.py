@@ -1,14 +1,24 @@
-"""JobSchedules as documents, and what the API server says to them."""
+"""JobSchedule documents, their definitions, and how the API server refuses them."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.cluster.cluster import Refused
+from testbed.cluster.cluster import Refused
 
 if TYPE_CHECKING:
-    from tests.cluster.cluster import Cluster
+    from testbed.cluster.cluster import Cluster
+
+CRDS = Path(__file__).resolve().parents[2] / "crds"
+
+
+def install_crds(cluster: Cluster) -> None:
+    """Applies every file in crds/, and returns when the API server serves them."""
+    if any(CRDS.glob("*.yaml")):
+        cluster.kubectl("apply", "--server-side", "-f", str(CRDS))
+        cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
 
 
 def job_schedule(name: str = "report", **spec: Any) -> dict[str, Any]:

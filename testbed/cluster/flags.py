@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cluster.certificates import Pair
+    from testbed.cluster.certificates import Pair
 
 LOOPBACK = "127.0.0.1"
 SERVICES = "10.96.0.0/16"

@@ -13,12 +13,12 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster.binaries import find_program
+from testbed.cluster.binaries import find_program
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tests.cluster.private_machine import Machine
+    from testbed.cluster.private_machine import Machine
 
 PATIENCE = 10.0  # seconds that a part may take to end when asked to
 LAST_WORDS = 3000  # characters of a log
