@@ -33,7 +33,7 @@ from wakeboard.store.leader_api import LeadershipState, OperatorStore
 from wakeboard.store.outages import Outages
 
 if TYPE_CHECKING:
-    import psycopg
+    from wakeboard.store.connection import AsyncConnection
 
 log = logging.getLogger("wakeboard.operator")
 outages = Outages(log)  # of all parts of the operator
@@ -63,7 +63,7 @@ class Leadership:
         self.changed = asyncio.Event()
         self.database_away: str | None = None
         self._good_until = 0.0
-        self._conn: psycopg.AsyncConnection[object] | None = None
+        self._conn: AsyncConnection | None = None
         self._listens = False
         self._by_session = 0  # the term that this connection's session holds
         self._doubt = asyncio.Event()

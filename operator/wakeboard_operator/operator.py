@@ -15,7 +15,7 @@ import time
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
@@ -37,8 +37,7 @@ from wakeboard_operator.watch import PendingChanges, Supervisor
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    import psycopg
-
+    from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.settings import OperatorSettings
 
 log = logging.getLogger("wakeboard.operator")
@@ -212,10 +211,10 @@ class _Operator:
         )
         self._health.reconciler, self._health.trouble = reconciler, None
 
-        def led(conn: psycopg.AsyncConnection[Any]) -> LeaderStore:
+        def led(conn: AsyncConnection) -> LeaderStore:
             return LeaderStore(conn, self._source, term)
 
-        works: dict[str, Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]]] = {
+        works: dict[str, Callable[[AsyncConnection], Awaitable[None]]] = {
             "reconcile": lambda conn: self._reconcile(led(conn), reconciler),
             "duties": lambda conn: self._duties(led(conn)),
             "statuses": lambda conn: self._statuses(led(conn), reconciler, writer),
@@ -225,7 +224,7 @@ class _Operator:
         return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
 
     @asynccontextmanager
-    async def _line(self, purpose: str) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
+    async def _line(self, purpose: str) -> AsyncGenerator[AsyncConnection]:
         dsn = self._settings.dsn.get_secret_value()
         conn = await connect(
             dsn, prepared_statements=self._settings.prepared_statements, name=f"wakeboard operator {purpose}"
@@ -233,7 +232,7 @@ class _Operator:
         async with conn:
             yield conn
 
-    async def _keep_at(self, name: str, work: Callable[[psycopg.AsyncConnection[Any]], Awaitable[None]]) -> None:
+    async def _keep_at(self, name: str, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
         """Does `work` over a connection of its own, and begins anew whenever that breaks."""
         told = ""
         while True:
@@ -369,7 +368,7 @@ class _Operator:
                     log.warning("wake cleanup: %s", error)
                 logged = str(error)
 
-    async def _look(self, conn: psycopg.AsyncConnection[Any], reconciler: Reconciler) -> None:
+    async def _look(self, conn: AsyncConnection, reconciler: Reconciler) -> None:
         """For the metrics; and the dead-man switch, which is told once each time."""
         missed = False
         cache, silent = reconciler.cache, 0

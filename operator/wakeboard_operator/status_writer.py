@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from wakeboard.store.queries.schedule_state import schedule_states
 from wakeboard.store.sql_api import Store
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    import psycopg
-
+    from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.schedule_state import ScheduleState
     from wakeboard_operator.cache import CachedResource
     from wakeboard_operator.kube_client import Cluster
@@ -97,7 +96,7 @@ class StatusWriter:
         self._errors: Literal["full", "type-only"] = errors
         self._later: dict[Key, float] = {}  # when to look again (time.monotonic())
 
-    async def write(self, conn: psycopg.AsyncConnection[Any]) -> int:
+    async def write(self, conn: AsyncConnection) -> int:
         """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
         keys = self._due()
         if not keys:
@@ -168,9 +167,7 @@ class StatusWriter:
     def _look_later(self, key: Key, at: float) -> None:
         self._later[key] = min(at, self._later.get(key, at))
 
-    async def _facts(
-        self, conn: psycopg.AsyncConnection[Any], keys: list[Key]
-    ) -> list[tuple[CachedResource, ScheduleState | None]]:
+    async def _facts(self, conn: AsyncConnection, keys: list[Key]) -> list[tuple[CachedResource, ScheduleState | None]]:
         """Those that are ours to write, with what the board knows of them."""
         known = [each for key in keys if (each := self._reconciler.cache.get(key))]
         mine = [each for each in known if self._may_write(each)]

@@ -13,10 +13,9 @@ from wakeboard.cli.session import HOW_TO_SAY_WHICH, database_dsn
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 
 if TYPE_CHECKING:
-    from psycopg import AsyncConnection
-
     from wakeboard.cli.checklist import Finding, Here
     from wakeboard.settings import Settings
+    from wakeboard.store.connection import AsyncConnection
 
 commands = typer.Typer()
 
@@ -70,7 +69,7 @@ async def _findings(dsn: str) -> list[Finding]:
         return [Finding(level="fail", what="database", says=str(exc), do=do)]
 
 
-async def _here(dsn: str, conn: AsyncConnection[object], settings: Settings) -> Here:
+async def _here(dsn: str, conn: AsyncConnection, settings: Settings) -> Here:
     from datetime import UTC, datetime, timedelta
 
     from wakeboard import __version__

@@ -12,7 +12,7 @@ import os
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.display_zone import in_zone
 from wakeboard.errors import DatabaseUnavailable
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
-    from psycopg import AsyncConnection
-
+    from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.listings import Reports
     from wakeboard.store.sql_api import Store
 
@@ -36,7 +35,7 @@ _given_dsn: ContextVar[str] = ContextVar("_given_dsn", default="")
 class Session:
     """What a command works with. `now`: the database's clock when the visit began. `conn` is for `enqueue`."""
 
-    conn: AsyncConnection[Any]
+    conn: AsyncConnection
     store: Store
     reports: Reports
     now: datetime

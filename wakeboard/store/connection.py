@@ -11,7 +11,7 @@ import re
 import select
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -23,6 +23,8 @@ from wakeboard.store.statements import sent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds

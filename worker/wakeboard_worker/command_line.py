@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import math
 import os
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
@@ -25,33 +25,23 @@ One wake: claim what is due, run it, record the outcomes, and go. Everything els
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Mode:
-    """How long a worker stays: `forever`, or at least `linger_s` seconds, or (0) until nothing is due."""
+def parse_stay_s(words: Sequence[str] | None = None) -> float:
+    """Reads from the command line for how many seconds the worker stays without due runs.
 
-    forever: bool = False
-    linger_s: float = 0.0
-
-    @property
-    def drains(self) -> bool:
-        """Whether it goes by itself."""
-        return not self.forever
-
-
-def parse_mode(words: Sequence[str] | None = None) -> Mode:
-    """The mode that the command line asks for; a usage error ends the process with 2."""
+    0: it exits as soon as nothing is due. inf: until SIGTERM. A usage error ends the process with exit code 2.
+    """
     parser = argparse.ArgumentParser(prog="python -m wakeboard_worker", description=_DESCRIPTION)
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--drain", action="store_true", help="go when nothing is due (this is what happens anyway)")
     choice.add_argument("--linger", type=float, metavar="SECONDS", default=0.0, help="stay for at least so long")
     choice.add_argument("--forever", action="store_true", help="stay until SIGTERM")
-    given = parser.parse_args(words)
-    return Mode(given.forever, given.linger)
+    options = parser.parse_args(words)
+    return math.inf if options.forever else options.linger
 
 
 def main(stopping: StopSignal, words: Sequence[str] | None = None) -> None:
     """Runs one wake and ends the process."""
-    mode = parse_mode(words)
+    stay_s = parse_stay_s(words)
     code = 1
     try:
         from wakeboard.settings import read_settings, unknown_settings
@@ -61,7 +51,7 @@ def main(stopping: StopSignal, words: Sequence[str] | None = None) -> None:
         start_logging(settings)
         for sentence in unknown_settings(os.environ):
             log.warning("%s", sentence)
-        from wakeboard_worker.worker import wake
+        from wakeboard_worker.worker import run_worker
 
         # Runs are many small objects with a short life: the collector's default finds work too often (MEASURED: 6 %).
         gc.freeze()
@@ -69,7 +59,7 @@ def main(stopping: StopSignal, words: Sequence[str] | None = None) -> None:
         import asyncio
 
         # Not asyncio.run: at its end it waits for every task, and so for a handler that does not stop.
-        code = asyncio.Runner().run(wake(settings, mode, stopping))
+        code = asyncio.Runner().run(run_worker(settings, stay_s, stopping))
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise

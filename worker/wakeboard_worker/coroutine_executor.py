@@ -12,8 +12,7 @@ import contextvars
 import time
 from typing import TYPE_CHECKING, Any
 
-from wakeboard_worker.outcomes import TIMED_OUT
-from wakeboard_worker.run import Attempt, current_attempt
+from wakeboard_worker.run import TIMED_OUT, Attempt, current_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator

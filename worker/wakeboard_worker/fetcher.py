@@ -10,6 +10,7 @@ being claimed first, and suspects take at most half of a worker's time (quaranti
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from wakeboard.settings import Settings
     from wakeboard.store.worker_api import WorkerStore
-    from wakeboard_worker.command_line import Mode
     from wakeboard_worker.connection import ReconnectingConnection
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
     from wakeboard_worker.heartbeat import Heartbeat
@@ -72,11 +72,11 @@ class Fetcher:
         line: ReconnectingConnection,
         heartbeat: Heartbeat,
         settings: Settings,
-        mode: Mode,
+        stay_s: float,
         duties: Callable[[Any, bool], Awaitable[None]],
     ) -> None:
         self._desk, self._slots, self._threads, self._line, self._heartbeat = in_flight, slots, threads, line, heartbeat
-        self._settings, self._mode, self._duties = settings, mode, duties
+        self._settings, self._stay_s, self._duties = settings, stay_s, duties
         self._walks = [QueueScan(executor, settings.queues) for executor in in_flight.executors]
         self._oldest = {id(walk): OldestFirst(walk, settings.queues) for walk in self._walks}
         self._rates = {id(executor): _Rate(executor) for executor in in_flight.executors}
@@ -108,7 +108,7 @@ class Fetcher:
             except DatabaseUnavailable as error:
                 outages.away("claims", error)
                 self._desk.lose_sight()
-                if self._mode.drains and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
+                if self._stay_s < math.inf and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
                     raise
                 await self._line.pause()
 
@@ -118,7 +118,7 @@ class Fetcher:
     def _over(self) -> bool:
         if self.stopped or self._threads.exhausted or self._desk.stuck:
             return True
-        return self._mode.drains and self._age_s() > self._settings.max_lifetime_seconds
+        return self._stay_s < math.inf and self._age_s() > self._settings.max_lifetime_seconds
 
     async def _pass(self, worker_store: WorkerStore) -> bool:
         """One look for work, and the pause after it. False: nothing is due, and nothing will be soon."""
@@ -267,7 +267,7 @@ class Fetcher:
     async def _pause(self, worker_store: WorkerStore) -> bool:
         """Nothing could be claimed: until when, or is the wake over?"""
         in_flight, settings = self._desk, self._settings
-        stays = self._mode.forever or self._age_s() < self._mode.linger_s
+        stays = self._age_s() < self._stay_s
         nothing_in_hand = in_flight.empty  # before any question: what is told meanwhile may come back
         if not stays and nothing_in_hand and self._nothing_ahead and all(walk.found_nothing for walk in self._walks):
             return False

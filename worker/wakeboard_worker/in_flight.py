@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from wakeboard.rules.humanize import counted
 from wakeboard.store.worker_api import AWAY, UNSTARTED, Held, Release
 from wakeboard_worker.logs import log, runs_log
-from wakeboard_worker.outcomes import CANCELLED, CUT_OFF, LEAVING, LOST, TIMED_OUT, failure, result_json, timed_out
+from wakeboard_worker.outcomes import failure, result_json, timed_out
+from wakeboard_worker.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -260,7 +261,7 @@ class InFlightBuffer:
     def _lose(self, attempt: Attempt) -> None:
         self.counts.lost += 1
         runs_log.warning("the lease was lost; its outcome is dropped", extra={**attempt.facts(), "outcome": "lost"})
-        if attempt.stopped_because == CUT_OFF:
+        if attempt.stopped_because == UNREACHABLE:
             self.give_up([Release(attempt.id, attempt.epoch, 0.0, AWAY if attempt.started else UNSTARTED)])
 
     # -- what the board says about leases ------------------------------------------------------------------------------
@@ -268,14 +269,18 @@ class InFlightBuffer:
     def attend(self, answers: Iterable[Attention]) -> None:
         """Handles leases that are lost or whose run is to be cancelled. A newer lease of the same run is untouched."""
         for answer in answers:
-            because, lease = CANCELLED if answer.answer == "cancel" else LOST, (answer.id, answer.epoch)
+            because, lease = CANCELLED if answer.answer == "cancel" else LEASE_LOST, (answer.id, answer.epoch)
             for executor in self.executors:
                 attempt = executor.running.get(answer.id)
                 if attempt is not None and attempt.epoch == answer.epoch:
                     attempt.stop(because)
-                elif because == LOST:
+                elif because == LEASE_LOST:
                     executor.waiting = deque(row for row in executor.waiting if row[:2] != lease)
-            if because == LOST and (blocked := self.blocked.get(answer.id)) and blocked.outcome.epoch == answer.epoch:
+            if (
+                because == LEASE_LOST
+                and (blocked := self.blocked.get(answer.id))
+                and blocked.outcome.epoch == answer.epoch
+            ):
                 blocked.lost = True
 
     def lose_sight(self) -> None:
@@ -297,7 +302,7 @@ class InFlightBuffer:
             self.give_up(Release(row[0], row[1], 0.0, UNSTARTED) for row in executor.waiting)
             executor.waiting.clear()
             for attempt in list(executor.running.values()):
-                attempt.stop(CUT_OFF if away else LOST)
+                attempt.stop(UNREACHABLE if away else LEASE_LOST)
         untold = [*self.succeeded, *self.failures, *self.releases]
         self.counts.lost += len(untold)
         self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
@@ -354,7 +359,7 @@ class InFlightBuffer:
         log.error("a handler of %s does not stop: it is abandoned", attempt.job_type, extra=attempt.facts())
         if attempt.lost:
             attempt.settled = True
-        elif attempt.stopped_because == LEAVING:
+        elif attempt.stopped_because == SHUTDOWN:
             self.settle(attempt, Release(attempt.id, attempt.epoch))
         else:
             self.settle(attempt, timed_out(attempt))

@@ -17,16 +17,10 @@ from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, V
 from wakeboard.rules.redact import redact
 from wakeboard.store.connection import broke
 from wakeboard.store.worker_api import AWAY, LEFT, SNOOZED, UNSTARTED, Failure, Release
+from wakeboard_worker.run import SHUTDOWN, TIMED_OUT
 
 if TYPE_CHECKING:
     from wakeboard_worker.run import Attempt
-
-# Why a worker stops an attempt before its handler ends.
-CANCELLED: Final = "cancelled"  # a person or a newer tick asked for it
-TIMED_OUT: Final = "timed out"
-LOST: Final = "lost"  # the lease is gone: whatever comes is dropped
-CUT_OFF: Final = "cut off"  # its lease was given up because the database could not be reached; released later
-LEAVING: Final = "leaving"  # the worker goes
 
 LONGEST_RESULT: Final = 16_384  # characters of JSON
 DEEPEST_RESULT: Final = 32  # levels
@@ -88,7 +82,9 @@ def _in_json(value: Any, depth: int) -> Any:
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     """What the board is told about an attempt that raised."""
-    if attempt.stopped_because == LEAVING and not isinstance(error, Verdict):  # whatever it raised, it was told to stop
+    if attempt.stopped_because == SHUTDOWN and not isinstance(
+        error, Verdict
+    ):  # whatever it raised, it was told to stop
         return Release(attempt.id, attempt.epoch, reason=LEFT if attempt.started else UNSTARTED)
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from wakeboard.errors import DatabaseUnavailable, LeaseLost
 from wakeboard.handlers import unique_step
 from wakeboard.store.worker_api import moment
-from wakeboard_worker.outcomes import CUT_OFF, LOST
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -32,6 +31,13 @@ current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
 
 _UNREAD: Final = object()
 _JSON: Final = json.JSONDecoder()
+
+# Why the worker stops an attempt before its handler ends.
+CANCELLED: Final = "cancelled"  # by an operator or a newer tick
+TIMED_OUT: Final = "timed out"
+LEASE_LOST: Final = "lease lost"  # the outcome is dropped
+UNREACHABLE: Final = "unreachable"  # the database was; the lease is given up, and released later
+SHUTDOWN: Final = "shutdown"
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0  # between two tries of a move while the database is away
 
@@ -187,7 +193,7 @@ class Attempt:
     @property
     def lost(self) -> bool:
         """Whether the attempt has lost its lease; its handler may still be running."""
-        return self.stopped_because in (LOST, CUT_OFF)
+        return self.stopped_because in (LEASE_LOST, UNREACHABLE)
 
     def age_s(self) -> float | None:
         """Seconds since the handler started; None before."""

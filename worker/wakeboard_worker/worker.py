@@ -9,6 +9,7 @@ Four things go on side by side: claiming (connection 1), running, telling outcom
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import time
@@ -32,8 +33,7 @@ from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 from wakeboard_worker.logs import log, outages
-from wakeboard_worker.outcomes import LEAVING
-from wakeboard_worker.run import Surroundings
+from wakeboard_worker.run import SHUTDOWN, Surroundings
 from wakeboard_worker.signals import INSISTED
 from wakeboard_worker.thread_executor import ThreadExecutor
 
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from wakeboard.settings import Settings
     from wakeboard.store.sql_api import Store
-    from wakeboard_worker.command_line import Mode
     from wakeboard_worker.signals import StopSignal
 
 CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is away
@@ -53,7 +52,7 @@ BLOCKED_S = 2.0  # for outcomes whose runs are locked, at the end
 UNDER_WAY_S = 1.0  # a statement that the database had when its answer was given up may be done so much later
 
 
-async def wake(settings: Settings, mode: Mode, stopping: StopSignal) -> int:
+async def run_worker(settings: Settings, stay_s: float, stopping: StopSignal) -> int:
     """One wake; its exit code. Raises WakeboardError when it could not work at all."""
     builtin = builtin_handlers(settings)
     handlers = load_handlers(settings.handlers, builtin)
@@ -64,13 +63,13 @@ async def wake(settings: Settings, mode: Mode, stopping: StopSignal) -> int:
         for purpose in ("claims", "outcomes", "blocked outcomes", "handlers")
     )
     try:
-        if not await _unless_stopped(_registered(claims, list(handlers), mode), stopping):
+        if not await _unless_stopped(_registered(claims, list(handlers), stay_s), stopping):
             return 0
-        if mode.forever:
+        if stay_s == math.inf:
             _tell_start(settings, dsn, list(handlers))
         around = Surroundings(asyncio.get_running_loop(), worker.worker_id, effects.worker_store)
         in_flight = InFlightBuffer(handlers, around, settings.concurrency, settings.threads)
-        code = await _Wake(settings, mode, stopping, worker, in_flight, claims, outcomes, blocked).run()
+        code = await _Wake(settings, stay_s, stopping, worker, in_flight, claims, outcomes, blocked).run()
         if (
             in_flight.lost_sight_at is None
         ):  # otherwise leases of it may be left: its silence tells others to look for them
@@ -124,7 +123,7 @@ async def _unless_stopped(work: Coroutine[Any, Any, bool], stopping: StopSignal)
         raise
 
 
-async def _registered(line: ReconnectingConnection, job_types: Sequence[str], mode: Mode) -> bool:
+async def _registered(line: ReconnectingConnection, job_types: Sequence[str], stay_s: float) -> bool:
     """Connects, and says who works here; a draining worker tries for ten seconds, others for ever.
 
     False: the pool has workers enough. Raises LoginRefused at once: a worker that is started anew reads a new password.
@@ -138,7 +137,7 @@ async def _registered(line: ReconnectingConnection, job_types: Sequence[str], mo
         except LoginRefused:
             raise
         except DatabaseUnavailable as error:
-            if mode.drains and time.monotonic() > give_up_at:
+            if stay_s < math.inf and time.monotonic() > give_up_at:
                 raise
             outages.away("start", error)
             await line.pause()
@@ -172,7 +171,7 @@ class _Wake:
     def __init__(
         self,
         settings: Settings,
-        mode: Mode,
+        stay_s: float,
         stopping: StopSignal,
         worker: Worker,
         in_flight: InFlightBuffer,
@@ -180,7 +179,7 @@ class _Wake:
         outcomes: ReconnectingConnection,
         blocked: ReconnectingConnection,
     ) -> None:
-        self._settings, self._mode, self._stopping, self._desk = settings, mode, stopping, in_flight
+        self._settings, self._stay_s, self._stopping, self._desk = settings, stay_s, stopping, in_flight
         self._claims = claims
         self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, in_flight)
         self._slots, self._threads = CoroutineExecutor(in_flight), ThreadExecutor(in_flight)
@@ -188,7 +187,7 @@ class _Wake:
         self._rounds = _rounds(settings)
         self._next_round = 0.0
         self._claiming = Fetcher(
-            in_flight, self._slots, self._threads, claims, self._heartbeat, settings, mode, self._make_rounds
+            in_flight, self._slots, self._threads, claims, self._heartbeat, settings, stay_s, self._make_rounds
         )
 
     async def run(self) -> int:
@@ -197,7 +196,7 @@ class _Wake:
         self._heartbeat.start()
         beside = self._settling.run(), self._settling.run_blocked(), self._look_after()
         background = [asyncio.create_task(each) for each in beside]
-        if self._settings.listen and (self._mode.forever or self._mode.linger_s):
+        if self._settings.listen and self._stay_s:
             background.append(asyncio.create_task(self._listen()))
         self._stopping.tell(lambda: loop.call_soon_threadsafe(self._claiming.stop))
         work = asyncio.create_task(self._work())
@@ -250,7 +249,7 @@ class _Wake:
         in_flight = self._desk
         attempts = [attempt for executor in in_flight.executors for attempt in executor.running.values()]
         for attempt in attempts:
-            attempt.stop(LEAVING)
+            attempt.stop(SHUTDOWN)
         unwound_at = time.monotonic() + UNWIND_S
         while in_flight.running and time.monotonic() < unwound_at:
             await self._wait_for_room(0.05)
