@@ -51,13 +51,13 @@ class Health:
         """Why it is not ready, a sentence each; none: it is."""
         now = time.monotonic()
         leadership = self._leadership
-        if leadership.database_away is not None:
-            return [f"the database is away: {leadership.database_away}"]
-        if leadership.led is None:
+        if leadership.database_error is not None:
+            return [f"the database is away: {leadership.database_error}"]
+        if leadership.state is None:
             return ["nobody has answered yet who leads"]
         if (release := leadership.blocked_by()) is not None:
             return [f"an operator of release {release} leads"]
-        if not leadership.leads():
+        if not leadership.is_leader():
             return []
         found: list[str] = []
         if self.trouble is not None:
@@ -84,8 +84,8 @@ class Health:
         document = {
             "ready": not troubles,
             "troubles": troubles,
-            "leads": leadership.leads(),
-            "leader": leadership.led.leader if leadership.led else None,
+            "leads": leadership.is_leader(),
+            "leader": leadership.state.leader if leadership.state else None,
             "term": leadership.term,
             "lastReconcileSecondsAgo": None if last is None else round(now - last, 1),
             "streamLastEventSecondsAgo": round(now - self._supervisor.changes.last_at, 1),

@@ -1,17 +1,17 @@
-"""Leadership: one operator acts for a source at a time, on a lease in the database.
+"""Leader election: one operator at a time acts for a source, on a lease in the database.
 
-The leader renews every third of the lease and stops acting when two thirds have passed since its last success was asked
-for, by a clock that goes on while the machine sleeps. What an old leader still writes is refused by its term
-(wakeboard.store.leader_api).
+The leader renews its lease every third of the lease. It stops acting when two thirds of the lease have passed since it
+sent the last successful request, by a clock that includes suspends. Each change of leader begins a new term. The store
+refuses the writes of an earlier term (wakeboard.store.leader_api).
 
-A leadership ends in three ways:
+A term ends in one of three ways:
 
-- A leader that is stopped resigns. Standbys receive that by NOTIFY.
+- A leader that is stopped releases its leadership. NOTIFY tells the standbys.
 - A leader that is killed loses its database session, and with it an advisory lock. Standbys check the lock every half
   second.
-- A leader that is frozen, or whose node is lost, does not renew its lease, and the lease lapses.
+- A leader that is frozen, or whose node is lost, does not renew its lease, and the lease expires.
 
-Behind a pooler only resignation and the lease count, and standbys check the lease every half second. A check that
+Through a pooler only the first and the third way work, and standbys check the lease every half second. A check that
 finds a leader writes nothing.
 """
 
@@ -22,154 +22,163 @@ import logging
 import os
 import secrets
 import socket
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from wakeboard import __version__
+from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
-from wakeboard.store.connection import connect
-from wakeboard.store.leader_api import LeadershipState, OperatorStore
+from wakeboard.store.leader_api import OperatorStore
 from wakeboard.store.outages import Outages
+from wakeboard.store.reconnecting import ReconnectingConnection
 
 if TYPE_CHECKING:
-    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.leader_api import LeadershipState
 
 log = logging.getLogger("wakeboard.operator")
-outages = Outages(log)  # of all parts of the operator
+outages = Outages(log)  # shared by all tasks of the operator
 
-STANDBY_LOOKS_EVERY_S: Final = 0.5
-AFTER_AN_ERROR_S: Final = 1.0
-ANSWER_WITHIN_S: Final = 5.0
+STANDBY_POLL_S: Final = 0.5
+RETRY_S: Final = 1.0
+REQUEST_TIMEOUT_S: Final = 5.0
 BLOCKED: Final = (
     "release %s leads %s in this database: this operator stands by and is not ready. For two releases to work side by"
     " side, set operator.namespaces and operator.source (WAKEBOARD_NAMESPACES, WAKEBOARD_SOURCE) in each."
 )
 
 
-def boot_time() -> float:
-    """Seconds since the machine started, those in which it slept or was frozen included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
-
-
 class Leadership:
-    """This process's claim to lead `source`. `led`: what the board said last; None: nothing yet, or it is away."""
+    """This process as a candidate for the leadership of `source`.
+
+    `state` is the last answer of the store, None before the first one. `database_error` is why there is no newer one.
+    `changed` is set when this process gains or loses the leadership.
+    """
 
     def __init__(self, dsn: str, source: str, lease_s: int, release: str = "") -> None:
-        self._dsn, self._source, self._lease_s = dsn, source, lease_s
+        self._source, self._lease_s = source, lease_s
         self._release = release or __version__
-        self.holder = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self.led: LeadershipState | None = None
+        self.identity = f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self.state: LeadershipState | None = None
         self.changed = asyncio.Event()
-        self.database_away: str | None = None
-        self._good_until = 0.0
-        self._conn: AsyncConnection | None = None
-        self._listens = False
-        self._by_session = 0  # the term that this connection's session holds
-        self._doubt = asyncio.Event()
+        self.database_error: str | None = None
+        self._valid_until = 0.0  # boottime()
+        self._connection = ReconnectingConnection(
+            dsn, f"wakeboard leadership {self.identity}", OperatorStore, listens=True
+        )
+        self._store: OperatorStore | None = None  # the connection that is set up
+        self._receives_notifications = False
+        self._session_term = 0  # the term that is tied to the session of this connection
+        self._check_requested = asyncio.Event()
         self._stopped = False
 
-    def leads(self) -> bool:
+    def is_leader(self) -> bool:
         """Whether this process may act now."""
-        return self.led is not None and self.led.leads and boot_time() < self._good_until
+        return self.state is not None and self.state.leads and boottime() < self._valid_until
 
     @property
     def term(self) -> int:
-        """The term in which it leads, or led last."""
-        return self.led.term if self.led else 0
+        """The current term, as far as this process knows. 0: unknown."""
+        return self.state.term if self.state else 0
 
     def blocked_by(self) -> str | None:
-        """The other release that leads, while it does."""
-        led = self.led
-        if led is None or led.leads or led.leader_release == self._release:
+        """The other release that leads this source, if one does."""
+        state = self.state
+        if state is None or state.leads or state.leader_release == self._release:
             return None
-        return led.leader_release
+        return state.leader_release
 
     async def run(self) -> None:
-        """Leads when it can, until cancelled."""
+        """Acquires and renews the leadership until cancelled or released."""
         while not self._stopped:
-            requested_at = boot_time()
-            before = self.leads(), self.term
+            before = self.is_leader(), self.term
             try:
-                await self._ask(requested_at)
+                await self._acquire_or_renew()
             except (WakeboardError, TimeoutError) as error:
-                await self._went_wrong(error)
-            if (self.leads(), self.term) != before:
+                await self._record_error(error)
+            if (self.is_leader(), self.term) != before:
                 self.changed.set()
             await self._pause()
 
-    def doubt(self) -> None:
-        """Checks at once who leads, after a write was refused because the term is over."""
-        self._doubt.set()
+    def check_now(self) -> None:
+        """Asks the store at once who leads. Call it when the store refused a write because the term is over."""
+        self._check_requested.set()
 
-    async def _pause(self) -> None:
-        """Until it is time to ask again."""
-        if self.database_away is not None:
-            await asyncio.sleep(AFTER_AN_ERROR_S)
-        elif self.leads():
-            self._doubt.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._lease_s / 3):
-                    await self._doubt.wait()
-        elif self._listens and self._conn is not None:
-            try:
-                await OperatorStore(self._conn).resigned(STANDBY_LOOKS_EVERY_S)
-            except WakeboardError as error:
-                await self._went_wrong(error)
-        else:
-            await asyncio.sleep(STANDBY_LOOKS_EVERY_S)
+    async def release(self) -> None:
+        """Ends the leadership, so that a standby may lead at once."""
+        self._stopped = True
+        if self.state is not None and self.state.leads and self._store is not None and not self._store.conn.closed:
+            with suppress(WakeboardError, TimeoutError):
+                async with asyncio.timeout(REQUEST_TIMEOUT_S):
+                    await self._store.release_leadership(self._source, self.state.term)
+                log.info("term %d of %s: released", self.state.term, self._source)
+        self.state = None
+        await self._close()
 
-    async def _ask(self, requested_at: float) -> None:
-        async with asyncio.timeout(ANSWER_WITHIN_S):
-            if self._conn is None or self._conn.closed:
-                self._conn, self._by_session = await connect(self._dsn, name=f"wakeboard leadership {self.holder}"), 0
-                self._listens = await OperatorStore(self._conn).listen_for_resignations()
-            store = OperatorStore(self._conn)
-            stands_by = self.led is None or not self.led.leads
-            if stands_by and await store.release_dead_leadership(self._source):
+    async def _acquire_or_renew(self) -> None:
+        requested_at = boottime()
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            store = await self._open()
+            is_standby = self.state is None or not self.state.leads
+            if is_standby and await store.release_dead_leadership(self._source):
                 log.info("the leader of %s has lost its database session", self._source)
-            led = await store.acquire_leadership(self._source, self.holder, self._release, self._lease_s)
+            state = await store.acquire_leadership(self._source, self.identity, self._release, self._lease_s)
             if (
-                led.leads
-                and self._by_session != led.term
-                and await store.register_leader_session(self._source, led.term)
+                state.leads
+                and self._session_term != state.term
+                and await store.register_leader_session(self._source, state.term)
             ):
-                self._by_session = led.term
-        if led.leads:
-            self._good_until = requested_at + self._lease_s * 2 / 3
-        elif self._by_session:
-            await self._close()  # and with it the lock of a term that is over
-        if self.led is None or (led.term, led.leads) != (self.led.term, self.led.leads):
-            who = "this operator" if led.leads else f"{led.leader} (release {led.leader_release})"
-            log.info("term %d of %s: %s leads", led.term, self._source, who)
+                self._session_term = state.term
+        if state.leads:
+            self._valid_until = requested_at + self._lease_s * 2 / 3
+        elif self._session_term:
+            await self._close()  # and with it the advisory lock of the earlier term
+        self._record(state)
+
+    async def _open(self) -> OperatorStore:
+        store = await self._connection.store()
+        if store is not self._store:
+            self._session_term = 0
+            self._receives_notifications = await store.listen_for_resignations()
+            self._store = store
+        return store
+
+    def _record(self, state: LeadershipState) -> None:
+        if self.state is None or (state.term, state.leads) != (self.state.term, self.state.leads):
+            who = "this operator" if state.leads else f"{state.leader} (release {state.leader_release})"
+            log.info("term %d of %s: %s leads", state.term, self._source, who)
         blocked_before = self.blocked_by()
-        self.led, self.database_away = led, None
+        self.state, self.database_error = state, None
         if (release := self.blocked_by()) is not None and release != blocked_before:
             log.warning(BLOCKED, release, self._source)
         outages.back("leadership")
 
-    async def _went_wrong(self, error: Exception) -> None:
-        sentence = str(error) or "the database did not answer in time"
+    async def _record_error(self, error: Exception) -> None:
+        message = str(error) or "the database did not answer in time"
         if isinstance(error, DatabaseUnavailable | TimeoutError):
             outages.away("leadership", error)
             await self._close()
-        elif self.database_away != sentence:
-            log.warning("cannot acquire leadership: %s", sentence)
-        self.database_away = sentence
+        elif self.database_error != message:
+            log.warning("cannot acquire leadership: %s", message)
+        self.database_error = message
 
-    async def resign(self) -> None:
-        """Ends the leadership, so that a standby may lead at once."""
-        self._stopped = True
-        if self.led is not None and self.led.leads and self._conn is not None and not self._conn.closed:
-            with suppress(WakeboardError, TimeoutError):
-                async with asyncio.timeout(ANSWER_WITHIN_S):
-                    await OperatorStore(self._conn).release_leadership(self._source, self.led.term)
-                log.info("term %d of %s: resigned", self.led.term, self._source)
-        self.led = None
-        await self._close()
+    async def _pause(self) -> None:
+        """Waits until the next request: a third of the lease as leader, half a second or a notification as standby."""
+        if self.database_error is not None:
+            await asyncio.sleep(RETRY_S)
+        elif self.is_leader():
+            self._check_requested.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._lease_s / 3):
+                    await self._check_requested.wait()
+        elif self._receives_notifications and self._store is not None:
+            try:
+                await self._store.resigned(STANDBY_POLL_S)
+            except WakeboardError as error:
+                await self._record_error(error)
+        else:
+            await asyncio.sleep(STANDBY_POLL_S)
 
     async def _close(self) -> None:
-        if self._conn is not None:
-            with suppress(Exception):
-                await self._conn.close()
-            self._conn = None
+        self._store = None
+        with suppress(Exception):
+            await self._connection.close()

@@ -109,14 +109,14 @@ class Metrics:
 
     def text(self, leadership: Leadership, supervisor: Supervisor) -> bytes:
         """The page that Prometheus reads."""
-        self.leader.set(leadership.leads())
+        self.leader.set(leadership.is_leader())
         self.term.set(leadership.term)
-        self.database_up.set(leadership.database_away is None)
+        self.database_up.set(leadership.database_error is None)
         self.stream_age_s.set(time.monotonic() - supervisor.changes.last_at)
         self.stream_restarts.inc(supervisor.restarts - self._restarts_seen)
         self.stream_deaf.inc(supervisor.deaf - self._deaf_seen)
         self._restarts_seen, self._deaf_seen = supervisor.restarts, supervisor.deaf
-        if leadership.leads():
+        if leadership.is_leader():
             return generate_latest(self.registry)
         hidden = {family for metric in self.of_leaders for family in _names(metric)}
         return generate_latest(_Without(self.registry, hidden))  # pyright: ignore[reportArgumentType]

@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 import time
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
-from wakeboard.store.connection import connect, require_schema
+from wakeboard.store.connection import require_schema
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import NO_WORKER_AFTER, read_health_facts
+from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import Health
 from wakeboard_operator.kube_client import Cluster, ListFailed, WriteFailed, logged_in
@@ -35,7 +36,7 @@ from wakeboard_operator.wake_cleanup import not_started_in_time
 from wakeboard_operator.watch import PendingChanges, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.settings import OperatorSettings
@@ -78,7 +79,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
             ) from error
         stack.push_async_callback(runner.cleanup)
         log.info("operator of %s, answering on port %d", source, health.port)
-        stack.push_async_callback(leadership.resign)
+        stack.push_async_callback(leadership.release)
         whole = _Operator(settings, cluster, source, leadership, supervisor, metrics, health)
         tasks = [
             asyncio.create_task(work, name=name)
@@ -105,7 +106,7 @@ async def _hand_over(leading: asyncio.Task[None], leadership: Leadership) -> Non
     """Resigns before anything else, so that a standby leads while this process stops. Its later writes are refused."""
     leading.cancel()
     await asyncio.gather(leading, return_exceptions=True)
-    await leadership.resign()
+    await leadership.release()
 
 
 async def _patiently(ask: Callable[[], Awaitable[str]], stop: asyncio.Event) -> str | None:
@@ -159,7 +160,7 @@ class _Operator:
         """Acts whenever this process leads."""
         told = ""
         while True:
-            await self._until(self._leadership.leads)
+            await self._until(self._leadership.is_leader)
             term = self._leadership.term
             tasks: list[asyncio.Task[None]] = []
             try:
@@ -183,7 +184,7 @@ class _Operator:
                     log.info("term %d is over", term)
 
     def _is_over(self, term: int) -> bool:
-        return not self._leadership.leads() or self._leadership.term != term
+        return not self._leadership.is_leader() or self._leadership.term != term
 
     async def _until(self, true: Callable[[], bool]) -> None:
         while not true():
@@ -194,9 +195,13 @@ class _Operator:
 
     async def _begin(self, term: int) -> list[asyncio.Task[None]]:
         settings = self._settings
-        async with self._line("start") as conn:
-            await require_schema(conn)
-            installation = await OperatorStore(conn).installation()
+        connection = self._connection("start")
+        try:
+            store = await connection.store()
+            await require_schema(store.conn)
+            installation = await store.installation()
+        finally:
+            await connection.close()
         misfire_grace = timedelta(seconds=settings.misfire_grace_seconds)
         cache = ResourceCache()
         reconciler = Reconciler(settings, self._source, installation, cache, misfire_grace, self._cluster)
@@ -204,7 +209,7 @@ class _Operator:
             self._cluster,
             reconciler,
             self._metrics,
-            self._leadership.leads,
+            self._leadership.is_leader,
             per_second=settings.status_writes_per_second,
             moving_s=settings.status_min_interval_seconds,
             errors=settings.status_errors,
@@ -223,24 +228,24 @@ class _Operator:
         tasks = [asyncio.create_task(self._keep_at(name, work), name=name) for name, work in works.items()]
         return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
 
-    @asynccontextmanager
-    async def _line(self, purpose: str) -> AsyncGenerator[AsyncConnection]:
-        dsn = self._settings.dsn.get_secret_value()
-        conn = await connect(
-            dsn, prepared_statements=self._settings.prepared_statements, name=f"wakeboard operator {purpose}"
+    def _connection(self, purpose: str) -> ReconnectingConnection[OperatorStore]:
+        return ReconnectingConnection(
+            self._settings.dsn.get_secret_value(),
+            f"wakeboard operator {purpose}",
+            OperatorStore,
+            prepared_statements=self._settings.prepared_statements,
         )
-        async with conn:
-            yield conn
 
     async def _keep_at(self, name: str, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
         """Does `work` over a connection of its own, and begins anew whenever that breaks."""
         told = ""
+        connection = self._connection(name)
         while True:
             try:
-                async with self._line(name) as conn:
-                    await OperatorStore(conn).now()
-                    outages.back(name)
-                    await work(conn)
+                store = await connection.store()
+                await store.now()
+                outages.back(name)
+                await work(store.conn)
             except asyncio.CancelledError:
                 outages.forget(name)
                 raise
@@ -248,13 +253,15 @@ class _Operator:
                 outages.away(name, error)
             except LeadershipLost as error:
                 log.info("%s: %s", name, error)
-                self._leadership.doubt()
+                self._leadership.check_now()
             except WakeboardError as error:
                 if str(error) != told:
                     log.warning("%s: %s", name, error)
                 told = str(error)
             except Exception:
                 log.exception("%s broke, and is begun anew", name)
+            finally:
+                await connection.close()
             await asyncio.sleep(PAUSE_S)
 
     # -- what a leader does --------------------------------------------------------------------------------------------

@@ -30,11 +30,11 @@ pytestmark = pytest.mark.anyio
 async def leadership(database: str) -> AsyncGenerator[Leadership]:
     made = Leadership(database, "k8s:one", 15)
     leading = asyncio.create_task(made.run())
-    while not made.leads():
+    while not made.is_leader():
         await made.changed.wait()
     yield made
     leading.cancel()
-    await made.resign()
+    await made.release()
 
 
 def told(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
@@ -157,11 +157,11 @@ async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Lead
 async def test_a_standby_of_another_release_says_what_blocks_it() -> None:
     standby = Leadership("", "k8s:one", 15)
     assert standby.blocked_by() is None
-    standby.led = LeadershipState(1, False, "other", __version__, 9.0)
+    standby.state = LeadershipState(1, False, "other", __version__, 9.0)
     assert standby.blocked_by() is None
-    standby.led = LeadershipState(1, False, "other", "9.9.9", 9.0)
+    standby.state = LeadershipState(1, False, "other", "9.9.9", 9.0)
     assert standby.blocked_by() == "9.9.9"
-    assert not standby.leads()
+    assert not standby.is_leader()
 
 
 async def test_a_standby_that_another_release_blocks_logs_what_to_set(
@@ -173,15 +173,15 @@ async def test_a_standby_that_another_release_blocks_logs_what_to_set(
         await asyncio.sleep(0.01)
     standing_by.cancel()
     await asyncio.gather(standing_by, return_exceptions=True)
-    await other.resign()
-    assert leadership.leads()
+    await other.release()
+    assert leadership.is_leader()
     assert "set operator.namespaces and operator.source" in caplog.text
 
 
 async def test_a_newer_version_of_the_same_release_is_not_blocked_while_the_older_leads() -> None:
     """Or a rolling upgrade would wait for ever: for a pod that is ready when the old one has gone."""
     newer = Leadership("", "k8s:one", 15, release="wakeboard/wakeboard")
-    newer.led = LeadershipState(1, False, "an older version", "wakeboard/wakeboard", 9.0)
+    newer.state = LeadershipState(1, False, "an older version", "wakeboard/wakeboard", 9.0)
     assert newer.blocked_by() is None
-    newer.led = LeadershipState(1, False, "another installation", "team-a/wakeboard", 9.0)
+    newer.state = LeadershipState(1, False, "another installation", "team-a/wakeboard", 9.0)
     assert newer.blocked_by() == "team-a/wakeboard"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
+from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.worker_api import SNOOZED, Release, ScanPositions, Worker, WorkerStore, text_array
 from wakeboard_worker.completer import Completer
-from wakeboard_worker.connection import ReconnectingConnection
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 from wakeboard_worker.run import Attempt, Surroundings
@@ -38,7 +39,7 @@ async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outli
     around = Surroundings(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
     line, blocked_line = (
-        ReconnectingConnection(database, ME, what, prepared_statements=False) for what in ("outcomes", "blocked")
+        ReconnectingConnection(database, what, partial(WorkerStore, worker=ME)) for what in ("outcomes", "blocked")
     )
     async with await connect(database) as conn, await connect(database) as stranger:
         worker_store = WorkerStore(conn, ME)

@@ -39,8 +39,8 @@ async def test_leases_that_are_given_up_lapse_when_they_would_have(
         beats.start()
         try:
             await beat(conn)
-            real = heartbeat.clock
-            monkeypatch.setattr(heartbeat, "clock", lambda: real() + ME.lease_s)  # this machine has slept
+            real = heartbeat.boottime
+            monkeypatch.setattr(heartbeat, "boottime", lambda: real() + ME.lease_s)  # this machine was suspended
             lapses_at = await lease(conn)
             await beat(conn)
         finally:

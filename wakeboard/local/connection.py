@@ -1,16 +1,12 @@
-"""A connection to the board that is opened when it is needed, and anew after it broke.
-
-It is for one task: reads are transactions, and a statement of another task would become a part of them.
-"""
+"""Connections of `wakeboard up`, one for each of its tasks."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from wakeboard.store.connection import connect, died_idle
 from wakeboard.store.queries.listings import Reports
 from wakeboard.store.queries.recent_events import Live
+from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.sql_api import Store
 
 if TYPE_CHECKING:
@@ -19,45 +15,25 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.recent_events import Due
 
 
-class LocalConnection:
-    """The moves, the views and the questions. Each raises DatabaseUnavailable while there is no connection."""
+class LocalConnection(ReconnectingConnection[Store]):
+    """The SQL functions and the read queries of `up`. Each method raises DatabaseUnavailable without a connection."""
 
     def __init__(self, dsn: str) -> None:
-        self._dsn = dsn
-        self._opening = asyncio.Lock()
-        self._conn: Any = None
-        self.queues: list[str] = []  # that our workers serve
-
-    async def store(self) -> Store:
-        """The moves."""
-        return Store(await self._open())
+        super().__init__(dsn, "wakeboard up", Store)
+        self.queues: list[str] = []  # the queues that our workers serve
 
     async def reports(self) -> Reports:
         """The views."""
-        return Reports(await self._open())
+        return Reports((await self.store()).conn)
 
     async def live(self) -> Live:
-        """The questions of somebody who watches."""
-        return Live(await self._open())
+        """The queries of the live view."""
+        return Live((await self.store()).conn)
 
     async def due_since(self, since: datetime | None) -> Due:
-        """Whether something became due for our workers."""
+        """Whether a run of our workers' queues has become due since then."""
         return await (await self.live()).due_since(since, self.queues)
 
     async def busy(self) -> bool:
-        """Whether something of our workers' queues runs."""
+        """Whether a run of our workers' queues is running."""
         return await (await self.live()).running(self.queues) > 0
-
-    async def close(self) -> None:
-        """Closes the connection, if there is one."""
-        if self._conn is not None:
-            await self._conn.close()
-
-    async def _open(self) -> Any:
-        async with self._opening:
-            if self._conn is not None and died_idle(self._conn):
-                await self.close()
-                self._conn = None
-            if self._conn is None:
-                self._conn = await connect(self._dsn, name="wakeboard up")
-            return self._conn

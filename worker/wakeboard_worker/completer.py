@@ -25,8 +25,8 @@ from wakeboard_worker.logs import log, outages
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard.store.worker_api import WorkerStore
-    from wakeboard_worker.connection import ReconnectingConnection
     from wakeboard_worker.heartbeat import Heartbeat
     from wakeboard_worker.in_flight import InFlightBuffer, Outcome
     from wakeboard_worker.run import Attempt
@@ -46,8 +46,8 @@ class Completer:
     def __init__(
         self,
         in_flight: InFlightBuffer,
-        line: ReconnectingConnection,
-        blocked_line: ReconnectingConnection,
+        line: ReconnectingConnection[WorkerStore],
+        blocked_line: ReconnectingConnection[WorkerStore],
         heartbeat: Heartbeat,
         lease_s: float,
     ) -> None:
@@ -82,7 +82,7 @@ class Completer:
 
     async def _tell_these(
         self,
-        line: ReconnectingConnection,
+        line: ReconnectingConnection[WorkerStore],
         succeeded: Sequence[Attempt],
         failures: Sequence[Failure],
         releases: Sequence[Release],
@@ -104,7 +104,11 @@ class Completer:
             counts.released += len(told) - snoozed
 
     async def _complete(
-        self, line: ReconnectingConnection, attempts: Sequence[Attempt], epoch: int, results: Mapping[int, str]
+        self,
+        line: ReconnectingConnection[WorkerStore],
+        attempts: Sequence[Attempt],
+        epoch: int,
+        results: Mapping[int, str],
     ) -> Sequence[Attempt]:
         async def complete(worker_store: WorkerStore, some: Sequence[Attempt]) -> list[int]:
             ids = [attempt.id for attempt in some]
@@ -114,7 +118,7 @@ class Completer:
 
     async def _tell(
         self,
-        line: ReconnectingConnection,
+        line: ReconnectingConnection[WorkerStore],
         items: Sequence[_Item],
         move: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
         results: Mapping[int, str] | None = None,
@@ -122,7 +126,7 @@ class Completer:
         """Sends outcomes, and retries while the database is away; returns those that were accepted."""
         while self._heartbeat.trusted():
             try:
-                worker_store = await line.worker_store()
+                worker_store = await line.store()
                 refused = set(await move(worker_store, items))
                 held = await self._still_leased(worker_store, items, refused)
                 outages.back("outcomes")

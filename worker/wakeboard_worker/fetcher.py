@@ -14,10 +14,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.rules.humanize import counted
 from wakeboard.store.worker_api import UNSTARTED, Release, text_array
-from wakeboard_worker.heartbeat import TRUSTED_PART, clock
+from wakeboard_worker.heartbeat import TRUSTED_PART
 from wakeboard_worker.logs import log, outages
 from wakeboard_worker.oldest_first import OldestFirst
 from wakeboard_worker.quarantine_turns import QuarantineTurns
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from wakeboard.settings import Settings
+    from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard.store.worker_api import WorkerStore
-    from wakeboard_worker.connection import ReconnectingConnection
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
     from wakeboard_worker.heartbeat import Heartbeat
     from wakeboard_worker.in_flight import Executor, InFlightBuffer
@@ -69,7 +70,7 @@ class Fetcher:
         in_flight: InFlightBuffer,
         slots: CoroutineExecutor,
         threads: ThreadExecutor,
-        line: ReconnectingConnection,
+        line: ReconnectingConnection[WorkerStore],
         heartbeat: Heartbeat,
         settings: Settings,
         stay_s: float,
@@ -101,7 +102,7 @@ class Fetcher:
         """Claims until the wake is over. A database that is away is waited for, while anything can still be saved."""
         while not self._over():
             try:
-                goes_on = await self._pass(await self._line.worker_store())
+                goes_on = await self._pass(await self._line.store())
                 outages.back("claims")
                 if not goes_on:
                     return
@@ -187,7 +188,7 @@ class Fetcher:
             return 0
         oldest, by_age = self._oldest[id(walk)], 0
         if share := oldest.share(count):
-            sent = clock()
+            sent = boottime()
             rows = await oldest.claim(worker_store, share)
             self._take(rows, sent)
             by_age = len(rows)
@@ -215,7 +216,7 @@ class Fetcher:
         keys = await worker_store.due_limit_keys(self._after_key, LIMIT_KEYS)
         claimed = 0
         for walk in walks if keys else ():
-            sent = clock()
+            sent = boottime()
             rows = await worker_store.claim_limited(walk.job_types, keys, self._wanted_limited(walk.executor))
             self._take(rows, sent, first=True)
             claimed += len(rows)
@@ -225,7 +226,7 @@ class Fetcher:
         return claimed or bool(self._after_key)
 
     async def _claim_suspect(self, worker_store: WorkerStore) -> bool:
-        sent, began = clock(), time.monotonic()
+        sent, began = boottime(), time.monotonic()
         rows = await worker_store.claim_quarantined(self._all_types)
         if not rows:
             self._suspects.none_left()
@@ -252,7 +253,7 @@ class Fetcher:
         """
         if not rows:
             return
-        if self._heartbeat.trusted() and clock() - sent <= self._prompt_s:
+        if self._heartbeat.trusted() and boottime() - sent <= self._prompt_s:
             self._desk.take(rows, first=first)
             self._slots.kick()
             self._threads.kick()

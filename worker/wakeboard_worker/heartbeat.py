@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.store.connection import connect_blocking, died_idle
 from wakeboard.store.worker_api import Held, renew
@@ -38,20 +38,13 @@ BUSY_AGAIN_S = 0.5
 AFTER_FAILURE_S = 0.5
 LOOP_GRACE_S = 15.0  # for the event loop, beyond the longest timeout of what runs in it
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def clock() -> float:
-    """Seconds on a clock that does not stop while the machine sleeps."""
-    return time.clock_gettime(_CLOCK)
-
 
 class Heartbeat:
     """Renews the leases on the desk until `stop`; tells the desk what needs attention."""
 
     def __init__(self, dsn: str, worker: Worker, in_flight: InFlightBuffer) -> None:
         self._dsn, self._worker, self._desk = dsn, worker, in_flight
-        self._trusted_until = clock() + worker.lease_s * TRUSTED_PART
+        self._trusted_until = boottime() + worker.lease_s * TRUSTED_PART
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
         self._watchdog = Watchdog()
@@ -61,7 +54,7 @@ class Heartbeat:
         self._every = worker.lease_s / BEATS_PER_LEASE
         self._busy: set[tuple[int, int]] = set()  # leases whose row another transaction had locked
         self._all_due_at = 0.0
-        self._sweeps, self._looked_at, self._still_s = 0, clock(), 0.0  # of the event loop
+        self._sweeps, self._looked_at, self._still_s = 0, boottime(), 0.0  # of the event loop
 
     def start(self) -> None:
         """Starts the thread; the worker has just registered."""
@@ -75,7 +68,7 @@ class Heartbeat:
 
     def trusted(self) -> bool:
         """Whether this worker may believe in its leases."""
-        return clock() < self._trusted_until
+        return boottime() < self._trusted_until
 
     def _beat(self) -> None:
         pause = self._every
@@ -99,7 +92,7 @@ class Heartbeat:
     def _renew_what_is_due(self) -> float:
         """One beat; the seconds until the next one."""
         self._distrust()
-        sent = clock()
+        sent = boottime()
         ask_all = sent >= self._all_due_at or not self._busy
         # What was given up must lapse when it would have: the event loop may not have dropped it yet.
         held = self._desk.on_its_way() if self._lost else self._desk.held()
@@ -117,7 +110,7 @@ class Heartbeat:
 
     def _watch_loop(self) -> None:
         """Ends the process when the event loop is blocked for good: what it holds could never be given back."""
-        now, sweeps, allowed_s = clock(), self._desk.sweeps, self._desk.longest_timeout_s() + LOOP_GRACE_S
+        now, sweeps, allowed_s = boottime(), self._desk.sweeps, self._desk.longest_timeout_s() + LOOP_GRACE_S
         turned = sweeps != self._sweeps
         # A process that was frozen wakes up in all its threads: what it slept through counts as one beat.
         self._still_s = 0.0 if turned else self._still_s + min(now - self._looked_at, 2 * self._every)

@@ -11,8 +11,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from wakeboard.clock import boottime
 from wakeboard.store.worker_api import LOOK, ScanPositions, text_array
-from wakeboard_worker.heartbeat import clock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ class QueueScan:
         self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
         self._again_at = 0.0
         self._rests_until = 0.0
-        self.sent = 0.0  # clock() when the last claim was sent
+        self.sent = 0.0  # boottime() when the last claim was sent
         self.found_nothing = False  # the last claim walked from the start to the end, and nothing was due
 
     def rewind(self) -> None:
@@ -58,10 +58,10 @@ class QueueScan:
         began = time.monotonic()
         if began >= self._again_at and not self._from_start:
             self.rewind()
-        self.sent = clock()
+        self.sent = boottime()
         rows = await worker_store.claim(self.positions, self.job_types, count, None if self._rich else LOOK)
         while not rows and await self._look_further(worker_store):
-            self.sent = clock()
+            self.sent = boottime()
             rows = await worker_store.claim(self.positions, self.job_types, count)
         full = len(rows) >= count
         self._note(began, rows, full=full)

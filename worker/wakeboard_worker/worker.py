@@ -15,6 +15,7 @@ import socket
 import time
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wakeboard import __version__
@@ -24,10 +25,10 @@ from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.humanize import counted
 from wakeboard.store.connection import place, require_schema
-from wakeboard.store.worker_api import Release, Worker
+from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard.store.worker_api import Release, Worker, WorkerStore
 from wakeboard_worker.builtin import builtin_handlers, close_builtin
 from wakeboard_worker.completer import Completer
-from wakeboard_worker.connection import ReconnectingConnection
 from wakeboard_worker.coroutine_executor import CoroutineExecutor
 from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
@@ -59,7 +60,12 @@ async def run_worker(settings: Settings, stay_s: float, stopping: StopSignal) ->
     worker = _introduce(settings)
     dsn = settings.dsn.get_secret_value()
     claims, outcomes, blocked, effects = (
-        ReconnectingConnection(dsn, worker, purpose, prepared_statements=settings.prepared_statements)
+        ReconnectingConnection(
+            dsn,
+            f"wakeboard {purpose} {worker.name}",
+            partial(WorkerStore, worker=worker),
+            prepared_statements=settings.prepared_statements,
+        )
         for purpose in ("claims", "outcomes", "blocked outcomes", "handlers")
     )
     try:
@@ -67,7 +73,7 @@ async def run_worker(settings: Settings, stay_s: float, stopping: StopSignal) ->
             return 0
         if stay_s == math.inf:
             _tell_start(settings, dsn, list(handlers))
-        around = Surroundings(asyncio.get_running_loop(), worker.worker_id, effects.worker_store)
+        around = Surroundings(asyncio.get_running_loop(), worker.worker_id, effects.store)
         in_flight = InFlightBuffer(handlers, around, settings.concurrency, settings.threads)
         code = await _Wake(settings, stay_s, stopping, worker, in_flight, claims, outcomes, blocked).run()
         if (
@@ -123,7 +129,7 @@ async def _unless_stopped(work: Coroutine[Any, Any, bool], stopping: StopSignal)
         raise
 
 
-async def _registered(line: ReconnectingConnection, job_types: Sequence[str], stay_s: float) -> bool:
+async def _registered(line: ReconnectingConnection[WorkerStore], job_types: Sequence[str], stay_s: float) -> bool:
     """Connects, and says who works here; a draining worker tries for ten seconds, others for ever.
 
     False: the pool has workers enough. Raises LoginRefused at once: a worker that is started anew reads a new password.
@@ -131,7 +137,7 @@ async def _registered(line: ReconnectingConnection, job_types: Sequence[str], st
     give_up_at = time.monotonic() + CONNECT_FOR_S
     while True:
         try:
-            worker_store = await line.worker_store()
+            worker_store = await line.store()
             await require_schema(worker_store.conn)
             registered = await worker_store.register_worker(job_types)
         except LoginRefused:
@@ -157,10 +163,10 @@ async def first_end(tasks: Sequence[asyncio.Task[None]]) -> None:
         task.result()
 
 
-async def _say_goodbye(line: ReconnectingConnection) -> None:
+async def _say_goodbye(line: ReconnectingConnection[WorkerStore]) -> None:
     try:
         async with asyncio.timeout(5):
-            await (await line.worker_store()).deregister_worker()
+            await (await line.store()).deregister_worker()
     except (WakeboardError, TimeoutError) as error:
         log.warning("could not say deregister_worker: %s", error)
 
@@ -175,9 +181,9 @@ class _Wake:
         stopping: StopSignal,
         worker: Worker,
         in_flight: InFlightBuffer,
-        claims: ReconnectingConnection,
-        outcomes: ReconnectingConnection,
-        blocked: ReconnectingConnection,
+        claims: ReconnectingConnection[WorkerStore],
+        outcomes: ReconnectingConnection[WorkerStore],
+        blocked: ReconnectingConnection[WorkerStore],
     ) -> None:
         self._settings, self._stay_s, self._stopping, self._desk = settings, stay_s, stopping, in_flight
         self._claims = claims

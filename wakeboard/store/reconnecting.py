@@ -1,0 +1,74 @@
+"""A connection to the store that opens on first use and reopens after it broke, also if it broke while it was idle."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from wakeboard.store.connection import connect, died_idle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wakeboard.store.connection import AsyncConnection
+
+MIN_BACKOFF_S: Final = 0.05
+MAX_BACKOFF_S: Final = 1.0
+
+
+class _HasConnection(Protocol):
+    @property
+    def conn(self) -> AsyncConnection: ...
+
+
+StoreT = TypeVar("StoreT", bound=_HasConnection)
+
+
+class ReconnectingConnection(Generic[StoreT]):
+    """One connection at a time. `make_store` wraps each new connection in the SQL functions that the caller needs.
+
+    `name` is the application_name, which Postgres shows in pg_stat_activity. `listens`: the connection receives
+    notifications. They look like the end of an idle connection, so only a failed statement shows that it broke.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        name: str,
+        make_store: Callable[[AsyncConnection], StoreT],
+        *,
+        prepared_statements: bool = False,
+        listens: bool = False,
+    ) -> None:
+        self._dsn, self._name, self._make_store = dsn, name, make_store
+        self._prepared_statements, self._listens = prepared_statements, listens
+        self._store: StoreT | None = None
+        self._opening = asyncio.Lock()
+        self._backoff_s = MIN_BACKOFF_S
+
+    async def store(self) -> StoreT:
+        """Returns the SQL functions over an open connection. Raises DatabaseUnavailable."""
+        async with self._opening:
+            if self._store is not None and self._is_broken(self._store.conn):
+                await self.close()
+            if self._store is None:
+                conn = await connect(self._dsn, prepared_statements=self._prepared_statements, name=self._name)
+                self._store = self._make_store(conn)
+                self._backoff_s = MIN_BACKOFF_S
+            return self._store
+
+    async def pause(self) -> None:
+        """Closes the connection and sleeps, from 50 ms to 1 s with jitter, longer after each failed reconnect."""
+        await self.close()
+        await asyncio.sleep(self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+        self._backoff_s = min(MAX_BACKOFF_S, self._backoff_s * 2)
+
+    async def close(self) -> None:
+        """Closes the connection, if one is open."""
+        store, self._store = self._store, None
+        if store is not None:
+            await store.conn.close()
+
+    def _is_broken(self, conn: AsyncConnection) -> bool:
+        return conn.closed if self._listens else died_idle(conn)
