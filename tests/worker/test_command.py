@@ -15,7 +15,7 @@ from wakeboard.errors import InvalidSettings
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, Outcome, run_handler
 from wakeboard_worker.builtin.command import Command
-from wakeboard_worker.builtin.process import END_WITHIN_S
+from wakeboard_worker.builtin.process import KILL_AFTER_S
 from wakeboard_worker.outcomes import result_json
 from wakeboard_worker.worker import UNWIND_S
 
@@ -105,28 +105,28 @@ async def test_any_output_stays_an_object_when_it_is_stored() -> None:
     [
         ([], "a command payload is an object"),
         ({"command": ["rm"]}, "a command payload is an object"),
-        ({"command": "rm"}, "knows no command 'rm'"),
-        ({"command": "say"}, "takes the args word, and 'word' does not fit"),
-        ({"command": "say", "args": {"word": "a", "more": "b"}}, "'more' does not fit"),
-        ({"command": "env", "args": {"more": "b"}}, "takes no args, and 'more' does not fit"),
+        ({"command": "rm"}, "has no command 'rm'"),
+        ({"command": "say"}, "takes the args word, and 'word' is missing or unknown"),
+        ({"command": "say", "args": {"word": "a", "more": "b"}}, "'more' is missing or unknown"),
+        ({"command": "env", "args": {"more": "b"}}, "takes no args, and 'more' is missing or unknown"),
         ({"command": "say", "args": {"word": ["a"]}}, "must be a text or a number"),
         ({"command": "say", "args": {"word": True}}, "must be a text or a number"),
-        ({"command": "say", "args": {"word": {"$secret": "key"}}}, "a secret can only stand in env"),
+        ({"command": "say", "args": {"word": {"$secret": "key"}}}, "a secret is allowed in env only"),
         ({"command": "say", "args": {"word": "-rf"}}, "must not begin with '-'"),
         ({"command": "say", "args": ["a"]}, "args must be an object"),
         ({"command": "say", "argv": []}, "no field 'argv'"),
-        ({"command": "env", "env": {"A=B": "c"}}, "the command env lets no payload set 'A=B': name it in env of"),
-        ({"command": "both", "env": {"A": "c"}}, "the command both lets no payload set 'A'"),
+        ({"command": "env", "env": {"A=B": "c"}}, "the command env does not let a payload set 'A=B': add it to env of"),
+        ({"command": "both", "env": {"A": "c"}}, "the command both does not let a payload set 'A'"),
         (
             {"command": "env", "env": {"TAR_OPTIONS": "--checkpoint-action=exec=id"}},
-            "lets no payload set 'TAR_OPTIONS'",
+            "does not let a payload set 'TAR_OPTIONS'",
         ),
-        ({"command": "env", "env": {"PSQLRC": "/tmp/x"}}, "lets no payload set 'PSQLRC'"),
+        ({"command": "env", "env": {"PSQLRC": "/tmp/x"}}, "does not let a payload set 'PSQLRC'"),
         ({"command": "env", "env": {"A": None, "B": []}}, "must be a text or a number"),
-        ({"command": "env", "env": {"LD_PRELOAD": "/tmp/x.so"}}, "lets no payload set"),
-        ({"command": "env", "env": {"PATH": "/tmp"}}, "lets no payload set"),
-        ({"command": "env", "env": {"PYTHONPATH": "/tmp"}}, "lets no payload set"),
-        ({"command": "env", "env": {"WAKEBOARD_DSN": ""}}, "lets no payload set"),
+        ({"command": "env", "env": {"LD_PRELOAD": "/tmp/x.so"}}, "does not let a payload set"),
+        ({"command": "env", "env": {"PATH": "/tmp"}}, "does not let a payload set"),
+        ({"command": "env", "env": {"PYTHONPATH": "/tmp"}}, "does not let a payload set"),
+        ({"command": "env", "env": {"WAKEBOARD_DSN": ""}}, "does not let a payload set"),
     ],
 )
 async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(payload: Any, said: str) -> None:
@@ -205,7 +205,7 @@ def test_a_variable_that_can_have_no_such_name_stops_the_worker_with_a_sentence(
 
 
 def test_a_leaving_worker_sees_the_end_of_its_programs() -> None:
-    assert END_WITHIN_S < UNWIND_S
+    assert KILL_AFTER_S < UNWIND_S
 
 
 async def test_a_program_that_takes_too_long_is_ended_by_the_runs_timeout(store: Store, tmp_path: Path) -> None:

@@ -19,11 +19,9 @@ from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler_blocking
 from wakeboard_worker import outcomes
-from wakeboard_worker.builtin import builtin_handlers
-from wakeboard_worker.builtin import output_text as kept_text
-from wakeboard_worker.builtin import process as programs
+from wakeboard_worker.builtin import builtin_handlers, output_text, process
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
-from wakeboard_worker.builtin.command_words import Commands, environment_of, fields_of
+from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
 from wakeboard_worker.builtin.http_request import request_of
 from wakeboard_worker.builtin.secrets import Secrets
 
@@ -137,8 +135,8 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
         ("16,384 characters", outcomes.LONGEST_RESULT),
         ("up to 2,000 characters", outcomes.LONGEST_ERROR),
         ("stacks up to 16,000", outcomes.LONGEST_STACK),
-        ("8,000 characters", kept_text.LONGEST),
-        ("1.5 s later", programs.END_WITHIN_S),
+        ("8,000 characters", output_text.MAX_CHARACTERS),
+        ("1.5 s later", process.KILL_AFTER_S),
     ],
 )
 def test_the_guides_numbers_are_those_of_the_code(said: str, number: float) -> None:

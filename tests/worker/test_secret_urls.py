@@ -95,7 +95,7 @@ async def test_a_redirect_from_a_secret_url_names_no_host(
 
 async def test_a_host_before_the_secret_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     outcome = await call(SECRET, "https://hooks.example.com/", monkeypatch)
-    assert "hooks.example.com:443 is not on the worker's list" in str(outcome.error)
+    assert "hooks.example.com:443 is not allowed on this worker" in str(outcome.error)
 
 
 async def test_a_host_that_a_server_repeats_in_another_case_is_masked(

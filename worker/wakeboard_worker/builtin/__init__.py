@@ -1,4 +1,4 @@
-"""Job types that every worker knows: `ping` always; `http`, `command` where its settings name hosts or commands."""
+"""The built-in job types: `ping` always, `http` and `command` if the settings allow hosts or commands."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
 
 def builtin_handlers(settings: Settings) -> dict[str, Handler]:
-    """The built-in handlers under these settings, by job type. Raises InvalidSettings."""
-    found: dict[str, Any] = {"ping": ping}
+    """Return the built-in handlers that these settings enable, by job type. Raises InvalidSettings."""
+    functions: dict[str, Any] = {"ping": ping}
     if settings.http_allowed_hosts:
         from wakeboard_worker.builtin.http import Http
 
-        found["http"] = Http(settings)
+        functions["http"] = Http(settings)
     if settings.commands:
         from wakeboard_worker.builtin.command import Command
 
-        found["command"] = Command(settings)
-    return {job_type: Handler(job_type, function) for job_type, function in found.items()}
+        functions["command"] = Command(settings)
+    return {job_type: Handler(job_type, function) for job_type, function in functions.items()}
 
 
 async def close_builtin(handlers: Mapping[str, Handler]) -> None:
-    """Ends what these handlers, made by `builtin_handlers`, keep open between runs. No run of theirs is left."""
+    """Close the connections that the built-in handlers keep open between runs. Call it after the last run."""
     if "http" in handlers:
         await cast("Http", handlers["http"].function).close()
 
 
 async def ping(run: Run) -> dict[str, int]:
-    """Proves the whole path, from the schedule to the stored result."""
+    """Return the attempt number. A smoke test of the whole path, from the schedule to the stored result."""
     return {"pong": run.attempt}

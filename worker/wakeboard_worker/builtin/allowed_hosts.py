@@ -1,7 +1,7 @@
-"""Where `http` may go: hosts by name, and private networks by address.
+"""The allowlist of the job type `http`: hosts by name, and private networks by address.
 
-The name is checked before each request; the address where the connection is made, on the very address that is connected
-to, so that a name that resolves differently the second time gains nothing.
+The name is checked before each request. The address is checked when the socket is created, so a name that resolves to
+another address the second time (DNS rebinding) does not bypass the check.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 _ENTRY: Final = re.compile(r"(\*\.)?([\w-]+(?:\.[\w-]+)*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
-_PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")  # all that was ever given out (IANA, global unicast)
+_PUBLIC_IPV6: Final = ipaddress.IPv6Network("2000::/3")  # global unicast (IANA)
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: an IPv4 address in the last 32 bits
 _ISATAP: Final = frozenset({0x00005EFE, 0x02005EFE})  # RFC 5214: before an IPv4 address in the last 32 bits
 
@@ -58,39 +58,39 @@ _SPECIAL: Final = tuple(
 
 
 class Entry(NamedTuple):
-    """A line of the list: 'api.example.com', '*.example.com', '[::1]', each with ':port' or without."""
+    """One entry of the allowlist: 'api.example.com', '*.example.com' or '[::1]', with or without ':port'."""
 
     host: str
     port: int | None
-    and_below: bool  # *.example.com: what is below it, and not itself
+    subdomains_only: bool  # *.example.com does not match example.com
 
     def matches(self, host: str, port: int) -> bool:
-        """Whether it names this host, which is written as `spelled` does, and this port."""
-        named = host.endswith("." + self.host) if self.and_below else host == self.host
-        return named and self.port in (None, port)
+        """Whether the entry matches this host (as `normalized` returns it) and port."""
+        matches_host = host.endswith("." + self.host) if self.subdomains_only else host == self.host
+        return matches_host and self.port in (None, port)
 
 
 class AllowedHosts:
-    """The list. Raises InvalidSettings where an entry can name nothing."""
+    """The allowlist. Raises InvalidSettings for an entry that cannot match any host or network."""
 
     def __init__(self, hosts: Iterable[str], private: Iterable[str]) -> None:
         self._entries = [_entry(text) for text in hosts]
         self._networks = [_network(text) for text in private]
 
     def allows_name(self, host: str, port: int) -> bool:
-        """Whether the list names this host and port."""
-        return any(entry.matches(spelled(host), port) for entry in self._entries)
+        """Whether an entry matches this host and port."""
+        return any(entry.matches(normalized(host), port) for entry in self._entries)
 
     def allows_address(self, text: str) -> bool:
-        """Whether a connection may go to this address: a public one, or one in a private network that is named."""
-        address = _inner(ipaddress.ip_address(text.partition("%")[0]))
+        """Whether the worker may connect to this address: a public one, or one in an allowed private network."""
+        address = _embedded_ipv4(ipaddress.ip_address(text.partition("%")[0]))
         if any(address.version == network.version and address in network for network in self._networks):
             return True
         return _is_public(address)
 
 
-def spelled(host: str) -> str:
-    """A host in the one spelling in which hosts are compared."""
+def normalized(host: str) -> str:
+    """Return the host in the form in which hosts are compared: lower case, no brackets, IDNA, canonical addresses."""
     host = host.lower().rstrip(".").strip("[]")
     try:
         return str(ipaddress.ip_address(host))
@@ -107,8 +107,8 @@ def _is_public(address: Address) -> bool:
     return address.is_global and not special
 
 
-def _inner(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address stands for (mapped, 6to4, NAT64), else the address itself."""
+def _embedded_ipv4(address: Address) -> Address:
+    """Return the IPv4 address that is embedded in an IPv6 address (mapped, 6to4, NAT64), else the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:
@@ -117,10 +117,10 @@ def _inner(address: Address) -> Address:
 
 
 def _entry(text: str) -> Entry:
-    found = _ENTRY.fullmatch(text.lower())
+    match = _ENTRY.fullmatch(text.lower())
     try:
-        if found and int(found[3] or 0) < 1 << 16:
-            return Entry(spelled(found[2]), int(found[3]) if found[3] else None, and_below=bool(found[1]))
+        if match and int(match[3] or 0) < 1 << 16:
+            return Entry(normalized(match[2]), int(match[3]) if match[3] else None, subdomains_only=bool(match[1]))
     except ValueError:
         pass
     raise InvalidSettings(

@@ -1,11 +1,11 @@
-"""The job type `command`: a program that the worker's own settings name, never a shell.
+"""The job type `command`: runs a program that the worker's settings allow, without a shell.
 
     WAKEBOARD_COMMANDS={"backup": {"argv": ["/usr/bin/pg_dump", "--file={path}"], "env": ["PGPASSWORD"]}}
     payload: {command: backup, args: {path: /backups/today.sql}, env: {PGPASSWORD: {$secret: backup-password}}}
 
-The program has an environment without WAKEBOARD_* variables, no standard input, and a session of its own. A payload
-sets only the variables that the command names. Whatever the program started ends with the run. Exit code 0 succeeds;
-the last 8,000 characters of what it prints are kept.
+The program runs in its own session, without standard input and without the WAKEBOARD_* variables. A payload may set
+only the variables that the command lists in `env`. All processes that the program started end with the run. Exit code 0
+is success. The last 8,000 characters of the output are stored.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from wakeboard_worker.builtin.command_words import Commands, environment_of, fields_of
-from wakeboard_worker.builtin.output_text import LONGEST, readable
+from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
+from wakeboard_worker.builtin.output_text import MAX_CHARACTERS, decode_output
 from wakeboard_worker.builtin.process import Program
 from wakeboard_worker.builtin.secrets import Secrets
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from wakeboard.handlers import Run
     from wakeboard.settings import Settings
 
-SHOWN = 1_500  # characters of the output, in errors and logs
+SHOWN_CHARACTERS = 1_500  # characters of the output, in errors and logs
 
 
 class CommandFailed(Exception):
-    """The program ended with an exit code other than 0, or could not be started; the run is tried again."""
+    """The program exited with a code other than 0, or could not be started. The run is retried with its backoff."""
 
 
 class Command:
-    """The handler of `command` under a worker's settings."""
+    """The handler of the job type `command`."""
 
     def __init__(self, settings: Settings) -> None:
         self._commands = Commands(settings.commands)
         self._secrets_dir = settings.secrets_dir
 
     async def __call__(self, run: Run) -> dict[str, Any]:
-        """Runs the program; {exit_code, output}."""
+        """Run the program and return {exit_code, output}. Raises CommandFailed and Discard."""
         secrets = Secrets(self._secrets_dir)
         payload = fields_of(run.payload)
         argv = self._commands.argv(payload)
@@ -49,19 +49,25 @@ class Command:
         except OSError as error:
             raise CommandFailed(f"{argv[0]} could not be started: {error.strerror}") from None
         except asyncio.CancelledError:
-            run.log.warning("%s was stopped after it printed: %s", payload["command"], _end(program, secrets)[-SHOWN:])
+            run.log.warning(
+                "%s was stopped after it printed: %s",
+                payload["command"],
+                _output_tail(program, secrets)[-SHOWN_CHARACTERS:],
+            )
             raise
-        output = _end(program, secrets)
+        output = _output_tail(program, secrets)
         if code != 0:
             how = f"exit code {code}" if code > 0 else f"signal {-code}"
-            raise CommandFailed(f"{payload['command']} ended with {how}: {output[-SHOWN:].strip()}".rstrip(": "))
+            raise CommandFailed(
+                f"{payload['command']} ended with {how}: {output[-SHOWN_CHARACTERS:].strip()}".rstrip(": ")
+            )
         return {"exit_code": code, "output": output}
 
 
-def _end(program: Program, secrets: Secrets) -> str:
-    """The end of what it printed, as text without secrets."""
-    text = readable(program.printed)
-    if program.printed_more:
-        text = text.lstrip("\N{REPLACEMENT CHARACTER}")  # half a character
-    text = secrets.redact(text, cut="start" if program.printed_more else None)
-    return text if len(text) <= LONGEST else "…" + text[1 - LONGEST :]
+def _output_tail(program: Program, secrets: Secrets) -> str:
+    """Return the end of the program's output as text, with secrets masked."""
+    text = decode_output(program.output)
+    if program.truncated:
+        text = text.lstrip("\N{REPLACEMENT CHARACTER}")  # a character may be cut in two
+    text = secrets.redact(text, cut="start" if program.truncated else None)
+    return text if len(text) <= MAX_CHARACTERS else "…" + text[1 - MAX_CHARACTERS :]

@@ -1,4 +1,4 @@
-"""What the answer to an `http` run means for it: done, tried again, or dead. No I/O, no clock."""
+"""Decides from the response to an `http` run whether the run succeeds, is retried, or is dead. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -8,42 +8,43 @@ from typing import Any, Final
 
 from wakeboard.errors import Discard, RetryAfter
 
-TRY_AGAIN: Final = frozenset({408, 425, 429})  # and 5xx
-LONGEST_RETRY_AFTER_S: Final = 86_400.0
-SHOWN: Final = 1_000  # characters of a body, in errors
+RETRIED: Final = frozenset({408, 425, 429})  # and 5xx
+MAX_RETRY_AFTER_S: Final = 86_400.0
+SHOWN_CHARACTERS: Final = 1_000  # characters of a body, in errors
 
 
 class HttpError(Exception):
-    """The request failed for now; it is tried again with the run's backoff."""
+    """The request failed. The run is retried with its backoff."""
 
 
-def verdict(status: int, retry_after: str | None, body: str, now: datetime) -> dict[str, Any]:
-    """The run's result. Raises RetryAfter or HttpError for what may get better, and Discard for what will not."""
+def outcome_of(status: int, retry_after: str | None, body: str, now: datetime) -> dict[str, Any]:
+    """Return the run's result. Raises RetryAfter or HttpError if a retry may succeed, otherwise Discard."""
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return {"status": status, "body": body}
-    said = f"the server answered {status}: {body[:SHOWN].strip()}".rstrip(": ")
-    if status not in TRY_AGAIN and status < HTTPStatus.INTERNAL_SERVER_ERROR:
-        raise Discard(said)
+    message = f"the server answered {status}: {body[:SHOWN_CHARACTERS].strip()}".rstrip(": ")
+    if status not in RETRIED and status < HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise Discard(message)
     seconds = retry_after_s(retry_after, now)
     if seconds is None:
-        raise HttpError(said)
-    raise RetryAfter(seconds, said)
+        raise HttpError(message)
+    raise RetryAfter(seconds, message)
 
 
-def retry_after_s(said: str | None, now: datetime) -> float | None:
-    """Retry-After in seconds, of a number or an HTTP date (RFC 9110, 10.2.3): more than 0, at most a day.
+def retry_after_s(header: str | None, now: datetime) -> float | None:
+    """Return the seconds that a Retry-After header asks for: more than 0, at most a day.
 
-    None where it says nothing, or that the time has come already: then the run's own backoff is the better answer.
+    The header is a number or an HTTP date (RFC 9110, 10.2.3). None if it is missing, invalid or not in the future. Then the
+    run's own backoff applies.
     """
-    said = (said or "").strip()
-    if said.isascii() and said.isdecimal():
-        seconds = float(said)
+    header = (header or "").strip()
+    if header.isascii() and header.isdecimal():
+        seconds = float(header)
     else:
         from email.utils import parsedate_to_datetime
 
         try:
-            moment = parsedate_to_datetime(said)
+            moment = parsedate_to_datetime(header)
         except (ValueError, OverflowError):
             return None
         seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
-    return min(seconds, LONGEST_RETRY_AFTER_S) if seconds > 0 else None
+    return min(seconds, MAX_RETRY_AFTER_S) if seconds > 0 else None

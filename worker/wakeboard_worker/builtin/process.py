@@ -1,4 +1,4 @@
-"""Runs a program in a session of its own and ends all its processes with it."""
+"""Runs a program in its own session, keeps the end of its output, and ends all its processes when it ends."""
 
 from __future__ import annotations
 
@@ -13,52 +13,53 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Mapping, Sequence
 
-KEPT_BYTES: Final = 32_768  # of what it printed last: 8,000 characters, each of up to four bytes
-LAST_WORDS_WITHIN_S: Final = 1.0  # for what is still in the pipe when the program has ended
-END_WITHIN_S: Final = 1.5  # between SIGTERM and SIGKILL: less than a leaving worker waits for its handlers
-SLACK_S: Final = 0.4  # for the subreaper to see their end
+KEPT_BYTES: Final = 32_768  # of the end of the output: 8,000 characters of up to four bytes
+DRAIN_PIPE_S: Final = 1.0  # to read the rest of the output after the program has ended
+KILL_AFTER_S: Final = 1.5  # between SIGTERM and SIGKILL; less than UNWIND_S of worker.py
+SUBREAPER_EXIT_S: Final = 0.4  # for the subreaper to notice that they have ended
 SUBREAPER: Final = Path(__file__).with_name("subreaper.py")
 
 
 class Program(asyncio.Protocol):
-    """One start of a program, and the end of what it printed."""
+    """One execution of a program, and the end of its output."""
 
     def __init__(self) -> None:
         self._tail = bytearray()
-        self.printed_more = False  # what it printed first is not kept
-        self._silent = asyncio.Event()
+        self.truncated = False  # the beginning of the output was dropped
+        self._pipe_closed = asyncio.Event()
 
     @property
-    def printed(self) -> bytes:
-        """The last bytes that it wrote to standard output and standard error, in the order in which it did."""
+    def output(self) -> bytes:
+        """The last bytes of standard output and standard error, in the order in which they were written."""
         return bytes(self._tail)
 
     async def run(self, argv: Sequence[str], environment: Mapping[str, str]) -> int:
-        """Runs it until it ends; its exit code, or minus the signal that ended it. OSError: it cannot be started.
+        """Run the program and return its exit code, or minus the signal that ended it.
 
-        All that it started ends with it, and when this is cancelled: SIGTERM first, then SIGKILL (subreaper.py).
+        Raises OSError if the program cannot be started. All processes that it started are ended with it, also when the
+        caller is cancelled: first with SIGTERM, then with SIGKILL (subreaper.py).
         """
-        reading, writing = os.pipe()
-        failure, failure_writing = os.pipe()
+        read_end, write_end = os.pipe()
+        failure, failure_write_end = os.pipe()
         loop = asyncio.get_running_loop()
-        pipe, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(reading, "rb", buffering=0))
+        pipe, _ = await loop.connect_read_pipe(lambda: self, os.fdopen(read_end, "rb", buffering=0))
         try:
             try:
                 process = await asyncio.create_subprocess_exec(
                     *(sys.executable, "-I", "-S", str(SUBREAPER)),
-                    *(str(os.getpid()), str(failure_writing), str(END_WITHIN_S)),
+                    *(str(os.getpid()), str(failure_write_end), str(KILL_AFTER_S)),
                     *argv,
                     env=environment,
                     stdin=asyncio.subprocess.DEVNULL,
-                    stdout=writing,
-                    stderr=writing,
-                    pass_fds=(failure_writing,),
+                    stdout=write_end,
+                    stderr=write_end,
+                    pass_fds=(failure_write_end,),
                     start_new_session=True,
                 )
             finally:
-                os.close(writing)
-                os.close(failure_writing)
-            code = await self._ended(process)
+                os.close(write_end)
+                os.close(failure_write_end)
+            code = await self._wait(process)
             if number := os.read(failure, 16):
                 raise OSError(int(number), os.strerror(int(number)))
             return code
@@ -67,33 +68,33 @@ class Program(asyncio.Protocol):
             pipe.close()
 
     def data_received(self, data: bytes) -> None:
-        """It printed something."""
+        """Append output. Called by asyncio."""
         self._tail += data
         if len(self._tail) > KEPT_BYTES:
-            self.printed_more = True
+            self.truncated = True
             del self._tail[:-KEPT_BYTES]
 
-    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names it
-        """Nobody can print any more."""
-        self._silent.set()
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
+        """All processes have closed the pipe. Called by asyncio."""
+        self._pipe_closed.set()
 
-    async def _ended(self, process: Process) -> int:
+    async def _wait(self, process: Process) -> int:
         try:
             code = await process.wait()
         finally:
             await _stop(process)
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_WITHIN_S):
-                await self._silent.wait()
+            async with asyncio.timeout(DRAIN_PIPE_S):
+                await self._pipe_closed.wait()
         return code
 
 
 async def _stop(process: Process) -> None:
-    """Asks the subreaper to end all processes, unless it has exited. It finishes that even if the caller is gone."""
+    """Ask the subreaper to end all processes, unless it has exited. It does so even if this worker ends meanwhile."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):
         process.terminate()
     with suppress(TimeoutError):
-        async with asyncio.timeout(END_WITHIN_S + SLACK_S):
+        async with asyncio.timeout(KILL_AFTER_S + SUBREAPER_EXIT_S):
             await process.wait()

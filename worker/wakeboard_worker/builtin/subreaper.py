@@ -1,10 +1,10 @@
 """Runs a program and ends all its processes with it, also those in sessions of their own.
 
-Run as `python -I -S subreaper.py WORKER_PID FAILURE_FD END_WITHIN_S PROGRAM ARGUMENT…`. On Linux it is a "child
+Run as `python -I -S subreaper.py WORKER_PID FAILURE_FD KILL_AFTER_S PROGRAM ARGUMENT…`. On Linux it is a "child
 subreaper" (prctl(2)): a descendant whose parent ends becomes its child, so every process of the program remains a
 descendant. When the program ends, on SIGTERM, and when the worker ends, it sends SIGTERM to all of them, and SIGKILL
-after END_WITHIN_S. On other systems it can signal only the program's process group. It exits as the program did. If the
-program cannot be started, it writes the errno to FAILURE_FD. It imports nothing of wakeboard.
+after KILL_AFTER_S. On other systems it can signal only the program's process group. It exits with the program's exit
+code or signal. If the program cannot be started, it writes the errno to FAILURE_FD. It imports nothing of wakeboard.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ import sys
 import time
 from contextlib import suppress
 
-TYPE_CHECKING = False  # typing starts slowly
+TYPE_CHECKING = False  # importing typing is slow
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36  # linux/prctl.h
-LOOK_EVERY_S = 0.01
+POLL_EVERY_S = 0.01
 KILL_WITHIN_S = 1.0  # then processes that cannot be signalled (of another user) are left
 
 
-class _AskedToEnd(BaseException):
+class _Terminated(BaseException):
     pass
 
 
 def main() -> None:
-    """Runs the program to its end and exits as it did."""
-    worker, failure, end_within_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
-    signal.signal(signal.SIGTERM, _ask)
+    """Run the program to its end and exit as it did."""
+    worker, failure, kill_after_s = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
+    signal.signal(signal.SIGTERM, _on_sigterm)
     status: int | None = None
     program = 0
     try:
@@ -45,16 +45,16 @@ def main() -> None:
             ended, status = os.wait()
     except OSError as error:
         os.write(failure, str(error.errno).encode())
-    except _AskedToEnd:
+    except _Terminated:
         pass
     finally:
-        _end_all(program, end_within_s)
+        _end_all(program, kill_after_s)
     _exit_as(status)
 
 
-def _ask(*_: object) -> None:
+def _on_sigterm(*_: object) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    raise _AskedToEnd
+    raise _Terminated
 
 
 def _adopt_orphans(worker: int) -> None:
@@ -64,16 +64,16 @@ def _adopt_orphans(worker: int) -> None:
 
     prctl = ctypes.CDLL(None).prctl
     prctl(PR_SET_CHILD_SUBREAPER, 1)
-    prctl(PR_SET_DUMPABLE, 0)  # no core of ours when the program's signal ends us, too
+    prctl(PR_SET_DUMPABLE, 0)  # no core dump of this process when it ends with the program's signal
     prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != worker:  # it ended before we asked
-        raise _AskedToEnd
+    if os.getppid() != worker:  # the worker ended before the call
+        raise _Terminated
 
 
-def _end_all(program: int, end_within_s: float) -> None:
-    """Ends all descendants. Returns when none is left, or when the time is up."""
+def _end_all(program: int, kill_after_s: float) -> None:
+    """End all descendants. Returns when none is left, or after the time limit."""
     _signal_all(program, signal.SIGTERM)
-    kill_at = time.monotonic() + end_within_s
+    kill_at = time.monotonic() + kill_after_s
     while time.monotonic() < kill_at + KILL_WITHIN_S:
         try:
             if os.waitpid(-1, os.WNOHANG) != (0, 0):
@@ -82,7 +82,7 @@ def _end_all(program: int, end_within_s: float) -> None:
             break
         if time.monotonic() > kill_at:
             _signal_all(program, signal.SIGKILL)
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_EVERY_S)
     _signal_all(program, signal.SIGKILL)
 
 
@@ -99,9 +99,9 @@ def _signal(send: Callable[[int, int], None], target: int, number: signal.Signal
 
 
 def _descendants() -> list[int]:
-    """The process ids of all descendants."""
+    """Return the process ids of all descendants."""
     children: dict[int, list[int]] = {}
-    for process in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - pathlib starts slowly
+    for process in os.listdir("/proc") if sys.platform == "linux" else ():  # noqa: PTH208 - importing pathlib is slow
         if process.isdigit():
             children.setdefault(_parent_of(process), []).append(int(process))
     found: list[int] = []
