@@ -43,7 +43,8 @@ class Commands:
         name: str = payload["command"]
         if name not in self._commands:
             raise Discard(f"this worker has no command {name[:80]!r}: add it to WAKEBOARD_COMMANDS")
-        args = {arg: _text(arg, value) for arg, value in (payload.get("args") or {}).items()}
+        values: Mapping[str, Any] = payload.get("args") or {}
+        args = {arg: _text(arg, value) for arg, value in values.items()}
         placeholders = {placeholder for word in self._commands[name] for placeholder in _PLACEHOLDER.findall(word)}
         if wrong := sorted(placeholders ^ args.keys()):
             takes = f"takes the args {', '.join(sorted(placeholders))}" if placeholders else "takes no args"
@@ -57,7 +58,8 @@ class Commands:
         """
         name: str = payload["command"]
         allowed = self._variables[name]
-        for variable in payload.get("env") or {}:
+        variables: Mapping[str, Any] = payload.get("env") or {}
+        for variable in variables:
             if variable not in allowed:
                 raise Discard(
                     f"the command {name} does not let a payload set {variable[:80]!r}: add it to env of the command in"

@@ -33,8 +33,8 @@ def outcome_of(status: int, retry_after: str | None, body: str, now: datetime) -
 def retry_after_s(header: str | None, now: datetime) -> float | None:
     """Return the seconds that a Retry-After header asks for: more than 0, at most a day.
 
-    The header is a number or an HTTP date (RFC 9110, 10.2.3). None if it is missing, invalid or not in the future. Then the
-    run's own backoff applies.
+    The header is a number or an HTTP date (RFC 9110, 10.2.3). None if it is missing, invalid or not in the future: then
+    the run's own backoff applies.
     """
     header = (header or "").strip()
     if header.isascii() and header.isdecimal():
