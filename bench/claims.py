@@ -13,7 +13,7 @@ from bench.goals import at_most
 from bench.plan import Crowd
 from bench.tables import Table, number, spread
 from wakeboard.store.connection import connect
-from wakeboard.store.worker_api import LONGEST_TIMEOUT_S, LOOK, ScanPositions, Worker, WorkerStore, text_array
+from wakeboard.store.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, ScanPositions, Worker, WorkerStore, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -155,7 +155,7 @@ class _Claiming:
     async def claim(self, *, counts: bool) -> None:
         """Enqueues, claims and finishes so many runs. The mark goes on behind them, as in a worker."""
         wakeboard.enqueue_many(self._database.conn, [wakeboard.Job("noop")] * AT_ONCE)
-        values = (ME.worker_id, ME.lease_s, *self._marks.columns(), KNOWN, AT_ONCE, LOOK, LONGEST_TIMEOUT_S)
+        values = (ME.worker_id, ME.lease_s, *self._marks.columns(), KNOWN, AT_ONCE, SCAN_LIMIT, LONGEST_TIMEOUT_S)
         answer = await (await self._leasing.conn.execute(EXPLAINED, values)).fetchone()
         assert answer is not None
         (explained,) = answer[0]

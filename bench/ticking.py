@@ -13,7 +13,7 @@ from bench.goals import at_most
 from bench.tables import Table, number, spread
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.store.connection import connect
-from wakeboard.store.sql_api import Store
+from wakeboard.store.maintenance_api import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

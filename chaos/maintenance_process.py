@@ -12,7 +12,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.store.connection import connect
-from wakeboard.store.sql_api import Store
+from wakeboard.store.maintenance_api import Store
 
 
 async def make_rounds(dsn: str, name: str) -> None:

@@ -207,7 +207,7 @@ ROWS: dict[str, list[Panel]] = {
             width=6,
         ),
         Panel(
-            title="Duties that failed",
+            title="Maintenance tasks that failed",
             says="By the name of the duty. The operator's log has the error.",
             unit="cpm",
             queries={"{{duty}}": a_minute("wakeboard_maintenance_failures_total", "duty")},

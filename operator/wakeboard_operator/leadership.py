@@ -73,7 +73,7 @@ class Leadership:
 
     def is_leader(self) -> bool:
         """Whether this process may act now."""
-        return self.state is not None and self.state.leads and boottime() < self._valid_until
+        return self.state is not None and self.state.is_leader and boottime() < self._valid_until
 
     @property
     def term(self) -> int:
@@ -83,7 +83,7 @@ class Leadership:
     def blocked_by(self) -> str | None:
         """The other release that leads this source, if one does."""
         state = self.state
-        if state is None or state.leads or state.leader_release == self._release:
+        if state is None or state.is_leader or state.leader_release == self._release:
             return None
         return state.leader_release
 
@@ -106,7 +106,7 @@ class Leadership:
     async def release(self) -> None:
         """Ends the leadership, so that a standby may lead at once."""
         self._stopped = True
-        if self.state is not None and self.state.leads and self._store is not None and not self._store.conn.closed:
+        if self.state is not None and self.state.is_leader and self._store is not None and not self._store.conn.closed:
             with suppress(WakeboardError, TimeoutError):
                 async with asyncio.timeout(REQUEST_TIMEOUT_S):
                     await self._store.release_leadership(self._source, self.state.term)
@@ -118,17 +118,17 @@ class Leadership:
         requested_at = boottime()
         async with asyncio.timeout(REQUEST_TIMEOUT_S):
             store = await self._open()
-            is_standby = self.state is None or not self.state.leads
+            is_standby = self.state is None or not self.state.is_leader
             if is_standby and await store.release_dead_leadership(self._source):
                 log.info("the leader of %s has lost its database session", self._source)
             state = await store.acquire_leadership(self._source, self.identity, self._release, self._lease_s)
             if (
-                state.leads
+                state.is_leader
                 and self._session_term != state.term
                 and await store.register_leader_session(self._source, state.term)
             ):
                 self._session_term = state.term
-        if state.leads:
+        if state.is_leader:
             self._valid_until = requested_at + self._lease_s * 2 / 3
         elif self._session_term:
             await self._close()  # and with it the advisory lock of the earlier term
@@ -138,24 +138,24 @@ class Leadership:
         store = await self._connection.store()
         if store is not self._store:
             self._session_term = 0
-            self._receives_notifications = await store.listen_for_resignations()
+            self._receives_notifications = await store.listen_for_released_leadership()
             self._store = store
         return store
 
     def _record(self, state: LeadershipState) -> None:
-        if self.state is None or (state.term, state.leads) != (self.state.term, self.state.leads):
-            who = "this operator" if state.leads else f"{state.leader} (release {state.leader_release})"
+        if self.state is None or (state.term, state.is_leader) != (self.state.term, self.state.is_leader):
+            who = "this operator" if state.is_leader else f"{state.leader} (release {state.leader_release})"
             log.info("term %d of %s: %s leads", state.term, self._source, who)
         blocked_before = self.blocked_by()
         self.state, self.database_error = state, None
         if (release := self.blocked_by()) is not None and release != blocked_before:
             log.warning(BLOCKED, release, self._source)
-        outages.back("leadership")
+        outages.recovered("leadership")
 
     async def _record_error(self, error: Exception) -> None:
         message = str(error) or "the database did not answer in time"
         if isinstance(error, DatabaseUnavailable | TimeoutError):
-            outages.away("leadership", error)
+            outages.lost("leadership", error)
             await self._close()
         elif self.database_error != message:
             log.warning("cannot acquire leadership: %s", message)
@@ -172,7 +172,7 @@ class Leadership:
                     await self._check_requested.wait()
         elif self._receives_notifications and self._store is not None:
             try:
-                await self._store.resigned(STANDBY_POLL_S)
+                await self._store.leadership_released(STANDBY_POLL_S)
             except WakeboardError as error:
                 await self._record_error(error)
         else:

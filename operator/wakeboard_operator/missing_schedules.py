@@ -19,7 +19,7 @@ from wakeboard.maintenance.prune import needs_confirmation
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from wakeboard.store.sql_api import KnownDefinition
+    from wakeboard.store.maintenance_api import KnownDefinition
 
 QUIET_S: Final = 2.0  # without a further report: a large deletion has ended
 ALL_GONE_S: Final = 10.0  # the same if no object is left: a resource definition is deleted after its objects

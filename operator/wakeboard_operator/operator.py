@@ -166,11 +166,11 @@ class _Operator:
             try:
                 tasks = await self._begin(term)
                 log.info("term %d begins", term)
-                outages.back("term")
+                outages.recovered("term")
                 await self._until(partial(self._is_over, term))
             except (WakeboardError, TimeoutError) as error:
                 if isinstance(error, DatabaseUnavailable | TimeoutError):
-                    outages.away("term", error)
+                    outages.lost("term", error)
                 elif str(error) != told:
                     log.warning("term %d cannot begin: %s", term, error)
                 told = self._health.trouble = str(error)
@@ -244,13 +244,13 @@ class _Operator:
             try:
                 store = await connection.store()
                 await store.now()
-                outages.back(name)
+                outages.recovered(name)
                 await work(store.conn)
             except asyncio.CancelledError:
-                outages.forget(name)
+                outages.remove(name)
                 raise
             except DatabaseUnavailable as error:
-                outages.away(name, error)
+                outages.lost(name, error)
             except LeadershipLost as error:
                 log.info("%s: %s", name, error)
                 self._leadership.check_now()
@@ -259,7 +259,7 @@ class _Operator:
                     log.warning("%s: %s", name, error)
                 told = str(error)
             except Exception:
-                log.exception("%s broke, and is begun anew", name)
+                log.exception("%s is_connection_loss, and is begun anew", name)
             finally:
                 await connection.close()
             await asyncio.sleep(PAUSE_S)
@@ -282,7 +282,7 @@ class _Operator:
                 list_at = min(list_at, max(time.monotonic(), (reconciler.last_full_at or 0.0) + SOON_S))
             if batch and heard_at is not None:
                 self._metrics.sync_lag_s.set(time.monotonic() - heard_at)
-            if reconciler.held is not None and await store.removal_is_confirmed(self._source):
+            if reconciler.held is not None and await store.is_removal_confirmed(self._source):
                 list_at = time.monotonic()
 
     def _note_deletions(self, reconciler: Reconciler) -> None:
@@ -394,7 +394,7 @@ class _Operator:
                 log.warning(ELSEWHERE, foreign["silent"])
             silent = foreign["silent"]
             first = first or vitals.server.now
-            nobody = bool(len(cache)) and no_worker_seen(vitals.duties.last_worker, first, vitals.server.now)
+            nobody = bool(len(cache)) and no_worker_seen(vitals.maintenance.last_worker, first, vitals.server.now)
             if nobody and not missed:
                 await self._tell_that_nobody_works(vitals.server.now)
             missed = nobody

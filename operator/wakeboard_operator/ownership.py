@@ -24,7 +24,7 @@ from wakeboard_operator.problems import FOREIGN, Problem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from wakeboard.store.sql_api import KnownDefinition
+    from wakeboard.store.maintenance_api import KnownDefinition
     from wakeboard_operator.resources import Key, Resource
 
 ANSWER_WITHIN_S: Final = 10.0  # the time for a repair; a running operator needs well under a second

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from wakeboard.maintenance.sync import SyncReport
     from wakeboard.store.leader_api import LeaderStore
-    from wakeboard.store.sql_api import KnownDefinition
+    from wakeboard.store.maintenance_api import KnownDefinition
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.kube_client import Listing
     from wakeboard_operator.resources import Key, Resource

@@ -16,8 +16,8 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from wakeboard.store.maintenance_api import Store
 from wakeboard.store.queries.schedule_state import schedule_states
-from wakeboard.store.sql_api import Store
 from wakeboard_operator.event_budget import EventBudget
 from wakeboard_operator.events import events_between
 from wakeboard_operator.kube_client import ListFailed, WriteFailed

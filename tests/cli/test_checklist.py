@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from wakeboard.cli.checklist import Finding, Here, checklist, worst
-from wakeboard.store.queries.health_checks import Definitions, Due, Duties, HealthFacts, Installed, LiveRuns, Server
+from wakeboard.store.queries.health_checks import (
+    Definitions,
+    Due,
+    HealthFacts,
+    Installed,
+    LiveRuns,
+    MaintenanceFacts,
+    Server,
+)
 from wakeboard.store.queries.listings import PauseRow, RemovalRow
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
@@ -39,13 +47,19 @@ WELL = HealthFacts(
     ),
     installed=Installed(schema_version=4, functions_by="0.1.0", functions_hash="h", functions_revision=7),
     runs=LiveRuns(
-        running=3, lapsed=0, oldest_lapse=None, cancels_unheeded=0, dead=0, dead_since_yesterday=0, oldest_suspect=None
+        running=3,
+        lapsed=0,
+        oldest_lapse=None,
+        cancels_unheeded=0,
+        dead=0,
+        dead_since_yesterday=0,
+        oldest_quarantined=None,
     ),
     due=[],
     definitions=Definitions(
         schedules=7, stalled=0, stalled_example=None, late=0, oldest_late=None, unserved=[], tzdata_versions=["2026a"]
     ),
-    duties=Duties(
+    maintenance=MaintenanceFacts(
         last_worker=AGO["1 min"],
         workers=1,
         releases=["0.1.0"],
@@ -61,7 +75,7 @@ WELL = HealthFacts(
 HERE = Here(
     clock_ahead=timedelta(milliseconds=3),
     route="direct",
-    moves_hash="h",
+    functions_hash="h",
     functions_revision=7,
     version="0.1.0",
     tzdata="2026a",
@@ -151,7 +165,7 @@ def test_a_store_that_is_well_is_all_ok():
         ("runs", {"lapsed": 2, "oldest_lapse": AGO["6 min"]}, "fail", "leases", "2 runs with a lapsed lease"),
         ("runs", {"lapsed": 2, "oldest_lapse": AGO["1 min"]}, "ok", "leases", "none stuck"),
         ("runs", {"cancels_unheeded": 1}, "warn", "leases", "asked to stop"),
-        ("runs", {"oldest_suspect": AGO["6 min"]}, "warn", "leases", "killed its worker twice"),
+        ("runs", {"oldest_quarantined": AGO["6 min"]}, "warn", "leases", "killed its worker twice"),
         ("runs", {"dead": 3, "dead_since_yesterday": 2}, "warn", "dead runs", "3 dead runs, 2 of them since yesterday"),
         ("runs", {"dead": 3}, "ok", "dead runs", "3 dead runs, 0 of them"),
         ("duties", {"partition_now": False}, "fail", "partitions", "none for this week"),
@@ -223,7 +237,9 @@ def test_pauses_and_held_removals_are_not_forgotten():
 
 def test_no_worker_yet_is_no_failure_on_an_empty_store():
     empty = replace(
-        WELL, definitions=replace(WELL.definitions, schedules=0), duties=replace(WELL.duties, last_worker=None)
+        WELL,
+        definitions=replace(WELL.definitions, schedules=0),
+        maintenance=replace(WELL.maintenance, last_worker=None),
     )
 
     assert finding("workers", empty).level == "warn"

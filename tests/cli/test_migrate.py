@@ -28,7 +28,7 @@ def test_migrate_makes_the_schema_and_says_so_once(type_anywhere: Type, empty_da
 
     assert missing.err.endswith("has no wakeboard schema yet: run `wakeboard migrate`.\n")
     assert first.out.startswith("applied installation, schedules, runs, ")
-    assert (again.json["applied"], again.json["moves_written"]) == ([], False)
+    assert (again.json["applied"], again.json["functions_written"]) == ([], False)
     assert type_anywhere("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
 
 

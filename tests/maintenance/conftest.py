@@ -11,7 +11,7 @@ from tests.maintenance.stories import connected
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 
 @pytest.fixture

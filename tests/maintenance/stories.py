@@ -15,7 +15,7 @@ from wakeboard.maintenance.desired_schedule import DesiredSchedule
 from wakeboard.maintenance.sync import SyncReport, sync
 from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.store.connection import connect
-from wakeboard.store.sql_api import Store
+from wakeboard.store.maintenance_api import Store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -24,9 +24,10 @@ from tests.maintenance.stories import (
 )
 from wakeboard.maintenance.reaper import reap
 from wakeboard.maintenance.scheduler import schedule_due_ticks
+from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import EnqueuedTicks, Store
+    from wakeboard.store.maintenance_api import EnqueuedTicks, Store
 
 pytestmark = pytest.mark.anyio
 
@@ -111,7 +112,7 @@ async def test_forbid_makes_a_run_when_the_last_one_is_over(store: Store, finish
 
 async def test_forbid_counts_runs_that_people_made_too(store: Store):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
-    await store.run_now(await definition(store, "a", "id"))
+    await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
     assert (await tick(store)).skipped == 1
 
 
@@ -244,7 +245,7 @@ async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: S
     await make_due(store)
     async with connected(database) as person:
         async with person.conn.transaction():
-            await person.run_now(await definition(store, "a", "id"))
+            await AdminStore(person.conn).run_now(await definition(store, "a", "id"))
             assert (await make_ticks(store)).definitions == 0  # the schedule is locked: later
         made = await make_ticks(store)
     assert (made.runs, made.skipped) == (0, 1)

@@ -14,7 +14,7 @@ from wakeboard.maintenance.loop import PARTITIONS_EVERY, REAP_EVERY, Maintenance
 from wakeboard.maintenance.retention import BATCHES_AT_ONCE, Retention
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 

@@ -24,10 +24,11 @@ from wakeboard.maintenance.prune import needs_confirmation
 from wakeboard.maintenance.retention import Retention
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.maintenance.sync import sync
+from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +64,7 @@ async def test_what_is_declared_no_longer_goes(store: Store):
 async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_stays(store: Store):
     await put(store, declared("a"))
     for _ in range(3):
-        await store.run_now(await definition(store, "a", "id"))
+        await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
     ((running, epoch), *_) = await claim(store)
     await rows(store, "update job_runs set status='queued', locked_by=0, locked_until='epoch' where id <> %s", running)
     await rows(
@@ -87,7 +88,7 @@ async def test_ticks_that_were_due_are_recorded_as_skipped(store: Store):
 async def test_a_pause_does_not_keep_a_removed_schedule(store: Store):
     await put(store, declared("a"))
     await make_due(store)
-    await store.pause("all")
+    await AdminStore(store.conn).pause("all")
     assert (await put(store, prune=True)).removed == ["team/a"]
 
 
@@ -148,7 +149,7 @@ async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(stor
 async def test_a_person_says_yes_to_that_very_list_and_once(store: Store):
     await put(store, *many())
     await put(store, prune=True)
-    assert await store.confirm_removal(SOURCE) == 20
+    assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
     report = await put(store, prune=True)
     assert (len(report.removed), report.held) == (20, None)
     await put(store, *many())
@@ -158,7 +159,7 @@ async def test_a_person_says_yes_to_that_very_list_and_once(store: Store):
 async def test_a_yes_to_one_list_is_none_to_another(store: Store):
     await put(store, *many())
     await put(store, prune=True)
-    await store.confirm_removal(SOURCE)
+    await AdminStore(store.conn).confirm_removal(SOURCE)
     assert (await put(store, *many(2), prune=True)).held
     assert await live(store) == 20
 
@@ -166,16 +167,16 @@ async def test_a_yes_to_one_list_is_none_to_another(store: Store):
 async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: Store):
     await put(store, *many())
     await put(store, prune=True)
-    await store.confirm_removal(SOURCE)
+    await AdminStore(store.conn).confirm_removal(SOURCE)
     await put(store, *many(), prune=True)  # they are back before anything was removed
     assert (await put(store, prune=True)).held
-    assert await store.confirm_removal(SOURCE) == 20
+    assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
 
 
 async def test_a_yes_holds_for_an_hour(store: Store):
     await put(store, *many())
     await put(store, prune=True)
-    await store.confirm_removal(SOURCE)
+    await AdminStore(store.conn).confirm_removal(SOURCE)
     await rows(store, "update pending_removals set confirmed_at = now() - interval '61 minutes'")
     assert (await put(store, prune=True)).held
 

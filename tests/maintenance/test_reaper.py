@@ -10,7 +10,7 @@ from tests.maintenance.stories import claim, history, rows, runs
 from wakeboard.maintenance.reaper import ReapCounts, reap
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from wakeboard.maintenance.partitions import create_partitions, drop_partitions,
 from wakeboard.maintenance.retention import BATCHES_AT_ONCE, Retention, Tidied, tidy_up
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 

@@ -28,9 +28,10 @@ from tests.maintenance.stories import (
 )
 from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.scheduler import DEFINITIONS_AT_ONCE, plan_ticks, schedule_due_ticks
+from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -262,10 +263,10 @@ async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: Store, 
     await put(store, declared("a", queue="mail", schedule=hourly(), catchUp={"policy": "Latest"}), declared("b"))
     await make_due(store, "a", ago=4 * HOUR)
     paused = f"schedule:{await definition(store, 'a', 'id')}" if what == "schedule" else what
-    await store.pause(paused, "an incident")
+    await AdminStore(store.conn).pause(paused, "an incident")
     await make_ticks(store)
     assert await runs(store) == []
-    await store.resume(paused)
+    await AdminStore(store.conn).resume(paused)
     _, made, skipped, _ = await make_ticks(store)
     assert made == 1
     assert skipped >= 2
@@ -275,7 +276,7 @@ async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: Store, 
 async def test_a_pause_of_one_queue_holds_no_other(store: Store):
     await put(store, declared("a", queue="mail"), declared("b"))
     await make_due(store)
-    await store.pause("queue:mail")
+    await AdminStore(store.conn).pause("queue:mail")
     assert await make_ticks(store) == (1, 1, 0, 0)
     assert await runs(store, columns="schedule") == ["team/b"]
 

@@ -29,9 +29,10 @@ from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
 from wakeboard.maintenance.sync import sync
 from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.rules.zones import tzdata_version
+from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 
@@ -217,7 +218,7 @@ async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: St
 async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: Store):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
-    await store.pause("all")
+    await AdminStore(store.conn).pause("all")
     await put(store, declared("a", schedule=hourly(), queue="other"))
     assert await runs(store) == []
     assert [reason for _, reason, _ in await history(store)] == ["Paused"]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wakeboard.maintenance.scheduler import plan_skip, plan_ticks
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import tick_schedule_for
-from wakeboard.store.sql_api import DueDefinition, Skipped
+from wakeboard.store.maintenance_api import DueDefinition, Skipped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

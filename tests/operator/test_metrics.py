@@ -110,7 +110,7 @@ async def test_a_worker_that_came_and_left_has_been_seen(database: str) -> None:
     async with await connect(database) as conn:
         vitals = await read_health_facts(conn)
     now = vitals.server.now
-    assert not no_worker_seen(vitals.duties.last_worker, now - timedelta(hours=1), now)
+    assert not no_worker_seen(vitals.maintenance.last_worker, now - timedelta(hours=1), now)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 from tests.operator.examples import NOW, resource
 from wakeboard.errors import LeadershipLost
+from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard_operator.cache import ResourceCache
@@ -245,9 +246,9 @@ async def test_a_removal_of_very_many_is_held_until_somebody_says_yes(stage: Sta
     assert report.removed == []
     assert "wakeboard confirm removal k8s:one" in (stage.reconciler.held or "")
     assert len(await stage.rows()) == 30
-    assert not await stage.store.removal_is_confirmed(SOURCE)
-    await stage.store.confirm_removal(SOURCE)
-    assert await stage.store.removal_is_confirmed(SOURCE)
+    assert not await stage.store.is_removal_confirmed(SOURCE)
+    await AdminStore(stage.store.conn).confirm_removal(SOURCE)
+    assert await stage.store.is_removal_confirmed(SOURCE)
     report = await stage.list(named("s0"))
     assert len(report.removed) == 29
     assert stage.reconciler.held is None

@@ -76,7 +76,7 @@ class SqlClient:
         queues: Sequence[str] = ("default",),
         lease_s: int = 60,
         behind: tuple[str, int] = ("-infinity", 0),
-        look: int | None = 2000,
+        scan_limit: int | None = 2000,
         max_timeout_s: int = 2_678_400,
     ) -> list[Lease]:
         """Leases due runs, most urgent first."""
@@ -85,7 +85,7 @@ class SqlClient:
             "select id, lease_epoch"
             "  from claim(%s, %s, %s, %s::smallint[], %s::timestamptz[], %s::bigint[], %s, %s, %s, %s)",
             *(self.worker_id, lease_s, [queue for queue, _ in pairs], [priority for _, priority in pairs]),
-            *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, look, max_timeout_s),
+            *([behind[0]] * len(pairs), [behind[1]] * len(pairs), list(types), count, scan_limit, max_timeout_s),
         )
 
     def claim_oldest(  # as claim
@@ -95,12 +95,12 @@ class SqlClient:
         types: Sequence[str] = ("ping",),
         queue: str = "default",
         behind: tuple[str, int] = ("-infinity", 0),
-        look: int = 2000,
+        scan_limit: int = 2000,
     ) -> list[Lease]:
         """Leases due runs, those that have been due for longest."""
         return self._leases(
             "select id, lease_epoch from claim_oldest(%s, 60, %s, %s::timestamptz[], %s::bigint[], %s, %s, %s)",
-            *(self.worker_id, queue, [behind[0]] * 5, [behind[1]] * 5, list(types), count, look),
+            *(self.worker_id, queue, [behind[0]] * 5, [behind[1]] * 5, list(types), count, scan_limit),
         )
 
     def claim_limited(
@@ -137,7 +137,7 @@ class SqlClient:
         ids, epochs = _columns(leases)
         many = len(leases)
         answers = self._pairs(query, self.worker_id, lease_s, ids, epochs, [age_s] * many, [progress] * many)
-        return {run: answer for run, answer in answers if answer != "unknown"}
+        return {run: answer for run, answer in answers if answer != "unregistered"}
 
     def complete(self, *leases: Lease, results: object = None) -> list[int]:
         """Completes runs of one epoch; those that were refused."""
@@ -161,9 +161,9 @@ class SqlClient:
         rest = [outcome] * many, [error_type] * many, [error] * many, ["stack"] * many, [delay_s] * many
         return self.column(query, self.worker_id, *_columns(leases), *rest)
 
-    def release(self, *leases: Lease, delay_s: float = 0.0, reason: str = "left") -> list[int]:
+    def release(self, *leases: Lease, delay_s: float = 0.0, reason: str = "worker_stopped") -> list[int]:
         """Gives runs back; those that were refused."""
-        many, counted = len(leases), reason in {"left", "away"}
+        many, counted = len(leases), reason in {"worker_stopped", "disconnected"}
         query = "select release(%s, %s, %s, %s::real[], %s, %s)"
         return self.column(
             query, self.worker_id, *_columns(leases), [delay_s] * many, [counted] * many, [reason] * many

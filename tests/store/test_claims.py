@@ -122,7 +122,7 @@ def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_t
     person.sql("select enqueue_many(array_fill('unknown'::text, '{25}'), array_fill('{}'::jsonb, '{25}'))")
     wanted = person.enqueue()
     mark, looks = ("-infinity", 0), 0
-    while not (found := worker.claim(behind=mark, look=10)):
+    while not (found := worker.claim(behind=mark, scan_limit=10)):
         (ahead,) = person.sql(f"select run_at::text, id {LOOK_AHEAD}", *mark)
         mark, looks = (ahead.run_at, ahead.id), looks + 1
     assert [lease.id for lease in found] == [wanted]
@@ -133,7 +133,7 @@ def test_one_claim_looks_at_a_bounded_number_of_rows_and_look_ahead_says_where_t
 def test_look_ahead_passes_no_run_that_came_since_the_claim(person: SqlClient, worker: SqlClient) -> None:
     person.sql("select enqueue_many(array_fill('unknown'::text, '{5}'), array_fill('{}'::jsonb, '{5}'))")
     mark: tuple[str, int] = ("-infinity", 0)
-    assert worker.claim(behind=mark, look=10) == []
+    assert worker.claim(behind=mark, scan_limit=10) == []
     wanted = person.enqueue()
     person.sql("select enqueue_many(array_fill('unknown'::text, '{5}'), array_fill('{}'::jsonb, '{5}'))")
     (ahead,) = person.sql(f"select run_at::text, id {LOOK_AHEAD}", *mark)
@@ -178,7 +178,7 @@ create policy everybody_passes_the_gate on job_runs using (pass_gate(id))
 def test_a_run_that_failed_while_a_claim_was_looking_waits_for_its_next_try(
     person: SqlClient, player: Callable[[int], SqlClient], worker: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
-    """The claim's look is stopped between its snapshot and the row by a policy that waits for a lock."""
+    """The claim's scan_limit is stopped between its snapshot and the row by a policy that waits for a lock."""
     run = person.enqueue()
     person.sql(GATE)
     plain = "plain_" + person.conn.info.dbname

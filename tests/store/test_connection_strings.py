@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
-from wakeboard.store.connection import connect, connect_blocking, place
+from wakeboard.store.connection import connect, connect_blocking, describe_dsn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,7 +47,7 @@ ODD = [
 @pytest.mark.parametrize("dsn", [*MALFORMED, *ODD])
 async def test_no_part_of_a_password_is_repeated(dsn: str) -> None:
     """Not in the sentence, not in a traceback, not in the name of the place."""
-    said = place(dsn)
+    said = describe_dsn(dsn)
     with pytest.raises(WakeboardError) as one:
         await connect(f"{dsn}")
     with pytest.raises(WakeboardError) as two:

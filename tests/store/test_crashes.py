@@ -158,19 +158,19 @@ def starts_before(person: SqlClient, run: int, seconds: float) -> None:
 def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue()
     starts_before(person, run, 60)
-    assert worker.release(worker.claims(run), reason="unstarted") == []
+    assert worker.release(worker.claims(run), reason="not_started") == []
     assert person.run(run).started_at.year == 1970
     starts_before(person, run, -1)
     assert worker.claim() == []
     assert person.value("select skip_past_deadline()") == 1
 
 
-@pytest.mark.parametrize("reason", ["snoozed", "left", "away"])
+@pytest.mark.parametrize("reason", ["snoozed", "worker_stopped", "disconnected"])
 def test_a_run_that_started_in_time_may_go_on_later(person: SqlClient, worker: SqlClient, reason: str) -> None:
     run = person.enqueue()
     starts_before(person, run, 60)
     worker.release(worker.claims(run), reason=reason)
-    worker.release(worker.claims(run), reason="unstarted")
+    worker.release(worker.claims(run), reason="not_started")
     starts_before(person, run, -1)
     assert person.value("select skip_past_deadline()") == 0
     assert worker.claims(run)
@@ -212,7 +212,7 @@ def test_outages_that_a_worker_lived_through_are_no_crashes(
         worker.renew(lease, age_s=1.0)
         time_passes(person, LEASE_S + 1)
         assert person.reap() == (1, 0, 0, 0)
-        assert worker.release(lease, reason="away") == []
+        assert worker.release(lease, reason="disconnected") == []
         row = person.run(run)
         assert (row.status, row.crash_count, row.attempts, row.release_count) == ("queued", 0, 0, outage + 1)
     assert set(person.attempts(run)) == {"released"}
@@ -226,7 +226,7 @@ def test_a_run_that_died_in_an_outage_is_queued_again(person: SqlClient, worker:
     (lease,) = worker.claim_quarantined()
     time_passes(person, LEASE_S + 1)
     assert person.reap() == (1, 0, 1, 0)
-    assert worker.release(lease, reason="away") == []
+    assert worker.release(lease, reason="disconnected") == []
     assert (person.run(run).status, person.run(run).crash_count, person.run(run).dead_at) == ("queued", 2, None)
 
 
@@ -239,7 +239,7 @@ def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_r
     time_passes(person, LEASE_S + 1)
     person.reap()
     theirs = other.claims(run)
-    assert worker.release(lease, reason="away") == []
+    assert worker.release(lease, reason="disconnected") == []
     assert (person.run(run).locked_by, person.run(run).crash_count) == (other.worker_id, 0)
     assert other.complete(theirs) == []
 
@@ -251,7 +251,7 @@ def test_a_run_that_cuts_its_workers_off_each_time_ends(person: SqlClient, worke
         (lease,) = worker.claim() or worker.claim_quarantined()
         time_passes(person, LEASE_S + 1)
         person.reap()
-        worker.release(lease, reason="away")
+        worker.release(lease, reason="disconnected")
     assert person.run(run).lease_epoch < 20
 
 
@@ -262,7 +262,7 @@ def test_a_worker_that_was_only_silent_takes_no_crash_off(person: SqlClient, wor
     silent(person, worker, LEASE_S + 1)
     time_passes(person, LEASE_S + 1)
     person.reap()
-    assert worker.release(lease, reason="left") == [run]
+    assert worker.release(lease, reason="worker_stopped") == [run]
     assert person.run(run).crash_count == 1
 
 
@@ -273,8 +273,8 @@ def test_every_end_of_an_attempt_is_kept_with_its_worker(person: SqlClient, work
     run = person.enqueue()
     worker.register(name="ann")
     worker.release(worker.claims(run), reason="snoozed")
-    worker.release(worker.claims(run), reason="left")
-    worker.release(worker.claims(run), reason="unstarted")
+    worker.release(worker.claims(run), reason="worker_stopped")
+    worker.release(worker.claims(run), reason="not_started")
     kept = person.sql("select outcome, worker, error from job_attempts order by lease_epoch")
     assert [tuple(row) for row in kept] == [
         ("snoozed", "ann", None),

@@ -305,7 +305,7 @@ def test_replace_forgets_no_run_that_starts_meanwhile(
 
 def test_a_pause_says_what_it_stops(person: SqlClient) -> None:
     for wrong in ("everything", "queue:", "schedule:x", ""):
-        with pytest.raises(psycopg.errors.CheckViolation, match="what_is_all_or_queue_NAME_or_schedule_ID"):
+        with pytest.raises(psycopg.errors.CheckViolation, match="scope_is_all_or_queue_NAME_or_schedule_ID"):
             person.sql("select pause(%s)", wrong)
 
 
@@ -357,4 +357,5 @@ def test_a_reason_is_kept_to_two_hundred_characters(person: SqlClient, worker: S
 def test_a_leader_cannot_lead_for_longer_than_five_minutes(person: SqlClient) -> None:
     for asked, given in ((2_000_000_000, 300), (-5, 1), (None, 1), (15, 15)):
         person.sql("delete from leadership")
-        assert round(person.value("select held_s from acquire_leadership('k8s:a', 'me', '1', %s)", asked)) == given
+        query = "select expires_in_s from acquire_leadership('k8s:a', 'me', '1', %s)"
+        assert round(person.value(query, asked)) == given

@@ -19,7 +19,7 @@ LAPSE = "update leadership set expires_at = now() - interval '1 ms'"
 
 def lead(player: SqlClient, holder: str, lease_s: int = 15) -> tuple[int, bool, str]:
     (row,) = player.sql("select * from acquire_leadership('k8s:one', %s, '1.0', %s)", holder, lease_s)
-    return row.term, row.leads, row.leader
+    return row.term, row.is_leader, row.leader
 
 
 def acts(player: SqlClient, term: int) -> bool:
@@ -41,7 +41,7 @@ def test_the_first_one_leads_and_holds_on(person: SqlClient, other: SqlClient) -
 def test_another_leads_a_source_of_its_own(person: SqlClient) -> None:
     lead(person, "ann")
     (row,) = person.sql("select * from acquire_leadership('k8s:two', 'bob', '1.0', 15)")
-    assert (row.term, row.leads) == (1, True)
+    assert (row.term, row.is_leader) == (1, True)
 
 
 def test_a_lapsed_leadership_is_taken_with_the_next_term(person: SqlClient, other: SqlClient) -> None:

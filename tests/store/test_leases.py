@@ -287,4 +287,4 @@ def test_a_worker_that_the_store_has_forgotten_is_told_so(person: SqlClient, wor
     worker.register()
     assert worker.sql(beat, worker.worker_id) == []
     person.sql("delete from workers")
-    assert [tuple(row) for row in worker.sql(beat, worker.worker_id)] == [(0, "unknown")]
+    assert [tuple(row) for row in worker.sql(beat, worker.worker_id)] == [(0, "unregistered")]

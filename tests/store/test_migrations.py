@@ -15,7 +15,7 @@ from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
 from wakeboard.store import connection, migrate
-from wakeboard.store.migrate import Migrated, Roles, create_roles, functions_revision, migrations, moves
+from wakeboard.store.migrate import Migrated, Roles, create_roles, functions_revision, migrations, sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_migrations_are_numbered_without_gaps() -> None:
 
 def test_migrating_twice_is_migrating_once(database: str) -> None:
     before = read_catalog(database)
-    assert migrated(database) == Migrated((), moves_written=False, version=NEWEST)
+    assert migrated(database) == Migrated((), functions_written=False, version=NEWEST)
     assert read_catalog(database) == before
 
 
@@ -113,7 +113,7 @@ def test_an_advisory_lock_of_whatever_role_stops_no_migration(database: str, mon
     with psycopg.connect(database) as holder:
         holder.execute("select pg_advisory_lock(hashtext('wakeboard migrate')), wakeboard.schema_state()")
         holder.execute("select from wakeboard.migrations")
-        assert migrated(database) == Migrated((), moves_written=False, version=NEWEST)
+        assert migrated(database) == Migrated((), functions_written=False, version=NEWEST)
 
 
 def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> None:
@@ -135,7 +135,7 @@ def test_a_migration_waits_for_a_lock_and_tries_again(
         holder.execute("lock table wakeboard.job_runs in access exclusive mode")
         migrating = meanwhile.submit(migrated, database)
         person.wait_until_somebody_waits()
-    assert migrating.result().moves_written
+    assert migrating.result().functions_written
 
 
 def test_a_lock_that_is_never_free_ends_in_one_sentence(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +159,7 @@ def test_an_older_release_replaces_no_move_of_a_newer_one_and_takes_no_right_awa
     try:
         monkeypatch.setattr(migrate, "__version__", "99.1.0")
         do(database, "update wakeboard.installation set functions_hash = ''")
-        assert migrated(database, roles=Roles(worker=name)).moves_written
+        assert migrated(database, roles=Roles(worker=name)).functions_written
         do(
             database,
             "create function wakeboard.claim_2() returns integer language sql as 'select 2'",
@@ -168,10 +168,10 @@ def test_an_older_release_replaces_no_move_of_a_newer_one_and_takes_no_right_awa
         )
         monkeypatch.setattr(migrate, "__version__", "99.0.9")
         before = read_catalog(database)
-        assert migrated(database, roles=Roles(worker=name)) == Migrated((), moves_written=False, version=NEWEST)
+        assert migrated(database, roles=Roles(worker=name)) == Migrated((), functions_written=False, version=NEWEST)
         assert read_catalog(database) == before
         monkeypatch.setattr(migrate, "__version__", "99.1.0")
-        assert migrated(database, roles=Roles(worker=name)).moves_written
+        assert migrated(database, roles=Roles(worker=name)).functions_written
     finally:
         do(database, f"drop owned by {name}; drop role {name}")
 
@@ -182,7 +182,7 @@ def test_an_older_checkout_replaces_no_move_of_a_newer_one_of_the_same_release(
     revision = functions_revision()
     monkeypatch.setattr(migrate, "functions_revision", lambda: revision + 1)
     do(database, "update wakeboard.installation set functions_hash = ''")
-    assert migrated(database).moves_written
+    assert migrated(database).functions_written
     assert ask(database, "select functions_revision from wakeboard.installation") == revision + 1
     do(
         database,
@@ -191,7 +191,7 @@ def test_an_older_checkout_replaces_no_move_of_a_newer_one_of_the_same_release(
     )
     monkeypatch.setattr(migrate, "functions_revision", lambda: revision)
     before = read_catalog(database)
-    assert migrated(database) == Migrated((), moves_written=False, version=NEWEST)
+    assert migrated(database) == Migrated((), functions_written=False, version=NEWEST)
     assert read_catalog(database) == before
     with pytest.raises(SchemaMismatch, match="newer than this release: revoke roles with that one"):
         migrated(database, revoke=["worker"])
@@ -199,7 +199,7 @@ def test_an_older_checkout_replaces_no_move_of_a_newer_one_of_the_same_release(
 
 def test_an_edited_checkout_replaces_the_moves_of_its_own_revision(database: str) -> None:
     do(database, "update wakeboard.installation set functions_hash = 'edited'")
-    assert migrated(database).moves_written
+    assert migrated(database).functions_written
 
 
 @pytest.mark.parametrize(
@@ -243,7 +243,7 @@ def test_a_newer_schema_works_down_to_the_release_that_it_allows(database: str) 
 
 def test_an_older_release_migrates_nothing_in_a_newer_schema(database: str) -> None:
     do(database, "insert into wakeboard.migrations (version, name, applied_by) values (99, 'later', '9.9')")
-    assert migrated(database) == Migrated((), moves_written=False, version=99)
+    assert migrated(database) == Migrated((), functions_written=False, version=99)
 
 
 # -- who migrates ------------------------------------------------------------------------------------------------------
@@ -343,10 +343,10 @@ def test_what_print_roles_prints_can_be_run(database: str) -> None:
 
 
 def test_each_move_says_for_whom_it_is() -> None:
-    for move in moves():
-        first, _, rest = move.text.partition("\n")
+    for function in sql_functions():
+        first, _, rest = function.text.partition("\n")
         assert first.startswith("-- for: ")
-        assert move.roles or "nobody" in first
+        assert function.roles or "nobody" in first
         assert rest.startswith("-- ")
 
 

@@ -54,8 +54,8 @@ def test_it_looks_at_a_bounded_number_of_rows_of_all_priorities_together(person:
         "2020-01-01 00:00Z",
     )
     run = person.enqueue(priority=1)
-    assert worker.claim_oldest(look=25) == []
-    assert [lease.id for lease in worker.claim_oldest(look=26)] == [run]
+    assert worker.claim_oldest(scan_limit=25) == []
+    assert [lease.id for lease in worker.claim_oldest(scan_limit=26)] == [run]
 
 
 def test_it_does_not_look_before_its_marks(person: SqlClient, worker: SqlClient) -> None:

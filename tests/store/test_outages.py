@@ -36,11 +36,11 @@ def test_one_line_when_it_goes_one_a_minute_and_one_when_it_is_back(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(150):
-        outages.away("claims", GONE)
-        outages.away("heartbeat", GONE)
+        outages.lost("claims", GONE)
+        outages.lost("heartbeat", GONE)
         clock.now += 1
-    outages.back("claims")
-    outages.back("heartbeat")
+    outages.recovered("claims")
+    outages.recovered("heartbeat")
     assert caplog.messages == [
         "waiting for the database (claims): Connection refused.",
         "waiting for 60 s for the database (claims): Connection refused.",
@@ -52,21 +52,21 @@ def test_one_line_when_it_goes_one_a_minute_and_one_when_it_is_back(
 def test_it_is_back_when_every_part_has_its_answer(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    outages.away("claims", GONE)
-    outages.away("outcomes", GONE)
-    outages.back("heartbeat")
-    outages.back("claims")
+    outages.lost("claims", GONE)
+    outages.lost("outcomes", GONE)
+    outages.recovered("heartbeat")
+    outages.recovered("claims")
     assert len(caplog.messages) == 1
     clock.now += 2
-    outages.back("outcomes")
+    outages.recovered("outcomes")
     assert caplog.messages[1:] == ["the database answers again, after 2.0 s"]
 
 
 def test_a_part_that_gave_up_does_not_prolong_the_outage(outages: Outages, caplog: pytest.LogCaptureFixture) -> None:
-    outages.away("claims", GONE)
-    outages.away("outcomes", GONE)
-    outages.forget("outcomes")
-    outages.back("claims")
+    outages.lost("claims", GONE)
+    outages.lost("outcomes", GONE)
+    outages.remove("outcomes")
+    outages.recovered("claims")
     assert caplog.messages[-1].startswith("the database answers again")
 
 
@@ -74,17 +74,17 @@ def test_a_connection_that_breaks_again_and_again_makes_one_line_a_minute(
     outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture
 ) -> None:
     for _ in range(60):
-        outages.away("claims", GONE)
+        outages.lost("claims", GONE)
         clock.now += 1
-        outages.back("claims")
+        outages.recovered("claims")
         clock.now += 1
     assert len([line for line in caplog.messages if line.startswith("waiting")]) == 2
 
 
 def test_a_second_outage_is_logged_at_once(outages: Outages, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     for _ in range(2):
-        outages.away("claims", GONE)
+        outages.lost("claims", GONE)
         clock.now += 1
-        outages.back("claims")
+        outages.recovered("claims")
         clock.now += 10
     assert len(caplog.messages) == 4

@@ -18,21 +18,22 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.postgres_servers import running_pooler
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import WakeboardError
+from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
 from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
+from wakeboard.store.maintenance_api import Store
 from wakeboard.store.migrate import Roles, migrate
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
-from wakeboard.store.queries.listings import Reports, RunFilter
-from wakeboard.store.queries.recent_events import Live
+from wakeboard.store.queries.listings import Listings, RunFilter
+from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.queries.run_details import read_run_details
 from wakeboard.store.queries.schedule_state import schedule_states
-from wakeboard.store.sql_api import Store
-from wakeboard.store.statements import checked
-from wakeboard.store.worker_api import Failure, Held, Release, ScanPositions, Worker, WorkerStore, renew, text_array
+from wakeboard.store.statements import checked_call
+from wakeboard.store.worker_api import Failure, Release, Renewal, ScanPositions, Worker, WorkerStore, renew, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Iterator
@@ -112,7 +113,7 @@ async def garden(database: str) -> Any:
 
 def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
     """Every view of the store."""
-    reports, live = Reports(conn), Live(conn)
+    reports, live = Listings(conn), EventQueries(conn)
     return {
         "now": reports.now,
         "schedules": reports.schedules,
@@ -147,7 +148,7 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
 
 
 def maintenance(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
-    """Every move of `Board` that a worker makes too."""
+    """The methods of `Store` that workers call too."""
     return {
         "now": store.now,
         "reap": lambda: store.reap(always=True),
@@ -156,12 +157,12 @@ def maintenance(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
         "skip_past_deadline": store.skip_past_deadline,
         "create_partitions": store.create_partitions,
         "drop_partitions": lambda: store.drop_partitions(90 * DAY),
-        "tidy": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
+        "delete_expired": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }
 
 
-def decisions(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
-    """Every other move of `Board`."""
+def synchronization(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """The other methods of `Store`."""
     return {
         "filter_due_definitions": lambda: store.filter_due_definitions([1]),
         "list_definitions": lambda: store.list_definitions("s"),
@@ -171,6 +172,12 @@ def decisions(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
         "set_retention": lambda: store.set_retention(90 * DAY, 7 * DAY, None),
         "request_removal": lambda: store.request_removal("s", "hash", 1),
         "pop_changed_definitions": store.pop_changed_definitions,
+    }
+
+
+def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """The methods of `AdminStore`."""
+    return {
         "cancel": lambda: store.cancel([99]),
         "retry": lambda: store.retry([99]),
         "discard": lambda: store.discard([99]),
@@ -186,8 +193,8 @@ def decisions(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
 async def act_as_worker(dsn: str) -> None:
     async with await connect(dsn) as conn:
         await require_schema(conn)
-        for move in maintenance(Store(conn)).values():
-            await move()
+        for call in maintenance(Store(conn)).values():
+            await call()
         worker_store, positions = WorkerStore(conn, ME), ScanPositions(ME.queues)
         await worker_store.register_worker(["ping"])
         (free, *_) = await worker_store.claim(positions, PING, 9)
@@ -201,7 +208,7 @@ async def act_as_worker(dsn: str) -> None:
         await worker_store.step(free[0], free[1], "part", "1")
         await worker_store.effect(free[0], free[1], "mail")
         with connect_blocking(dsn) as beat:
-            assert renew(beat, ME, [Held(free[0], free[1]), Held(limited[0], limited[1], 0.1, 0.5)]) == []
+            assert renew(beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, 0.5)]) == []
         await worker_store.still_leased([(free[0], free[1])])
         assert await worker_store.complete([free[0]], free[1]) == []
         assert await worker_store.release([Release(limited[0], limited[1])]) == []
@@ -215,15 +222,15 @@ async def act_as_operator(dsn: str) -> None:
             await read()
         store = OperatorStore(conn)
         await store.installation()
-        assert await store.listen_for_resignations() in {True, False}
+        assert await store.listen_for_released_leadership() in {True, False}
         await store.release_dead_leadership("s")
         led = await store.acquire_leadership("s", "me", "1", 60)
         await store.register_leader_session("s", led.term)
-        await store.removal_is_confirmed("s")
-        for move in (
-            maintenance(LeaderStore(conn, "s", led.term)) | decisions(LeaderStore(conn, "s", led.term))
-        ).values():
-            await move()
+        await store.is_removal_confirmed("s")
+        leader_store = LeaderStore(conn, "s", led.term)
+        calls = maintenance(leader_store) | synchronization(leader_store) | administration(AdminStore(conn))
+        for call in calls.values():
+            await call()
         await store.run_annotation_action(99, "run-now", "t", record_only=False)
         await store.release_leadership("s", led.term)
 
@@ -285,16 +292,17 @@ async def test_a_planted_object_would_be_noticed(garden: Garden) -> None:
 async def test_migrating_again_calls_no_planted_object(garden: Garden) -> None:
     garden.search("public, pg_catalog")
     garden.do("update wakeboard.installation set functions_hash = ''")
-    assert (await migrate(garden.superuser, roles=Roles(**garden.names))).moves_written
+    assert (await migrate(garden.superuser, roles=Roles(**garden.names))).functions_written
 
 
 async def test_every_statement_of_the_store_is_tried_here(database: str) -> None:
     async with await connect(database) as conn:
-        tried = {*reads(conn), *maintenance(Store(conn)), *decisions(Store(conn))}
-    for kind in (Reports, Live, Store):
+        store = AdminStore(conn)
+        tried = {*reads(conn), *maintenance(store), *synchronization(store), *administration(store)}
+    for kind in (Listings, EventQueries, Store, AdminStore):
         methods = {name for name, it in vars(kind).items() if iscoroutinefunction(it) and not name.startswith("_")}
         assert methods <= tried, kind
-    in_stories = getsource(act_as_worker) + getsource(act_as_operator) + "board.resigned("  # which sends nothing
+    in_stories = getsource(act_as_worker) + getsource(act_as_operator) + "store.leadership_released("  # sends nothing
     for kind, word in ((WorkerStore, "leasing"), (OperatorStore, "store")):
         for name, it in vars(kind).items():
             assert name.startswith("_") or not iscoroutinefunction(it) or f"{word}.{name}(" in in_stories, name
@@ -313,7 +321,7 @@ def sent_elsewhere(file: Path) -> Iterator[str]:
         for statement in tree.body
         if isinstance(statement, ast.AnnAssign | ast.Assign)
         for target in ([statement.target] if isinstance(statement, ast.AnnAssign) else statement.targets)
-        if isinstance(target, ast.Name) and ast.unparse(statement.value or target).startswith("checked(")
+        if isinstance(target, ast.Name) and ast.unparse(statement.value or target).startswith("checked_call(")
     }
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or node.func.attr not in SENDS:
@@ -346,7 +354,7 @@ def test_no_other_module_sends_sql() -> None:
     ],
 )
 def test_a_call_with_schemas_may_be_sent(query: str) -> None:
-    assert checked(query) == query.encode()
+    assert checked_call(query) == query.encode()
 
 
 @pytest.mark.parametrize(
@@ -376,4 +384,4 @@ def test_a_call_with_schemas_may_be_sent(query: str) -> None:
 )
 def test_nothing_else_may_be_sent_as_a_call(query: str) -> None:
     with pytest.raises(ValueError, match="not a call"):
-        checked(query)
+        checked_call(query)

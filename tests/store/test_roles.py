@@ -12,7 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.store.sql_clients import SqlClient
 from wakeboard.errors import InvalidValue
-from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate, moves
+from wakeboard.store.migrate import Migrated, Roles, create_roles, migrate, sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +83,7 @@ def calls(cast: Cast) -> dict[str, str]:
 
 
 def test_each_role_may_make_exactly_its_moves(cast: Cast) -> None:
-    may = {move.name: move.roles for move in moves()}
+    may = {function.name: function.roles for function in sql_functions()}
     for name, call in calls(cast).items():
         allowed = {role for role in (*ROLES, STRANGER) if not cast.refused(role, call)}
         assert allowed == may[name], name
@@ -104,7 +104,7 @@ def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(cast: Cast) -
         rows = conn.execute(
             "select proname, prosecdef, proconfig from pg_proc where pronamespace = 'wakeboard'::regnamespace"
         ).fetchall()
-    assert len(rows) == len(moves())
+    assert len(rows) == len(sql_functions())
     for name, as_owner, settings in rows:
         if name == "refuse_insert":  # it looks at the search path of whoever inserts, and its names depend on none
             assert (as_owner, settings) == (False, None)

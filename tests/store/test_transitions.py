@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from wakeboard.store.migrate import moves
+from wakeboard.store.migrate import sql_functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,7 +103,7 @@ def test_every_move_is_documented_with_its_signature_and_the_roles_that_may_make
         "select proname, proname || '(' || pg_get_function_arguments(oid) || E')\\n  → ' || pg_get_function_result(oid)"
         " from pg_proc where pronamespace = 'wakeboard'::regnamespace"
     ).fetchall()
-    public = {move.name: move.roles for move in moves() if move.roles}
+    public = {function.name: function.roles for function in sql_functions() if function.roles}
     assert {name: text for name, text in signatures if name in public} == documented
     for name, roles in public.items():
         said = re.search(rf"^### {name}\n.*?^May be made by: (.*?)\.$", TEXT, re.MULTILINE | re.DOTALL)

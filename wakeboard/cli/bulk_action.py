@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.session import Session
+    from wakeboard.store.admin_api import AdminStore, Replayed
+    from wakeboard.store.maintenance_api import Answer
     from wakeboard.store.queries.listings import RunRow
-    from wakeboard.store.sql_api import Answer, Replayed, Store
 
 AT_ONCE = 1000  # runs in one statement
 TOLD = 20  # runs that are told one by one
@@ -61,7 +62,7 @@ class BulkAction:
 
     verb: str
     states: Sequence[str]
-    move: Callable[[Store, Sequence[int]], Awaitable[Sequence[Answer | Replayed]]]
+    move: Callable[[AdminStore, Sequence[int]], Awaitable[Sequence[Answer | Replayed]]]
     said: dict[str, str]  # what its answers mean
 
 
@@ -210,6 +211,6 @@ def _tell(action: BulkAction, answers: Sequence[Answer | Replayed]) -> None:
 
 
 def _as_new(answer: Answer | Replayed) -> str:
-    from wakeboard.store.sql_api import Replayed
+    from wakeboard.store.admin_api import Replayed
 
     return f" as run {answer.new_id}" if isinstance(answer, Replayed) else ""

@@ -75,17 +75,17 @@ async def _here(dsn: str, conn: AsyncConnection, settings: Settings) -> Here:
     from wakeboard import __version__
     from wakeboard.cli.checklist import Here
     from wakeboard.rules.zones import tzdata_version
-    from wakeboard.store.migrate import functions_revision, moves_hash
+    from wakeboard.store.migrate import functions_hash, functions_revision
     from wakeboard.store.queries.health_checks import route_to
-    from wakeboard.store.queries.listings import Reports
+    from wakeboard.store.queries.listings import Listings
 
     before = datetime.now(UTC)
-    there = await Reports(conn).now()
+    there = await Listings(conn).now()
     after = datetime.now(UTC)
     return Here(
         clock_ahead=there - (before + (after - before) / 2),
         route=await route_to(dsn, conn),
-        moves_hash=moves_hash(),
+        functions_hash=functions_hash(),
         functions_revision=functions_revision(),
         version=__version__,
         tzdata=tzdata_version(),

@@ -41,7 +41,7 @@ class Here:
 
     clock_ahead: timedelta  # of the database's clock
     route: Route
-    moves_hash: str
+    functions_hash: str
     functions_revision: int
     version: str
     tzdata: str
@@ -119,7 +119,7 @@ def _moves(vitals: HealthFacts, here: Here) -> Finding:
     says = f"at migration {installed.schema_version}, moves of {installed.functions_by}"
     if installed.functions_by == here.version and installed.functions_revision > here.functions_revision:
         return _warn("schema", f"{says} and newer than this installation's", "upgrade this installation")
-    if installed.functions_hash != here.moves_hash and installed.functions_by == here.version:
+    if installed.functions_hash != here.functions_hash and installed.functions_by == here.version:
         return _fail("schema", f"{says}, which differ from those of this installation", "run `wakeboard migrate`")
     if installed.functions_by != here.version:
         return _warn("schema", f"{says}; this is {here.version}", "upgrade what is older, then run `wakeboard migrate`")
@@ -184,7 +184,7 @@ def _notify(vitals: HealthFacts, here: Here) -> Finding:
 
 
 def _workers(vitals: HealthFacts) -> Finding:
-    duties, now = vitals.duties, vitals.server.now
+    duties, now = vitals.maintenance, vitals.server.now
     if duties.last_worker is None:
         level = "fail" if vitals.definitions.schedules or vitals.due else "warn"
         do = "start one: `wakeboard worker`, or the CronJob of the Helm chart"
@@ -266,8 +266,9 @@ def _leases(vitals: HealthFacts) -> Finding:
     if runs.cancels_unheeded:
         says = f"{counted(runs.cancels_unheeded, 'run')} asked to stop more than 5 minutes ago still going"
         return _warn("leases", says, "a handler must look at run.cancelled; its timeout ends it at last")
-    if runs.oldest_suspect is not None and now - runs.oldest_suspect > WAITING_AFTER:
-        says = f"a run that killed its worker twice has waited since {relative(runs.oldest_suspect, now)} to run alone"
+    if runs.oldest_quarantined is not None and now - runs.oldest_quarantined > WAITING_AFTER:
+        since = relative(runs.oldest_quarantined, now)
+        says = f"a run that killed its worker twice has waited since {since} to run alone"
         return _warn("leases", says, "`wakeboard runs --status queued` shows it; fix its handler, or cancel it")
     return _ok("leases", f"{counted(runs.running, 'run')} at work, none stuck")
 
@@ -282,7 +283,7 @@ def _dead(vitals: HealthFacts) -> Finding:
 
 
 def _partitions(vitals: HealthFacts) -> Finding:
-    duties, now = vitals.duties, vitals.server.now
+    duties, now = vitals.maintenance, vitals.server.now
     if not duties.partition_now or duties.partitions_until is None:
         return _fail("partitions", "history has none for this week", "select wakeboard.create_partitions()")
     says = f"history can be written until {duties.partitions_until:%Y-%m-%d}"
@@ -292,7 +293,7 @@ def _partitions(vitals: HealthFacts) -> Finding:
 
 
 def _retention(vitals: HealthFacts, here: Here) -> Finding:
-    oldest, now = vitals.duties.oldest_partition_end, vitals.server.now
+    oldest, now = vitals.maintenance.oldest_partition_end, vitals.server.now
     days = here.history_retention.days
     if oldest is not None and now - oldest > here.history_retention + RETENTION_GRACE:
         says = f"history reaches back to {oldest:%Y-%m-%d}, beyond the {counted(days, 'day')} that it is kept"
@@ -301,7 +302,7 @@ def _retention(vitals: HealthFacts, here: Here) -> Finding:
 
 
 def _duties(vitals: HealthFacts) -> Finding:
-    duties, now = vitals.duties, vitals.server.now
+    duties, now = vitals.maintenance, vitals.server.now
     if duties.oldest_change is not None and now - duties.oldest_change > CHANGE_AFTER:
         says = f"change rows lie since {relative(duties.oldest_change, now)}"
         return _warn("tidying", says, "nobody tidies up: see that workers wake, or the operator runs")

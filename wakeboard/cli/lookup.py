@@ -14,7 +14,7 @@ from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.rules.humanize import counted
 
 if TYPE_CHECKING:
-    from wakeboard.store.queries.listings import Reports, ScheduleName
+    from wakeboard.store.queries.listings import Listings, ScheduleName
 
 LARGEST_ID = 2**63 - 1
 LONGEST_ID = 40  # characters, leading zeros among them
@@ -38,7 +38,7 @@ class Uuids:
         return self.first == self.last
 
 
-async def find_schedule(reports: Reports, text: str, *, removed_too: bool = False) -> ScheduleName:
+async def find_schedule(reports: Listings, text: str, *, removed_too: bool = False) -> ScheduleName:
     """The schedule called name, namespace/name or source/namespace/name. One that exists goes before a removed one.
 
     Raises WakeboardError when there is none (with the nearest name) or several.
@@ -78,14 +78,14 @@ def nearest_schedule(text: str, names: Sequence[ScheduleName]) -> str:
     return ": `wakeboard schedules` lists them."
 
 
-async def find_runs(reports: Reports, runs: Sequence[int | Uuids]) -> list[int]:
+async def find_runs(reports: Listings, runs: Sequence[int | Uuids]) -> list[int]:
     """The ids of runs given by id or uuid. Raises WakeboardError for a uuid that no run has, or several."""
     whole = [run.first for run in runs if isinstance(run, Uuids) and run.whole]
     known = await reports.ids_of(whole) if whole else {}
     return [run if isinstance(run, int) else await _id_of(reports, run, known) for run in runs]
 
 
-async def _id_of(reports: Reports, uuids: Uuids, known: Mapping[UUID, int]) -> int:
+async def _id_of(reports: Listings, uuids: Uuids, known: Mapping[UUID, int]) -> int:
     if uuids.first in known:
         return known[uuids.first]
     found = [] if uuids.whole else await reports.ids_between(uuids.first, uuids.last)

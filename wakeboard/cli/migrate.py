@@ -92,7 +92,7 @@ async def _say_retention(dsn: str) -> None:
 
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
     settings = read_settings()
     if not settings.model_fields_set & {
@@ -147,7 +147,7 @@ async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: flo
 def _tell(done: Migrated) -> None:
     if done.applied:
         say(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
-    elif done.moves_written:
+    elif done.functions_written:
         say(f"the moves are written anew; the schema is at migration {done.version}.")
     elif not done.revoked:
         say(f"nothing to do: the schema is at migration {done.version}.")
@@ -184,14 +184,14 @@ def install(
     Where wakeboard lives in another database than the application, `run.once(conn, key)` needs it there: one effect per
     run and key, in the application's own transaction. May be repeated.
     """
-    from wakeboard.store.connection import place
+    from wakeboard.store.connection import describe_dsn
     from wakeboard.store.effects import install_ledger
 
     asyncio.run(install_ledger(target, role))
     if as_json:
-        print_json({"installed": place(target)})
+        print_json({"installed": describe_dsn(target)})
     else:
-        say(f"the effects ledger is in {place(target)}.")
+        say(f"the effects ledger is in {describe_dsn(target)}.")
 
 
 @commands.command("version", epilog=examples("wakeboard version --json"))

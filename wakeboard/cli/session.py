@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
 
+    from wakeboard.store.admin_api import AdminStore
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.listings import Reports
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.queries.listings import Listings
 
 UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, "dsn": …}
 
@@ -36,8 +36,8 @@ class Session:
     """What a command works with. `now`: the database's clock when the visit began. `conn` is for `enqueue`."""
 
     conn: AsyncConnection
-    store: Store
-    reports: Reports
+    store: AdminStore
+    reports: Listings
     now: datetime
 
 
@@ -62,9 +62,9 @@ def open_store(ask: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
 
 
 async def _visit(ask: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
+    from wakeboard.store.admin_api import AdminStore
     from wakeboard.store.connection import connect, require_schema
-    from wakeboard.store.queries.listings import Reports
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.queries.listings import Listings
 
     dsn = database_dsn()
     try:
@@ -73,8 +73,8 @@ async def _visit(ask: Callable[[Session], Awaitable[_Answer]]) -> _Answer:
         raise exc if dsn else DatabaseUnavailable(f"{exc} {HOW_TO_SAY_WHICH}") from exc
     async with conn:
         await require_schema(conn)
-        reports = Reports(conn)
-        return await ask(Session(conn, Store(conn), reports, in_zone(await reports.now())))
+        reports = Listings(conn)
+        return await ask(Session(conn, AdminStore(conn), reports, in_zone(await reports.now())))
 
 
 HOW_TO_SAY_WHICH = "Say which database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."

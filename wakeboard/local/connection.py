@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.store.queries.listings import Reports
-from wakeboard.store.queries.recent_events import Live
+from wakeboard.store.admin_api import AdminStore
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.reconnecting import ReconnectingConnection
-from wakeboard.store.sql_api import Store
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.recent_events import Due
 
 
-class LocalConnection(ReconnectingConnection[Store]):
+class LocalConnection(ReconnectingConnection[AdminStore]):
     """The SQL functions and the read queries of `up`. Each method raises DatabaseUnavailable without a connection."""
 
     def __init__(self, dsn: str) -> None:
-        super().__init__(dsn, "wakeboard up", Store)
+        super().__init__(dsn, "wakeboard up", AdminStore)
         self.queues: list[str] = []  # the queues that our workers serve
 
-    async def reports(self) -> Reports:
+    async def reports(self) -> Listings:
         """The views."""
-        return Reports((await self.store()).conn)
+        return Listings((await self.store()).conn)
 
-    async def live(self) -> Live:
+    async def live(self) -> EventQueries:
         """The queries of the live view."""
-        return Live((await self.store()).conn)
+        return EventQueries((await self.store()).conn)
 
     async def due_since(self, since: datetime | None) -> Due:
         """Whether a run of our workers' queues has become due since then."""

@@ -26,7 +26,7 @@ from wakeboard.local.plain_lines import PlainLines
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.local.telling import UP, OutputLine
 from wakeboard.local.up_tasks import UpTasks
-from wakeboard.store.connection import place
+from wakeboard.store.connection import describe_dsn
 
 EVERYONE_HEARD_S = 0.05  # Ctrl-C is for everyone in the terminal: initdb may tell its end before we notice ours
 
@@ -114,7 +114,7 @@ class Database:
         self.home.mkdir(parents=True, exist_ok=True)
         if self._postgres is None:
             self._lock.take()
-            _say(f"using {place(self.dsn)}.")
+            _say(f"using {describe_dsn(self.dsn)}.")
         else:
             began = time.monotonic()
             self.dsn = self._postgres.start()

@@ -32,7 +32,7 @@ from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.settings import unknown_settings
 from wakeboard.store.migrate import migrate
-from wakeboard.store.notifications import notices
+from wakeboard.store.notifications import notifications
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from wakeboard.local.child_process import ChildProcess
     from wakeboard.local.plain_lines import Screen
     from wakeboard.maintenance.reaper import ReapCounts
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 ROUND_EVERY_S: Final = 2.0
 WATCH_EVERY_S: Final = 1.0
@@ -244,7 +244,7 @@ class UpTasks:
     async def _keep_listening(self) -> None:
         while self._settings.settings.listen:
             with suppress(WakeboardError):
-                async for _ in notices(self._dsn):
+                async for _ in notifications(self._dsn):
                     self._waker.nudge()
             await asyncio.sleep(AGAIN_AFTER_S)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from wakeboard.rules.compiled_cron import CronFields
     from wakeboard.rules.job_schedule import JobSchedule, JobScheduleSpec
-    from wakeboard.store.sql_api import KnownDefinition
+    from wakeboard.store.maintenance_api import KnownDefinition
 
 
 @dataclass(frozen=True)

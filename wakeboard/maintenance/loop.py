@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import timedelta
 
-    from wakeboard.store.sql_api import EnqueuedTicks, Store
+    from wakeboard.store.maintenance_api import EnqueuedTicks, Store
 
 EVERY_ROUND: Final = 0.0  # seconds between two times
 REAP_EVERY: Final = 5.0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import timedelta
 
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 TRIES: Final = 3
 PAUSE_S: Final = 0.3  # between two tries: others get their locks

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from wakeboard.store.sql_api import KnownDefinition, Store
+    from wakeboard.store.maintenance_api import KnownDefinition, Store
 
 HELD_ABOVE: Final = 10  # schedules, and at the same time
 HELD_ABOVE_SHARE: Final = 0.2  # of those that the source has

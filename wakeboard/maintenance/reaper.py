@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wakeboard.maintenance.partitions import with_partition
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Reaped, Store
+    from wakeboard.store.maintenance_api import Reaped, Store
 
 
 class ReapCounts(NamedTuple):

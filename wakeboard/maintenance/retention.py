@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from wakeboard.maintenance.partitions import drop_partitions, with_partition
 
 if TYPE_CHECKING:
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
 
 BATCHES_AT_ONCE: Final = 10  # of a thousand rows of each kind: some tenths of a second, so that ticks do not wait
 

@@ -35,14 +35,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.partitions import with_partition
-from wakeboard.store.sql_api import EnqueuedTicks, Skipped, TickPlan
+from wakeboard.store.maintenance_api import EnqueuedTicks, Skipped, TickPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from wakeboard.rules.dst_ticks import Missed, TickSchedule
-    from wakeboard.store.sql_api import DueDefinition, Store
+    from wakeboard.store.maintenance_api import DueDefinition, Store
 
 TOO_LATE: Final = "TooLate"
 SUSPENDED: Final = "Suspended"

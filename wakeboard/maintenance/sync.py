@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.sql_api import DueDefinition, KnownDefinition, Store, TickPlan
+    from wakeboard.store.maintenance_api import DueDefinition, KnownDefinition, Store, TickPlan
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
 

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, SchemaMismatch
 from wakeboard.store.database_errors import translated, without_quotes
-from wakeboard.store.statements import sent
+from wakeboard.store.statements import execute
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ async def connect(
     try:
         conn = await psycopg.AsyncConnection.connect(dsn, **options)
     except psycopg.Error as exc:
-        raise unavailable(dsn, exc) from None  # its text may quote a part of the password
+        raise connection_error(dsn, exc) from None  # its text may quote a part of the password
     await conn.set_isolation_level(psycopg.IsolationLevel.READ_COMMITTED)
     return conn
 
@@ -74,7 +74,7 @@ def connect_blocking(
     try:
         conn = psycopg.connect(dsn, **options)
     except psycopg.Error as exc:
-        raise unavailable(dsn, exc) from None
+        raise connection_error(dsn, exc) from None
     conn.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
     return conn
 
@@ -90,18 +90,20 @@ def _options(dsn: str, name: str, *, prepared_statements: bool) -> dict[str, Any
     }
 
 
-def cut(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+def abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
     """Breaks a connection, from whatever thread: who waits for a reply on it gets DatabaseUnavailable at once."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
 
 
-def broke(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None, error: BaseException) -> bool:
+def is_connection_loss(
+    conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None, error: BaseException
+) -> bool:
     """Whether `error` is how the loss of this connection was met."""
     return conn is not None and isinstance(error, psycopg.OperationalError) and conn.closed
 
 
-def died_idle(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def is_broken(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
     """Whether an open connection is of no use any more, as far as can be known without sending anything.
 
     On a connection that waits for no answer, something to read is the server's farewell (or a notice that nobody
@@ -116,7 +118,7 @@ def died_idle(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> b
     return bool(ready.poll(0))
 
 
-def place(dsn: str) -> str:
+def describe_dsn(dsn: str) -> str:
     """Where a DSN points to, for people: user, host, port and database, without the password.
 
     "the database" for a DSN that cannot be read, or in which a raw @ may have put a part of the password elsewhere.
@@ -148,36 +150,36 @@ def _parts(dsn: str) -> dict[str, str]:
     return parts
 
 
-def unavailable(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
+def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The error for a connection that could not be made; LoginRefused if waiting does not help."""
     said = " ".join(str(exc).split()).split(" Is the server running", 1)[0]
     said = without_quotes(said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
     kind = LoginRefused if _LOGIN_REFUSED.search(said) else DatabaseUnavailable
-    return kind(f"cannot connect to {place(dsn)}: {said}.")
+    return kind(f"cannot connect to {describe_dsn(dsn)}: {said}.")
 
 
 async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     """Raises SchemaMismatch unless this release may work on the schema it finds."""
     try:
-        rows = await sent(conn, "select schema_version, min_code_version from wakeboard.schema_state()")
+        rows = await execute(conn, "select schema_version, min_code_version from wakeboard.schema_state()")
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as exc:
-        raise SchemaMismatch(f"{place_of(conn)} has no wakeboard schema yet: run `wakeboard migrate`.") from exc
+        raise SchemaMismatch(f"{describe_connection(conn)} has no wakeboard schema: run `wakeboard migrate`.") from exc
     except psycopg.Error as exc:
         raise translated(exc) from exc
     version, min_code = rows[0]
     if version < SCHEMA_VERSION:
         raise SchemaMismatch(
-            f"the schema in {place_of(conn)} is at migration {version} and this release needs {SCHEMA_VERSION}:"
-            " run `wakeboard migrate`."
+            f"the schema in {describe_connection(conn)} is at migration {version} and this release needs"
+            f" {SCHEMA_VERSION}: run `wakeboard migrate`."
         )
     if version_key(__version__) < version_key(min_code):
         raise SchemaMismatch(
-            f"the schema in {place_of(conn)} needs wakeboard {min_code} or newer, and this is {__version__}:"
+            f"the schema in {describe_connection(conn)} needs wakeboard {min_code} or newer, and this is {__version__}:"
             " upgrade this installation."
         )
 
 
-def place_of(conn: psycopg.AsyncConnection[Any]) -> str:
+def describe_connection(conn: psycopg.AsyncConnection[Any]) -> str:
     """The same as `place`, for an open connection."""
     return f"database {conn.info.dbname} on {conn.info.host or 'the local socket'}:{conn.info.port} as {conn.info.user}"
 

@@ -15,14 +15,14 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import scalar_row, tuple_row
 
 from wakeboard.errors import Refused
-from wakeboard.store.connection import connect, place_of
-from wakeboard.store.statements import checked, pinned, read, translating
+from wakeboard.store.connection import connect, describe_connection
+from wakeboard.store.statements import checked_call, pinned_transaction, read, translating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
     from uuid import UUID
 
-_ONCE: Final = checked("select wakeboard.once(%s, %s, %s, %s, %s)")
+_ONCE: Final = checked_call("select wakeboard.once(%s, %s, %s, %s, %s)")
 
 
 class Lease(NamedTuple):
@@ -72,9 +72,9 @@ async def install_ledger(dsn: str, role: str | None = None) -> None:
     conn = await connect(dsn, name="wakeboard effects")
     async with conn:
         if (await read(conn, scalar_row, "select to_regclass('wakeboard.job_runs') is not null"))[0]:
-            raise Refused(f"{place_of(conn)} has wakeboard's own schema: `run.once` works there without a ledger.")
+            raise Refused(f"{describe_connection(conn)} has wakeboard's own schema: `run.once` needs no ledger there.")
         with translating():
-            async with pinned(conn):
+            async with pinned_transaction(conn):
                 await conn.execute(files("wakeboard.store").joinpath("effects.sql").read_bytes())
                 if role:
                     await conn.execute(_GRANT.format(sql.Identifier(role)))

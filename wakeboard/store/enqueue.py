@@ -17,7 +17,7 @@ from psycopg.rows import tuple_row
 
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
-from wakeboard.store.statements import checked, translating
+from wakeboard.store.statements import checked_call, translating
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
 
 # In the caller's session, with the caller's search_path.
-_ENQUEUE = checked("""
+_ENQUEUE = checked_call("""
 select id, uuid, created
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """)
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
-_ENQUEUE_MANY = checked("""
+_ENQUEUE_MANY = checked_call("""
 select id, created
   from wakeboard.enqueue_many(
          %b::pg_catalog.text[],

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wakeboard.store.sql_api import Store
-from wakeboard.store.statements import connection_lock, listen, sent, translating
+from wakeboard.store.maintenance_api import Store
+from wakeboard.store.statements import connection_lock, execute, listen, translating
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class LeadershipState(NamedTuple):
-    """Who leads a source now. `leads`: it is the one who asked. `held_s`: seconds until it lapses unless renewed."""
+    """The leader of a source. `is_leader`: it is the caller. `expires_in_s`: seconds until its lease expires."""
 
     term: int
-    leads: bool
+    is_leader: bool
     leader: str
     leader_release: str
-    held_s: float
+    expires_in_s: float
 
 
 class ActionResult(NamedTuple):
@@ -35,7 +35,8 @@ class OperatorStore(Store):
 
     async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:
         """Takes a free leadership or holds on to one's own; see the move."""
-        query = "select term, leads, leader, leader_release, held_s from wakeboard.acquire_leadership(%s, %s, %s, %s)"
+        columns = "term, is_leader, leader, leader_release, expires_in_s"
+        query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s)"
         return LeadershipState(*(await self._rows(query, source, holder, release, lease_s))[0])
 
     async def release_leadership(self, source: str, term: int) -> bool:
@@ -51,14 +52,14 @@ class OperatorStore(Store):
         """Ends the leadership of a leader whose connection has ended."""
         return await self._value("select wakeboard.release_dead_leadership(%s)", source)
 
-    async def listen_for_resignations(self) -> bool:
+    async def listen_for_released_leadership(self) -> bool:
         """Starts to listen for resignations. False: the connection goes through a pooler and receives none."""
         if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
             return False
         await listen(self.conn, "wakeboard_leader")
         return True
 
-    async def resigned(self, within_s: float) -> bool:
+    async def leadership_released(self, within_s: float) -> bool:
         """Waits up to `within_s` for the resignation of a leader; True if there was one. Needs listening."""
         with translating():
             async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
@@ -70,7 +71,7 @@ class OperatorStore(Store):
         found: UUID = await self._value("select id from wakeboard.installation")
         return str(found)
 
-    async def removal_is_confirmed(self, source: str) -> bool:
+    async def is_removal_confirmed(self, source: str) -> bool:
         """Whether the held removal has been confirmed and not yet been done."""
         holds = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
         return any(held == source and confirmed_at is not None for held, confirmed_at in holds)
@@ -93,5 +94,5 @@ class LeaderStore(OperatorStore):
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with translating():
             async with connection_lock(self.conn), self.conn.transaction():
-                await sent(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
-                return await sent(self.conn, query, values)
+                await execute(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
+                return await execute(self.conn, query, values)

@@ -20,9 +20,9 @@ from psycopg import sql
 
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
-from wakeboard.store.connection import connect, place_of, version_key
+from wakeboard.store.connection import connect, describe_connection, version_key
 from wakeboard.store.database_errors import translated
-from wakeboard.store.statements import pinned
+from wakeboard.store.statements import pinned_transaction
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -69,7 +69,7 @@ class Migration:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class SqlFunction:
     """One file of `functions/`: the move's text and the roles that may make it."""
 
     name: str
@@ -85,7 +85,7 @@ class Migrated:
     """
 
     applied: tuple[str, ...]
-    moves_written: bool
+    functions_written: bool
     version: int
     revoked: tuple[str, ...] = ()
 
@@ -110,14 +110,14 @@ def migrations() -> list[Migration]:
     ]
 
 
-def moves() -> list[Move]:
+def sql_functions() -> list[SqlFunction]:
     """All moves, by name."""
-    return [_move(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions")]
+    return [_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions")]
 
 
-def moves_hash() -> str:
+def functions_hash() -> str:
     """Tells the moves of this release from those of another one, or of an edited checkout."""
-    return hashlib.sha256("\n".join(move.text for move in moves()).encode()).hexdigest()
+    return hashlib.sha256("\n".join(function.text for function in sql_functions()).encode()).hexdigest()
 
 
 def functions_revision() -> int:
@@ -125,11 +125,11 @@ def functions_revision() -> int:
     return int(files("wakeboard.store").joinpath("functions/REVISION").read_text("utf-8").split()[0])
 
 
-def _move(name: str, text: str) -> Move:
+def _sql_function(name: str, text: str) -> SqlFunction:
     said = re.match(r"-- for: ([^\n]*)", text)
     if not said:
         raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>'")
-    return Move(name, text, frozenset(re.findall(r"\b(worker|operator|client|viewer)\b", said[1])))
+    return SqlFunction(name, text, frozenset(re.findall(r"\b(worker|operator|client|viewer)\b", said[1])))
 
 
 def _sql_files(folder: str) -> Iterator[Traversable]:
@@ -156,13 +156,13 @@ async def migrate(
     async with conn:
         for attempt in range(1, TRIES + 1):
             try:
-                async with pinned(conn):
+                async with pinned_transaction(conn):
                     return await _migrate(conn, roles or Roles(), revoke, up_to)
             except (psycopg.errors.LockNotAvailable, _AnotherWasFirst) as exc:
                 if attempt == TRIES:
                     raise SchemaMismatch(
-                        f"could not migrate {place_of(conn)}: other transactions kept their locks for a minute;"
-                        " try again when they are done."
+                        f"could not migrate {describe_connection(conn)}: other transactions kept their locks for a"
+                        " minute; try again when they are done."
                     ) from exc
                 await asyncio.sleep(0.2 * attempt)
             except psycopg.Error as exc:
@@ -192,7 +192,7 @@ async def _migrate(
         if newer and revoke:
             raise SchemaMismatch("the functions in place are newer than this release: revoke roles with that one.")
         if not newer:
-            written = await _write_moves(conn, before)
+            written = await _write_functions(conn, before)
             revoked = await _grant(conn, roles, revoke)
         await conn.execute("select wakeboard.create_partitions()")
     return Migrated(tuple(m.name for m in wanted), written, version, revoked)
@@ -209,17 +209,20 @@ async def _refuse_what_cannot_work(conn: psycopg.AsyncConnection[Any]) -> None:
     assert row is not None
     major, encoding, replica, read_only = row
     if major < OLDEST_POSTGRES:
-        raise WakeboardError(f"{place_of(conn)} runs PostgreSQL {major}: wakeboard needs {OLDEST_POSTGRES} or newer.")
+        raise WakeboardError(
+            f"{describe_connection(conn)} runs PostgreSQL {major}: wakeboard needs {OLDEST_POSTGRES} or newer."
+        )
     if encoding != "UTF8":
         raise WakeboardError(
-            f"{place_of(conn)} has the encoding {encoding}, which cannot hold every text: make a database with"
-            " `create database … encoding 'UTF8' template template0`."
+            f"{describe_connection(conn)} has the encoding {encoding}, which cannot hold every text: create a database"
+            " with `create database … encoding 'UTF8' template template0`."
         )
     if replica:
-        raise DatabaseUnavailable(f"{place_of(conn)} is a read-only replica: connect to the primary.")
+        raise DatabaseUnavailable(f"{describe_connection(conn)} is a read-only replica: connect to the primary.")
     if read_only:
         raise DatabaseUnavailable(
-            f"{place_of(conn)} allows only reads (default_transaction_read_only is on): switch that off for this role."
+            f"{describe_connection(conn)} allows only reads (default_transaction_read_only is on):"
+            " switch that off for this role."
         )
 
 
@@ -256,24 +259,24 @@ async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
         await conn.execute(sql.SQL("set local role {}").format(sql.Identifier(row[0])))
 
 
-async def _write_moves(conn: psycopg.AsyncConnection[Any], before: _Functions) -> bool:
-    now = _Functions(__version__, moves_hash(), functions_revision())
+async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Functions) -> bool:
+    now = _Functions(__version__, functions_hash(), functions_revision())
     if before == now:
         return False
-    for move in moves():
-        await conn.execute(move.text.encode())
-        await _comment(conn, move)
+    for function in sql_functions():
+        await conn.execute(function.text.encode())
+        await _comment(conn, function)
     await conn.execute(
         "update wakeboard.installation set functions_by = %s, functions_hash = %s, functions_revision = %s", now
     )
     return True
 
 
-async def _comment(conn: psycopg.AsyncConnection[Any], move: Move) -> None:
+async def _comment(conn: psycopg.AsyncConnection[Any], function: SqlFunction) -> None:
     """Sets the comment of a function to the head of its file, for psql's `df+`."""
-    _, _, text = move.text.partition("\n")
+    _, _, text = function.text.partition("\n")
     said = "\n".join(line.removeprefix("-- ") for line in text.partition("\n\n")[0].splitlines())
-    comment = sql.SQL("comment on function wakeboard.{} is {}").format(sql.Identifier(move.name), sql.Literal(said))
+    comment = sql.SQL("comment on function wakeboard.{} is {}").format(sql.Identifier(function.name), sql.Literal(said))
     await conn.execute(comment)
 
 
@@ -316,9 +319,9 @@ def grants(roles: Roles) -> list[sql.Composed]:
         who = sql.Identifier(name)
         statements.append(sql.SQL("grant usage on schema wakeboard to {}").format(who))
         statements += [
-            sql.SQL("grant execute on function wakeboard.{} to {}").format(sql.Identifier(move.name), who)
-            for move in moves()
-            if role in move.roles
+            sql.SQL("grant execute on function wakeboard.{} to {}").format(sql.Identifier(function.name), who)
+            for function in sql_functions()
+            if role in function.roles
         ]
         if role in {"viewer", "operator"}:
             statements.append(sql.SQL("grant select on all tables in schema wakeboard to {}").format(who))

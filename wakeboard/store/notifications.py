@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-async def notices(dsn: str) -> AsyncIterator[None]:
+async def notifications(dsn: str) -> AsyncIterator[None]:
     """One item for each notice, and one at the start, since what came before cannot be known.
 
     Raises DatabaseUnavailable when there is no connection, or no longer.

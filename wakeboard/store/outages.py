@@ -24,7 +24,7 @@ class Outages:
         self._since = self._logged_at = self._back_at = float("-inf")
         self._announced = False
 
-    def away(self, part: str, error: Exception) -> None:
+    def lost(self, part: str, error: Exception) -> None:
         """Records that this part cannot reach the database, or got a temporary error."""
         with self._lock:
             now = self._clock()
@@ -38,7 +38,7 @@ class Outages:
                 )
                 self._logged_at, self._announced = now, True
 
-    def back(self, part: str) -> None:
+    def recovered(self, part: str) -> None:
         """Records that the database has answered this part."""
         if part not in self._parts:
             return
@@ -51,7 +51,7 @@ class Outages:
                 self._log.info("the database answers again, after %.1f s", self._back_at - self._since)
             self._announced = False
 
-    def forget(self, part: str) -> None:
+    def remove(self, part: str) -> None:
         """Removes a part that has stopped waiting without an answer."""
         with self._lock:
             self._parts.discard(part)

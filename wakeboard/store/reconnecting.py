@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from wakeboard.store.connection import connect, died_idle
+from wakeboard.store.connection import connect, is_broken
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,4 +71,4 @@ class ReconnectingConnection(Generic[StoreT]):
             await store.conn.close()
 
     def _is_broken(self, conn: AsyncConnection) -> bool:
-        return conn.closed if self._listens else died_idle(conn)
+        return conn.closed if self._listens else is_broken(conn)

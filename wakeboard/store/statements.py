@@ -4,7 +4,7 @@ Other roles may create operators, functions and types in a schema of the search_
 defaults. Behind PgBouncer in transaction mode nothing can be set for a session. So SQL is sent in two ways only:
 
 - `call`: one call of a function, in one round trip. Its text contains no operator, and no function or type without its
-  schema, so the search_path does not change its meaning. `checked` refuses any other text.
+  schema, so the search_path does not change its meaning. `checked_call` refuses any other text.
 - `read`: any query, in a transaction that begins with `set local search_path`.
 
 If the defaults of a session differ from the expected ones, calls run in such a transaction too. Tasks may share a
@@ -92,7 +92,7 @@ _TOKEN: Final = re.compile(r"[a-z_][a-z0-9_]*|%[sb]|::|=>|\[\]|[.,()*]")
 
 
 @lru_cache(maxsize=512)
-def checked(query: str) -> bytes:
+def checked_call(query: str) -> bytes:
     """The text of a call as bytes. Raises ValueError if a search_path could change its meaning."""
     tokens = _TOKEN.findall(query)
     padded = ["", "", "", *tokens, ""]
@@ -122,7 +122,7 @@ def _is_fixed(schema: str, dot: str, before: str, part: str, after: str) -> bool
     return True
 
 
-async def sent(
+async def execute(
     conn: psycopg.AsyncConnection[Any],
     query: str,
     values: Sequence[Any] = (),
@@ -130,11 +130,11 @@ async def sent(
     cursor: psycopg.AsyncCursor[Any] | None = None,
 ) -> list[Any]:
     """The rows of a call, over the caller's cursor if given. Raises psycopg's errors."""
-    text, over = checked(query), cursor or conn.cursor()
+    text, over = checked_call(query), cursor or conn.cursor()
     async with connection_lock(conn):
         if _has_expected_defaults.get(conn) or await _check_defaults(conn):
             return await (await over.execute(text, values or None)).fetchall()
-        async with pinned(conn):
+        async with pinned_transaction(conn):
             return await (await over.execute(text, values or None)).fetchall()
 
 
@@ -146,13 +146,13 @@ async def call(
 ) -> list[Any]:
     """The rows of a call. Raises WakeboardError."""
     with translating():
-        return await sent(conn, query, values, cursor=cursor)
+        return await execute(conn, query, values, cursor=cursor)
 
 
 def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
     """The same over a blocking connection."""
     with translating():
-        text = checked(query)
+        text = checked_call(query)
         if conn not in _has_expected_defaults:
             _has_expected_defaults[conn] = _are_expected(conn.execute(_DEFAULTS).fetchone())
         if _has_expected_defaults[conn]:
@@ -184,7 +184,7 @@ def _are_expected(defaults: Sequence[str] | None) -> bool:
 
 
 @asynccontextmanager
-async def pinned(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
+async def pinned_transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
     """A transaction in which a name without a schema is one of pg_catalog."""
     async with connection_lock(conn), conn.transaction():
         await conn.execute(_PIN)
@@ -199,7 +199,7 @@ async def read(
 ) -> list[_Row]:
     """The rows of any query, each made by the row factory `kind`. Raises WakeboardError."""
     with translating():
-        async with pinned(conn), conn.cursor(row_factory=kind) as cursor:
+        async with pinned_transaction(conn), conn.cursor(row_factory=kind) as cursor:
             await cursor.execute(query, values)
             return await cursor.fetchall()
 

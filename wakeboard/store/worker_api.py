@@ -16,25 +16,25 @@ import psycopg
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
-from wakeboard.store.statements import call, call_blocking, sent, translating
+from wakeboard.store.statements import call, call_blocking, execute, translating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
-LOOK: Final = 2000  # due rows of one (queue, priority) that one claim looks at
+SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim looks at
 LONGEST_TIMEOUT_S: Final = 2_678_400
 
-THE_PAST: Final = "-infinity"
-EPOCH_OF_MOMENTS: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Postgres' binary timestamps, in UTC
+SCAN_START: Final = "-infinity"
+POSTGRES_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Postgres' binary timestamps, in UTC
 
 # id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority,
 # crash_count, uuid, definition_id, schedule
 # Why a run is given back.
-LEFT: Final = "left"  # the worker leaves
-AWAY: Final = "away"  # the database could not be reached
+WORKER_STOPPED: Final = "worker_stopped"  # the worker leaves
+DISCONNECTED: Final = "disconnected"  # the database could not be reached
 SNOOZED: Final = "snoozed"  # the handler asked for a later run
-UNSTARTED: Final = "unstarted"  # no handler has started
+NOT_STARTED: Final = "not_started"  # no handler has started
 
 ClaimedRow: TypeAlias = (
     "tuple[int, int, str, bytes, int, int, int, int, int, str, int, int, bytes, int | None, str | None]"
@@ -71,20 +71,20 @@ class Failure(NamedTuple):
 
 
 class Release(NamedTuple):
-    """A run given back, and why. LEFT and AWAY are counted: too many of them cost the run its attempts."""
+    """A run to release. `reason` WORKER_STOPPED or DISCONNECTED is counted: from the fifth on it costs the attempt."""
 
     id: int
     epoch: int
     delay_s: float = 0.0
-    reason: str = "left"
+    reason: str = "worker_stopped"
 
     @property
     def counted(self) -> bool:
         """Whether the handler had started and was stopped before its end."""
-        return self.reason in (LEFT, AWAY)
+        return self.reason in (WORKER_STOPPED, DISCONNECTED)
 
 
-class Held(NamedTuple):
+class Renewal(NamedTuple):
     """A lease to be renewed: seconds since its handler started (None: not yet), progress in 0…1 (None: unsaid)."""
 
     id: int
@@ -96,7 +96,7 @@ class Held(NamedTuple):
 class Attention(NamedTuple):
     """A lease that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost).
 
-    With run 0, 'unknown': the board has forgotten this worker.
+    With run 0, 'unregistered': the board has forgotten this worker.
     """
 
     id: int
@@ -118,7 +118,7 @@ class ScanPositions:
 
     def rewind(self) -> None:
         """The next claim walks from the start."""
-        self._seen = dict.fromkeys(self.pairs, (THE_PAST, 0))
+        self._seen = dict.fromkeys(self.pairs, (SCAN_START, 0))
 
     def move(self, pair: Pair, run_at: int, run_id: int) -> None:
         """The next claim looks at this pair only behind that run (`run_at` as a claim gave it)."""
@@ -149,7 +149,7 @@ class ScanPositions:
 
 def moment(microseconds: int) -> datetime:
     """A moment as a claim gives it, as a naive datetime in UTC."""
-    return EPOCH_OF_MOMENTS + timedelta(microseconds=microseconds)
+    return POSTGRES_EPOCH + timedelta(microseconds=microseconds)
 
 
 def number_array(values: Sequence[int]) -> str:
@@ -172,7 +172,7 @@ _CLAIM_OLDEST: Final = (
     "select * from wakeboard.claim_oldest("
     "%s, %s, %s, %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s, %s)"
 )
-_LOOK_AHEAD: Final = (
+_ADVANCE_SCAN: Final = (
     "select queue, priority, run_at, id from wakeboard.advance_scan("
     "%s::pg_catalog.text[], %s::smallint[], %s::pg_catalog.timestamptz[], %s::bigint[], %s::pg_catalog.text[], %s, %s)"
 )
@@ -180,7 +180,7 @@ _CLAIM_LIMITED: Final = (
     "select * from wakeboard.claim_limited("
     "%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s::pg_catalog.text[], %s, %s)"
 )
-_CLAIM_SUSPECT: Final = (
+_CLAIM_QUARANTINED: Final = (
     "select * from wakeboard.claim_quarantined(%s, %s, %s::pg_catalog.text[], %s::pg_catalog.text[], %s)"
 )
 _COMPLETE: Final = "select wakeboard.complete(%s, %s::bigint[], %s, %s::pg_catalog.text::pg_catalog.jsonb)"
@@ -221,15 +221,15 @@ class WorkerStore:
     # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
 
     async def claim(
-        self, positions: ScanPositions, job_types: str, count: int, look: int | None = LOOK
+        self, positions: ScanPositions, job_types: str, count: int, scan_limit: int | None = SCAN_LIMIT
     ) -> list[ClaimedRow]:
         """Leases up to `count` due runs without a limit, behind the marks.
 
-        Of each pair it looks at `look` rows at most; None: at as many as it takes, where the last claim was full.
+        Of each pair it looks at `scan_limit` rows at most; None: at as many as it takes, where the last claim was full.
         """
         me = self.worker
         return await self._claimed(
-            _CLAIM, me.worker_id, me.lease_s, *positions.columns(), job_types, count, look, me.max_timeout_s
+            _CLAIM, me.worker_id, me.lease_s, *positions.columns(), job_types, count, scan_limit, me.max_timeout_s
         )
 
     async def claim_oldest(self, positions: ScanPositions, job_types: str, count: int) -> list[ClaimedRow]:
@@ -237,20 +237,21 @@ class WorkerStore:
         me = self.worker
         queue = positions.queues[0]
         _, _, seen_run_at, seen_id = positions.columns([(queue, priority) for priority in sorted(PRIORITIES)])
-        values = me.worker_id, me.lease_s, queue, seen_run_at, seen_id, job_types, count, LOOK, me.max_timeout_s
+        values = me.worker_id, me.lease_s, queue, seen_run_at, seen_id, job_types, count, SCAN_LIMIT, me.max_timeout_s
         return await self._claimed(_CLAIM_OLDEST, *values)
 
     async def advance_scan(
         self, positions: ScanPositions, pairs: Sequence[Pair], job_types: str
     ) -> list[tuple[Pair, int, int]]:
         """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""
-        rows = await self._claimed(_LOOK_AHEAD, *positions.columns(pairs), job_types, LOOK, self.worker.max_timeout_s)
+        values = job_types, SCAN_LIMIT, self.worker.max_timeout_s
+        rows = await self._claimed(_ADVANCE_SCAN, *positions.columns(pairs), *values)
         return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
 
-    async def due_limit_keys(self, after_key: str, look: int) -> list[str]:
-        """Up to `look` limit keys behind `after_key` that have waiting runs; fewer: the end was reached."""
+    async def due_limit_keys(self, after_key: str, scan_limit: int) -> list[str]:
+        """Up to `scan_limit` limit keys behind `after_key` that have waiting runs; fewer: the end was reached."""
         query = "select wakeboard.due_limit_keys(%s::pg_catalog.text[], %s, %s)"
-        return [row[0] for row in await self._rows(query, self.queues, after_key, look)]
+        return [row[0] for row in await self._rows(query, self.queues, after_key, scan_limit)]
 
     async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
         """Leases up to `count` due runs behind these limit keys, never more of a key than its limit."""
@@ -272,7 +273,9 @@ class WorkerStore:
     async def claim_quarantined(self, job_types: str) -> list[ClaimedRow]:
         """Leases the suspect that has waited longest, or none. Whoever asks runs nothing else until it is done."""
         me = self.worker
-        return await self._claimed(_CLAIM_SUSPECT, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
+        return await self._claimed(
+            _CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s
+        )
 
     async def next_due_s(self, job_types: str, within_s: float) -> float | None:
         """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
@@ -318,12 +321,12 @@ class WorkerStore:
         """Makes the move; where the history's partition of this week is missing, makes that first."""
         with translating():
             try:
-                rows = await sent(self.conn, query, values)
+                rows = await execute(self.conn, query, values)
             except psycopg.errors.CheckViolation as exc:
                 if exc.diag.table_name != "job_run_history" or exc.diag.constraint_name:
                     raise
-                await sent(self.conn, "select wakeboard.create_partitions()")
-                rows = await sent(self.conn, query, values)
+                await execute(self.conn, "select wakeboard.create_partitions()")
+                rows = await execute(self.conn, query, values)
         return [row[0] for row in rows]
 
     # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
@@ -352,10 +355,10 @@ class WorkerStore:
         return (await self._rows(query, *values))[0][0]
 
 
-def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Held]) -> list[Attention]:
+def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Renewal]) -> list[Attention]:
     """The heartbeat: the worker is seen, and its leases hold for another `lease_s`. Answers only what needs attention.
 
-    Blocking, on a connection of the caller's own; `connection.cut` from another thread ends a reply that does not come.
+    Blocking, on a connection of its own. `connection.abort` from another thread ends the wait for a reply.
     """
     ids, epochs, ages, progresses = zip(*held, strict=True) if held else ((), (), (), ())
     values = worker.worker_id, worker.lease_s, number_array(ids), number_array(epochs), _reals(ages), _reals(progresses)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.rules.humanize import counted
-from wakeboard.store.connection import cut
+from wakeboard.store.connection import abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release
 from wakeboard_worker.in_flight import Blocked
 from wakeboard_worker.logs import log, outages
@@ -129,9 +129,9 @@ class Completer:
                 worker_store = await line.store()
                 refused = set(await move(worker_store, items))
                 held = await self._still_leased(worker_store, items, refused)
-                outages.back("outcomes")
+                outages.recovered("outcomes")
             except DatabaseUnavailable as error:
-                outages.away("outcomes", error)
+                outages.lost("outcomes", error)
                 await line.pause()
                 continue
             except WakeboardError:
@@ -148,7 +148,7 @@ class Completer:
         else:
             log.warning("lost: %s could not be sent before the leases lapsed", counted(len(items), "outcome"))
             self._desk.give_up(items)
-            outages.forget("outcomes")
+            outages.remove("outcomes")
         self._desk.counts.lost += len(items)
         self._desk.lose_sight()
         self._unblock(items)
@@ -207,7 +207,7 @@ class Completer:
                 if attempt.settled and attempt.effect_conn is not None and attempt.id in self._desk.blocked:
                     conn, attempt.effect_conn = attempt.effect_conn, None
                     log.warning("closed the connection of a handler that does not stop", extra=attempt.facts())
-                    cut(conn)
+                    abort(conn)
 
     def _give_up_late(self) -> None:
         in_flight, late = self._desk, time.monotonic() - self._lease_s - BEAT_S

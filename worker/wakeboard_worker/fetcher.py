@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.rules.humanize import counted
-from wakeboard.store.worker_api import UNSTARTED, Release, text_array
+from wakeboard.store.worker_api import NOT_STARTED, Release, text_array
 from wakeboard_worker.heartbeat import TRUSTED_PART
 from wakeboard_worker.logs import log, outages
 from wakeboard_worker.oldest_first import OldestFirst
@@ -103,11 +103,11 @@ class Fetcher:
         while not self._over():
             try:
                 goes_on = await self._pass(await self._line.store())
-                outages.back("claims")
+                outages.recovered("claims")
                 if not goes_on:
                     return
             except DatabaseUnavailable as error:
-                outages.away("claims", error)
+                outages.lost("claims", error)
                 self._desk.lose_sight()
                 if self._stay_s < math.inf and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
                     raise
@@ -260,7 +260,7 @@ class Fetcher:
             return
         log.warning("the reply to a claim came too late: %s released", counted(len(rows), "lease"))
         self._desk.counts.claimed += len(rows)
-        self._desk.releases.extend(Release(row[0], row[1], reason=UNSTARTED) for row in rows)
+        self._desk.releases.extend(Release(row[0], row[1], reason=NOT_STARTED) for row in rows)
         self._desk.flush.set()
 
     # -- pauses --------------------------------------------------------------------------------------------------------

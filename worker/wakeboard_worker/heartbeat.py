@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable
-from wakeboard.store.connection import connect_blocking, died_idle
-from wakeboard.store.worker_api import Held, renew
+from wakeboard.store.connection import connect_blocking, is_broken
+from wakeboard.store.worker_api import Renewal, renew
 from wakeboard_worker.logs import log, outages
 from wakeboard_worker.watchdog import Watchdog
 
@@ -76,13 +76,13 @@ class Heartbeat:
             try:
                 self._watch_loop()
                 pause = self._renew_what_is_due()
-                outages.back("heartbeat")
+                outages.recovered("heartbeat")
             except Exception as error:  # noqa: BLE001 - whatever it is (no memory, no descriptor left), the heart goes on
                 pause = min(AFTER_FAILURE_S, self._every)
                 with suppress(Exception):
                     self._tried = self._tried or isinstance(error, DatabaseUnavailable)
                     if isinstance(error, DatabaseUnavailable):
-                        outages.away("heartbeat", error)
+                        outages.lost("heartbeat", error)
                     else:
                         log.warning("a heartbeat failed: %s", error)
                     self._close()
@@ -97,7 +97,7 @@ class Heartbeat:
         # What was given up must lapse when it would have: the event loop may not have dropped it yet.
         held = self._desk.on_its_way() if self._lost else self._desk.held()
         answers = self._renew([lease for lease in held if ask_all or lease[:2] in self._busy])
-        self.forgotten += any(answer.answer == "unknown" for answer in answers)
+        self.forgotten += any(answer.answer == "unregistered" for answer in answers)
         self._busy = {(answer.id, answer.epoch) for answer in answers if answer.answer == "busy"}
         if ask_all:  # a repeat for busy rows alone says nothing about the others
             self._all_due_at = sent + self._every
@@ -120,8 +120,8 @@ class Heartbeat:
             os.write(2, f"wakeboard worker: a handler has blocked the event loop for {allowed_s:g} s\n".encode())
             os._exit(1)
 
-    def _renew(self, held: list[Held]) -> list[Attention]:
-        if self._conn is not None and died_idle(self._conn):
+    def _renew(self, held: list[Renewal]) -> list[Attention]:
+        if self._conn is not None and is_broken(self._conn):
             self._close()
         if self._conn is None:
             self._conn = connect_blocking(self._dsn, name=f"wakeboard heartbeat {self._worker.name}")
@@ -147,6 +147,6 @@ class Heartbeat:
 
 
 def _cut(conn: Any) -> None:
-    from wakeboard.store.connection import cut
+    from wakeboard.store.connection import abort
 
-    cut(conn)
+    abort(conn)

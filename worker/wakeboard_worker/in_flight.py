@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wakeboard.rules.humanize import counted
-from wakeboard.store.worker_api import AWAY, UNSTARTED, Held, Release
+from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal
 from wakeboard_worker.logs import log, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 from wakeboard_worker.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
@@ -64,9 +64,9 @@ class Blocked:
     lost: bool = False  # its lease has been lost meanwhile
 
     @property
-    def lease(self) -> Held:
+    def lease(self) -> Renewal:
         """For the heartbeat."""
-        return Held(self.outcome.id, self.outcome.epoch)
+        return Renewal(self.outcome.id, self.outcome.epoch)
 
 
 @dataclass(slots=True)
@@ -189,21 +189,21 @@ class InFlightBuffer:
         """Nothing in hand at all."""
         return not (self.waiting or self.running or self.untold or self.blocked or self.given_up)
 
-    def held(self) -> list[Held]:
+    def held(self) -> list[Renewal]:
         """Every lease in hand, for the heartbeat. Attempts that were told that theirs is lost let go of it."""
         attempts = [attempt for executor in self.executors for attempt in list(executor.running.values())]
         attempts += [at for executor in self.executors if (at := executor.stepping) is not None and not at.settled]
         rows = [row for executor in self.executors for row in list(executor.waiting)]
         outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases)]
-        known = {at.id: Held(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
-        known |= {row[0]: Held(row[0], row[1]) for row in rows}
-        known |= {told.id: Held(told.id, told.epoch) for told in outcomes if told.id not in known}
+        known = {at.id: Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
+        known |= {row[0]: Renewal(row[0], row[1]) for row in rows}
+        known |= {told.id: Renewal(told.id, told.epoch) for told in outcomes if told.id not in known}
         known |= {told.id: told for told in self.on_its_way() if told.id not in known}
         return sorted(known.values())
 
-    def on_its_way(self) -> list[Held]:
+    def on_its_way(self) -> list[Renewal]:
         """The leases of outcomes that are being told: they are not given up with everything else."""
-        told = {told.id: Held(told.id, told.epoch) for told in list(self.telling)}
+        told = {told.id: Renewal(told.id, told.epoch) for told in list(self.telling)}
         return sorted(({each.lease.id: each.lease for each in list(self.blocked.values())} | told).values())
 
     def longest_timeout_s(self) -> float:
@@ -262,7 +262,7 @@ class InFlightBuffer:
         self.counts.lost += 1
         runs_log.warning("the lease was lost; its outcome is dropped", extra={**attempt.facts(), "outcome": "lost"})
         if attempt.stopped_because == UNREACHABLE:
-            self.give_up([Release(attempt.id, attempt.epoch, 0.0, AWAY if attempt.started else UNSTARTED)])
+            self.give_up([Release(attempt.id, attempt.epoch, 0.0, DISCONNECTED if attempt.started else NOT_STARTED)])
 
     # -- what the board says about leases ------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class InFlightBuffer:
         log.warning("no heartbeat was answered for three quarters of a lease: %s given up", counted(in_hand, "lease"))
         for executor in self.executors:
             self.counts.lost += len(executor.waiting)
-            self.give_up(Release(row[0], row[1], 0.0, UNSTARTED) for row in executor.waiting)
+            self.give_up(Release(row[0], row[1], 0.0, NOT_STARTED) for row in executor.waiting)
             executor.waiting.clear()
             for attempt in list(executor.running.values()):
                 attempt.stop(UNREACHABLE if away else LEASE_LOST)
@@ -311,7 +311,8 @@ class InFlightBuffer:
     def give_up(self, leases: Iterable[Attempt | Failure | Release]) -> None:
         """Stores releases of these leases, to be sent when the database can be reached, so that no crash is counted."""
         self.given_up += [
-            lease if isinstance(lease, Release) else Release(lease.id, lease.epoch, 0.0, AWAY) for lease in leases
+            lease if isinstance(lease, Release) else Release(lease.id, lease.epoch, 0.0, DISCONNECTED)
+            for lease in leases
         ]
 
     def tell_given_up(self) -> None:
@@ -325,7 +326,7 @@ class InFlightBuffer:
         for executor in self.executors:
             while executor.waiting:
                 row = executor.waiting.popleft()
-                self.releases.append(Release(row[0], row[1], reason=UNSTARTED))
+                self.releases.append(Release(row[0], row[1], reason=NOT_STARTED))
         self.flush.set()
 
     def give_back(self, executor: Executor, run: Attempt) -> None:
@@ -334,7 +335,7 @@ class InFlightBuffer:
         executor.started -= 1
         if not run.settled:
             run.settled = True
-            self.releases.append(Release(run.id, run.epoch, reason=UNSTARTED))
+            self.releases.append(Release(run.id, run.epoch, reason=NOT_STARTED))
             self.flush.set()
 
     def sweep(self) -> None:
@@ -349,7 +350,7 @@ class InFlightBuffer:
                 elif over_s > 0:
                     attempt.stop(TIMED_OUT)  # shorter timeouts have a timer as well
             if overstock := executor.overstock():
-                self.releases += [Release(row[0], row[1], reason=UNSTARTED) for row in overstock]
+                self.releases += [Release(row[0], row[1], reason=NOT_STARTED) for row in overstock]
                 self.flush.set()
 
     def _abandon(self, executor: Executor, attempt: Attempt) -> None:

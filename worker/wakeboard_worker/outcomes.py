@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, Verdict
 from wakeboard.rules.redact import redact
-from wakeboard.store.connection import broke
-from wakeboard.store.worker_api import AWAY, LEFT, SNOOZED, UNSTARTED, Failure, Release
+from wakeboard.store.connection import is_connection_loss
+from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKER_STOPPED, Failure, Release
 from wakeboard_worker.run import SHUTDOWN, TIMED_OUT
 
 if TYPE_CHECKING:
@@ -85,14 +85,14 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     if attempt.stopped_because == SHUTDOWN and not isinstance(
         error, Verdict
     ):  # whatever it raised, it was told to stop
-        return Release(attempt.id, attempt.epoch, reason=LEFT if attempt.started else UNSTARTED)
+        return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
         return Release(attempt.id, attempt.epoch, _bounded(error.seconds), SNOOZED)
     # Of a step, an effect, or the transaction of run.once: not the handler's fault.
-    if isinstance(error, DatabaseUnavailable) or broke(attempt.effect_conn, error):
-        return Release(attempt.id, attempt.epoch, AFTER_CUT_OFF_S, AWAY)
+    if isinstance(error, DatabaseUnavailable) or is_connection_loss(attempt.effect_conn, error):
+        return Release(attempt.id, attempt.epoch, AFTER_CUT_OFF_S, DISCONNECTED)
     return Failure(
         id=attempt.id,
         epoch=attempt.epoch,

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from wakeboard.clock import boottime
-from wakeboard.store.worker_api import LOOK, ScanPositions, text_array
+from wakeboard.store.worker_api import SCAN_LIMIT, ScanPositions, text_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ class QueueScan:
         if began >= self._again_at and not self._from_start:
             self.rewind()
         self.sent = boottime()
-        rows = await worker_store.claim(self.positions, self.job_types, count, None if self._rich else LOOK)
+        rows = await worker_store.claim(self.positions, self.job_types, count, None if self._rich else SCAN_LIMIT)
         while not rows and await self._look_further(worker_store):
             self.sent = boottime()
             rows = await worker_store.claim(self.positions, self.job_types, count)

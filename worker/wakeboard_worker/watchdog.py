@@ -43,7 +43,7 @@ class Watchdog:
             self._changed.notify()
 
     def _watch(self) -> None:
-        from wakeboard.store.connection import cut
+        from wakeboard.store.connection import abort
 
         while True:
             with self._changed:
@@ -53,5 +53,5 @@ class Watchdog:
                 elif left_s > 0:
                     self._changed.wait(left_s)
                 else:
-                    cut(conn)
+                    abort(conn)
                     self._conn = None

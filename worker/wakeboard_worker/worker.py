@@ -24,7 +24,7 @@ from wakeboard.handlers import load_handlers
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.humanize import counted
-from wakeboard.store.connection import place, require_schema
+from wakeboard.store.connection import describe_dsn, require_schema
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.worker_api import Release, Worker, WorkerStore
 from wakeboard_worker.builtin import builtin_handlers, close_builtin
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from wakeboard.settings import Settings
-    from wakeboard.store.sql_api import Store
+    from wakeboard.store.maintenance_api import Store
     from wakeboard_worker.signals import StopSignal
 
 CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is away
@@ -109,7 +109,7 @@ def _tell_start(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
     """Logs what a staying worker serves: without runs it may log nothing more for hours."""
     log.info(
         "ready: %s; pool %s, %s, up to %s at once; knows %s",
-        place(dsn),
+        describe_dsn(dsn),
         settings.pool,
         f"queues {', '.join(settings.queues)}" if len(settings.queues) > 1 else f"queue {settings.queues[0]}",
         counted(settings.concurrency, "run"),
@@ -145,10 +145,10 @@ async def _registered(line: ReconnectingConnection[WorkerStore], job_types: Sequ
         except DatabaseUnavailable as error:
             if stay_s < math.inf and time.monotonic() > give_up_at:
                 raise
-            outages.away("start", error)
+            outages.lost("start", error)
             await line.pause()
         else:
-            outages.back("start")
+            outages.recovered("start")
             if registered:
                 return True
             me = worker_store.worker
@@ -282,12 +282,12 @@ class _Wake:
 
     async def _listen(self) -> None:
         """Wakes the claiming at each notice."""
-        from wakeboard.store.notifications import notices
+        from wakeboard.store.notifications import notifications
 
         dsn = self._settings.dsn.get_secret_value()
         while True:
             try:
-                async for _ in notices(dsn):
+                async for _ in notifications(dsn):
                     self._desk.room.set()
             except WakeboardError as error:
                 log.debug("not listening: %s", error)
@@ -295,7 +295,7 @@ class _Wake:
 
     async def _make_rounds(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
         """The duties that are due: ticks, lapsed leases, tidying; one round a second, and one `at_once` if need be."""
-        from wakeboard.store.sql_api import Store
+        from wakeboard.store.maintenance_api import Store
 
         now = time.monotonic()
         if now < self._next_round and not at_once:
@@ -312,8 +312,8 @@ class _Wake:
             return
         for duty, error in done.failures.items():
             if isinstance(error, DatabaseUnavailable):
-                outages.away(f"duty {duty}", error)
-                outages.forget(f"duty {duty}")  # claims report when the database answers again
+                outages.lost(f"duty {duty}", error)
+                outages.remove(f"duty {duty}")  # claims report when the database answers again
             else:
                 log.warning("the duty %s failed: %s", duty, error)
 

@@ -9,7 +9,7 @@ from tests.maintenance.stories import declared, hourly, put
 from tests.store.sql_clients import SqlClient
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES
 from wakeboard.store.connection import connect
-from wakeboard.store.sql_api import Store
+from wakeboard.store.maintenance_api import Store
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine

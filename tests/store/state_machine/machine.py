@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tests.store.state_machine.database import Stage
-    from wakeboard.store.sql_api import TickPlan
+    from wakeboard.store.maintenance_api import TickPlan
 
 CROWD = 8  # live runs: of few runs the moves of one example tell more
 
@@ -151,10 +151,10 @@ class StoreMachine(RuleBasedStateMachine):
         assert set(leases) == self.model.claimed(worker, expected)
         self.given += [(worker, lease) for lease in leases]
 
-    def claim(self, worker: int, count: int, look: int | None) -> None:
-        expected = self.model.claimable(worker, count, look)
+    def claim(self, worker: int, count: int, scan_limit: int | None) -> None:
+        expected = self.model.claimable(worker, count, scan_limit)
         leases = self.stage.workers[worker].claim(
-            count, types=TYPES[worker], queues=QUEUES[worker], lease_s=ALL_DAY, look=look
+            count, types=TYPES[worker], queues=QUEUES[worker], lease_s=ALL_DAY, scan_limit=scan_limit
         )
         self._took(worker, leases, expected)
 

@@ -120,7 +120,7 @@ class StoreModel:
         """Whether it started once, or may start still."""
         return run.started or not self.late(run)
 
-    def claimable(self, worker: int, count: int, look: int | None) -> list[int]:
+    def claimable(self, worker: int, count: int, scan_limit: int | None) -> list[int]:
         """What `claim` gives, by queue and priority, then by run_at."""
         found: list[int] = []
         for priority in PRIORITIES:
@@ -134,7 +134,7 @@ class StoreModel:
                     and run.due
                 ]
                 pair.sort(key=lambda run: (run.rank, run.id))
-                found += [run.id for run in pair[:look] if self.may_start(worker, run) and self.in_time(run)]
+                found += [run.id for run in pair[:scan_limit] if self.may_start(worker, run) and self.in_time(run)]
         return found[:count]
 
     def keys_to_look_at(self, worker: int) -> list[str]:
@@ -249,7 +249,7 @@ class StoreModel:
 
     def release(self, worker: int, leases: Sequence[Lease], *, delayed: bool, reason: str) -> set[int]:
         refused: set[int] = set()
-        counted = reason in {"left", "away"}
+        counted = reason in {"worker_stopped", "disconnected"}
         for lease in leases:
             run = self.lease(worker, lease)
             if run and run.held:
@@ -262,12 +262,12 @@ class StoreModel:
                     refused.add(lease.id)
                 continue
             costs = counted and run.releases >= 4
-            if reason != "unstarted":
+            if reason != "not_started":
                 self.attempts[lease.id, lease.epoch] = "snoozed" if reason == "snoozed" else "released", worker
             if run.cancel:
                 self.finish(run, "cancelled", run.cancel_reason)
                 continue
-            run.free(began=reason != "unstarted")
+            run.free(began=reason != "not_started")
             run.status = "dead" if costs and run.attempts >= run.max_attempts else "queued"
             run.error_type = "ReleasedTooOften" if run.status == "dead" else run.error_type
             run.attempts -= not costs
@@ -281,11 +281,11 @@ class StoreModel:
         run = self.runs[lease.id]
         if not run.live or self.attempts.get((lease.id, lease.epoch)) != ("crashed", worker):
             return False
-        if reason not in {"away", "unstarted"} or (reason == "away" and run.releases >= 4):
+        if reason not in {"disconnected", "not_started"} or (reason == "disconnected" and run.releases >= 4):
             return False
         self.attempts[lease.id, lease.epoch] = "released", worker
         run.crashes = max(0, run.crashes - 1)
-        run.releases += reason == "away"
+        run.releases += reason == "disconnected"
         if run.status == "dead" and run.epoch == lease.epoch + 1:
             run.status = "queued"
         return True

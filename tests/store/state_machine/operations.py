@@ -34,7 +34,7 @@ JOB: dict[str, st.SearchStrategy[Any]] = {
     "later": SELDOM,
 }
 OUTCOME = st.sampled_from(["failed", "failed", "timed_out", "discarded"])
-REASON = st.sampled_from(["left", "left", "away", "snoozed", "unstarted"])
+REASON = st.sampled_from(["worker_stopped", "worker_stopped", "disconnected", "snoozed", "not_started"])
 PAUSE = st.sampled_from(["all", "queue:a", "queue:b", "schedule"])
 
 
@@ -49,7 +49,9 @@ SOME = {"all_of_it": SELDOM, **NAMED}
 # One rule: of many, Hypothesis leaves out half in each example, and most stories need most of these.
 ANY_MOVE = st.one_of(
     *moves(2, "enqueue", **JOB),
-    *moves(5, "claim", worker=WORKERS, count=st.sampled_from([100, 100, 2]), look=st.sampled_from([2000, None, 2, 1])),
+    *moves(
+        5, "claim", worker=WORKERS, count=st.sampled_from([100, 100, 2]), scan_limit=st.sampled_from([2000, None, 2, 1])
+    ),
     *moves(3, "claim_limited", worker=WORKERS, count=st.sampled_from([100, 1])),
     *moves(3, "claim_quarantined", worker=WORKERS),
     *moves(2, "renew", worker=WORKERS, pick=PICK, all_of_it=YES_OR_NO),

@@ -1,10 +1,10 @@
 -- for: operator
 -- Makes `holder` the leader of a source for `lease_s` seconds if nobody else leads, or lets it lead on. Answers who leads now:
--- `leads` says whether it is the one who asked. The term grows whenever leadership was taken, and stays while it is held on to.
+-- `is_leader` says whether it is the one who asked. The term grows whenever leadership was taken, and stays while it is held on to.
 -- A standby that asks while another leads writes nothing.
 
 create or replace function wakeboard.acquire_leadership(source text, holder text, release text, lease_s integer)
-returns table (term bigint, leads boolean, leader text, leader_release text, held_s double precision) language plpgsql security definer
+returns table (term bigint, is_leader boolean, leader text, leader_release text, expires_in_s double precision) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column

@@ -1,11 +1,11 @@
 -- for: worker
--- Where the next look of `claim` begins for each pair that goes on behind what a claim has looked at: up to `look` due rows
+-- Where the next look of `claim` begins for each pair that goes on behind what a claim has looked at: up to `scan_limit` due rows
 -- further, but never past a run that the same claim would take (it may have come since). No row: go on where you are, or the
 -- pair was walked to its end.
 
 create or replace function wakeboard.advance_scan(
   queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[], job_types text[],
-  look integer default 2000, max_timeout_s integer default 2678400)
+  scan_limit integer default 2000, max_timeout_s integer default 2678400)
 returns table (queue text, priority smallint, run_at timestamptz, id bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -27,9 +27,9 @@ begin
                         and limit_key is null and crash_count < 2 and dead_at is null
                         and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
                       order by run_at, id
-                      limit look) as row
+                      limit scan_limit) as row
              window walk as (order by run_at, id)) as looked
-      where not reached_mine and (has_mine or place = look)
+      where not reached_mine and (has_mine or place = scan_limit)
       order by run_at desc, id desc limit 1) as last;
 end
 $$;

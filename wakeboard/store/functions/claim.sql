@@ -1,13 +1,13 @@
 -- for: worker
 -- Leases up to `count` due, free runs without a limit to `worker`, in the order of the pairs (queues[i], priorities[i]) and
--- then by run_at. Of each pair it looks at no more than `look` rows behind the mark (after_run_at[i], after_id[i]), so that
--- runs of unknown types and runs in flight cost a bounded time; `advance_scan` says where the next look begins. `look` null: at
+-- then by run_at. Of each pair it looks at no more than `scan_limit` rows behind the mark (after_run_at[i], after_id[i]), so that
+-- runs of unknown types and runs in flight cost a bounded time; `advance_scan` says where the next look begins. `scan_limit` null: at
 -- as many as it takes, which is cheaper by a sixth, for a place where the claim before found nothing in its way.
 -- Runs with a timeout over `max_timeout_s` stay. Never waits for a lock, never takes a lapsed lease.
 
 create or replace function wakeboard.claim(
   worker bigint, lease_s integer, queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[],
-  job_types text[], count integer, look integer default 2000, max_timeout_s integer default 2678400)
+  job_types text[], count integer, scan_limit integer default 2000, max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -17,7 +17,7 @@ declare
   ids bigint[];
   definitions bigint[];                -- of these runs, in their order
 begin
-  if look is null then
+  if scan_limit is null then
     select array_agg(due.id), array_agg(due.definition_id) into ids, definitions
       from (
         select free.id, free.definition_id
@@ -48,9 +48,9 @@ begin
                       and limit_key is null and crash_count < 2 and dead_at is null
                       and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
                     order by run_at, id
-                    limit look) as looked
+                    limit scan_limit) as looked
              join job_runs as free on free.ctid = looked.ctid
-            where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second look
+            where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second scan_limit
               and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
               and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
               and free.limit_key is null

@@ -1,12 +1,12 @@
 -- for: worker
 -- Leases up to `count` due runs of one queue to `worker`: the free ones without a limit key that have been due for longest, whatever
 -- their priority. `after_run_at[p]`, `after_id[p]`: the scan position of priority p, as in `claim`. The five priorities are read in one
--- order of run_at, at most `look` rows. If none of these can be claimed, `advance_scan` returns the next scan position.
+-- order of run_at, at most `scan_limit` rows. If none of these can be claimed, `advance_scan` returns the next scan position.
 -- Workers claim a share of their runs this way, so that a steady load of higher priorities starves no lower one.
 
 create or replace function wakeboard.claim_oldest(
   worker bigint, lease_s integer, queue text, after_run_at timestamptz[], after_id bigint[], job_types text[], count integer,
-  look integer default 2000, max_timeout_s integer default 2678400)
+  scan_limit integer default 2000, max_timeout_s integer default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off
@@ -56,7 +56,7 @@ begin
                          and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[1], after_id[1])
                        order by run_at, id)) as of_each   -- merged: five index scans, each read as far as needed
                 order by run_at, id
-                limit look) as looked
+                limit scan_limit) as looked
          join job_runs as free on free.ctid = looked.ctid
         where looked.locked_by = 0 and looked.job_type = any (job_types)
           and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s

@@ -1,8 +1,8 @@
 -- for: worker
--- Up to `look` limit keys that have waiting runs in these queues, in order, behind `after_key`: a worker goes round them.
--- Fewer than `look`: the end was reached.
+-- Up to `scan_limit` limit keys that have waiting runs in these queues, in order, behind `after_key`: a worker goes round them.
+-- Fewer than `scan_limit`: the end was reached.
 
-create or replace function wakeboard.due_limit_keys(queues text[], after_key text default '', look integer default 200)
+create or replace function wakeboard.due_limit_keys(queues text[], after_key text default '', scan_limit integer default 200)
 returns setof text language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -23,9 +23,9 @@ begin
                   and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
                 order by limit_key limit 1)
          from walk where walk.key is not null)
-     select key from walk where key is not null limit look) as found
+     select key from walk where key is not null limit scan_limit) as found
    where not exists (select from pauses where scope in ('all', 'queue:' || wanted.queue))
    order by 1
-   limit look;
+   limit scan_limit;
 end
 $$;

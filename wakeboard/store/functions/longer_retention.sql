@@ -1,11 +1,11 @@
 -- for: nobody (other moves call it)
--- The longer of two retentions, the minimum `at_least` and the requested `asked`, as an interval of seconds only: an interval may mix
+-- The longer of two retentions, the minimum `minimum` and the requested `requested`, as an interval of seconds only: an interval may mix
 -- positive months with negative days. Null if both are null.
 
-create or replace function wakeboard.longer_retention(at_least interval, asked interval)
+create or replace function wakeboard.longer_retention(minimum interval, requested interval)
 returns interval language sql immutable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select make_interval(secs => greatest(
-           extract(epoch from at_least), case when asked is not null then least(extract(epoch from asked), 1e9) end)::double precision)
+           extract(epoch from minimum), case when requested is not null then least(extract(epoch from requested), 1e9) end)::double precision)
 $$;

@@ -1,10 +1,10 @@
 -- for: worker
 -- Seconds until something becomes due for a worker of these queues and types: a run, or the tick of a schedule; null: nothing
 -- within `within_s`. What is due already does not count. Of each queue and priority, of the limit keys and of the schedules it
--- looks at `look`, so that the answer may be too late, but never costs much: a worker polls as well.
+-- looks at `scan_limit`, so that the answer may be too late, but never costs much: a worker polls as well.
 
 create or replace function wakeboard.next_due(
-  queues text[], job_types text[], within_s double precision, max_timeout_s integer default 2678400, look integer default 100)
+  queues text[], job_types text[], within_s double precision, max_timeout_s integer default 2678400, scan_limit integer default 100)
 returns double precision language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -24,11 +24,11 @@ begin
               and limit_key is null and crash_count < 2 and dead_at is null
               and run_at > statement_timestamp() and run_at <= horizon
             order by run_at, id
-            limit look) as next
+            limit scan_limit) as next
          where next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
         union all
         select next.run_at
-          from due_limit_keys(queues, '', look) as waiting (key)
+          from due_limit_keys(queues, '', scan_limit) as waiting (key)
          cross join unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
          cross join lateral (
            select run_at
@@ -45,7 +45,7 @@ begin
                   from job_runs
                  where crash_count >= 2 and dead_at is null and run_at > statement_timestamp() and run_at <= horizon
                  order by run_at
-                 limit look) as next
+                 limit scan_limit) as next
          where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
         union all
         select next.next_run_at
@@ -54,7 +54,7 @@ begin
                  where removed_at is null and not suspended and schedule_error is null
                    and next_run_at > statement_timestamp() and next_run_at <= horizon
                  order by next_run_at
-                 limit look) as next
+                 limit scan_limit) as next
          where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
       ) as soon);
 end

@@ -1,8 +1,8 @@
 -- for: client, worker, operator, viewer
--- Raises 22023 for a value that violates a bound of `what`; the message names the value and says what to write. CHECK constraints call
+-- Raises 22023 for a value that violates a bound of `field`; the message names the value and says field to write. CHECK constraints call
 -- it. Null for null.
 
-create or replace function wakeboard.refuse_value(what text, value text)
+create or replace function wakeboard.refuse_value(field text, value text)
 returns boolean language plpgsql strict
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -11,10 +11,10 @@ declare
   name constant text := '%s is %s; write letters, digits, dots, underscores, slashes and hyphens, beginning with a letter or digit, at most %s';
 begin
   raise exception using errcode = '22023', message = case
-    when what in ('job_type', 'limit_key') then format(name, what, shown, 128)
-    when what = 'queue' then format(name, what, shown, 63)
-    when what = 'priority' then format('priority is %s; write a whole number from 1 to 5, of which 5 goes first', value)
-    when what = 'backoff' then format('backoff is %s; write exponential or fixed', shown)
-    else format('%s is %s; write 1 to 256 characters, no control characters', what, shown) end;
+    when field in ('job_type', 'limit_key') then format(name, field, shown, 128)
+    when field = 'queue' then format(name, field, shown, 63)
+    when field = 'priority' then format('priority is %s; write a whole number from 1 to 5, of which 5 goes first', value)
+    when field = 'backoff' then format('backoff is %s; write exponential or fixed', shown)
+    else format('%s is %s; write 1 to 256 characters, no control characters', field, shown) end;
 end
 $$;

@@ -1,10 +1,10 @@
 -- for: worker
 -- Gives runs of `worker` back, with their attempt. counted[i]: the handler had started and could not come to its end: the release
 -- is counted, and from the fifth on it costs the attempt, so that a run is not released for ever.
--- reasons[i]: 'left' (the worker stops) and 'away' (the database could not be reached) are counted; 'snoozed' (the handler asked for a
--- later run) and 'unstarted' (no handler has started: as if the run had not been claimed) are not; null: unknown.
+-- reasons[i]: 'worker_stopped' (the worker stops) and 'disconnected' (the database could not be reached) are counted; 'snoozed' (the handler asked for a
+-- later run) and 'not_started' (no handler has started: as if the run had not been claimed) are not; null: unknown.
 -- delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled. If `reap` has already counted the lease as
--- a crash, 'away' and 'unstarted' subtract that crash: see uncount_crashes. Answers with the ids that were not accepted, as `complete`
+-- a crash, 'disconnected' and 'not_started' subtract that crash: see uncount_crashes. Answers with the ids that were not accepted, as `complete`
 -- does, and waits for no lock.
 
 create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[],
@@ -21,7 +21,7 @@ begin
     select * from unnest(ids, epochs, delays_s, counted, reasons) as report (id, epoch, delay_s, counted, reason)
   ), locked as (
     select run.id, run.definition_id, run.attempts, run.started_at, report.epoch, report.delay_s, report.counted,
-           coalesce(report.reason, case when report.counted then 'left' else 'snoozed' end) as reason,
+           coalesce(report.reason, case when report.counted then 'worker_stopped' else 'snoozed' end) as reason,
            report.counted and run.release_count >= 4 as costs_the_attempt,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.counted and run.release_count >= 4 and run.attempts >= run.max_attempts then 'dead'
@@ -33,10 +33,10 @@ begin
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at)
     select id, epoch, attempts, case reason when 'snoozed' then 'snoozed' else 'released' end,
-           case reason when 'left' then 'its worker was told to leave' when 'away' then 'the database could not be reached' end,
+           case reason when 'worker_stopped' then 'its worker was told to leave' when 'disconnected' then 'the database could not be reached' end,
            release.worker, (select name from workers where worker_id = release.worker), started_at
       from locked
-     where reason <> 'unstarted'
+     where reason <> 'not_started'
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
@@ -45,8 +45,8 @@ begin
        set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
            attempts = run.attempts - (not locked.costs_the_attempt)::integer,
            release_count = run.release_count + locked.counted::integer,
-           started_epoch = case when locked.reason = 'unstarted' then run.started_epoch else locked.epoch end,
-           started_at = case when locked.reason = 'unstarted' and run.started_epoch is null then 'epoch' else run.started_at end,
+           started_epoch = case when locked.reason = 'not_started' then run.started_epoch else locked.epoch end,
+           started_at = case when locked.reason = 'not_started' and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => least(locked.delay_s, 2678400))
                     else run_at end,
            dead_at = case locked.verdict when 'dead' then statement_timestamp() end,

@@ -6,7 +6,7 @@
 --   'cancel'   somebody asked to cancel it (the lease holds);
 --   'busy'     its row is locked by another transaction: nothing is lost, ask again within a second;
 --   'refused'  the lease is lost: stop, and drop the result;
---   'unknown'  (run 0) the board has forgotten this worker: say again who you are.
+--   'unregistered'  (run 0) the board has forgotten this worker: say again who you are.
 
 create or replace function wakeboard.renew(
   worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])
@@ -25,7 +25,7 @@ begin
                        else heartbeats_since end
    where worker_id = (select worker_id from workers where worker_id = worker for no key update skip locked);
   if not found and not exists (select from workers where worker_id = worker) then
-    return query select 0::bigint, 'unknown', 0::bigint;
+    return query select 0::bigint, 'unregistered', 0::bigint;
   end if;
   with held as (
     select id, epoch, case when age_s is not null then least(greatest(age_s, 0), 2764800) end as age_s,   -- at most 32 days

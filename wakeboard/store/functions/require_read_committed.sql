@@ -2,13 +2,13 @@
 -- Raises WB003 unless the transaction is READ COMMITTED: after waiting for a lock, the caller must see what the holder committed. In
 -- the other isolation levels all statements of a transaction see one snapshot.
 
-create or replace function wakeboard.require_read_committed(move text)
+create or replace function wakeboard.require_read_committed(function_name text)
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
   if current_setting('transaction_isolation') <> 'read committed' then
-    raise exception using errcode = 'WB003', message = move || ' must run in READ COMMITTED';
+    raise exception using errcode = 'WB003', message = function_name || ' must run in READ COMMITTED';
   end if;
 end
 $$;

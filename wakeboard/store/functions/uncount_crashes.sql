@@ -1,7 +1,7 @@
 -- for: nobody (`release` calls it)
 -- Subtracts crashes that were none: `reap` counted one for a lease of `worker`, but the worker is alive and releases that lease, because
--- the database could not be reached ('away') or because no handler had started ('unstarted'). A run that the crash made dead is queued
--- again. With 'away', a run that was released four times keeps its crash: it may be the run that disconnects its workers. Returns the
+-- the database could not be reached ('disconnected') or because no handler had started ('not_started'). A run that the crash made dead is queued
+-- again. With 'disconnected', a run that was released four times keeps its crash: it may be the run that disconnects its workers. Returns the
 -- runs that had a crash subtracted.
 
 create or replace function wakeboard.uncount_crashes(worker bigint, ids bigint[], epochs bigint[], reasons text[])
@@ -13,12 +13,12 @@ declare
   uncounted bigint[];
 begin
   with survived as (
-    select run.id, run.definition_id, given.epoch, given.reason = 'away' as counted
+    select run.id, run.definition_id, given.epoch, given.reason = 'disconnected' as counted
       from unnest(ids, epochs, reasons) as given (id, epoch, reason)
       join job_attempts as past on past.run_id = given.id and past.lease_epoch = given.epoch
       join job_runs as run on run.id = given.id
      where past.locked_by = uncount_crashes.worker and past.outcome = 'crashed'
-       and (given.reason = 'unstarted' or given.reason = 'away' and run.release_count < 4)
+       and (given.reason = 'not_started' or given.reason = 'disconnected' and run.release_count < 4)
      order by run.id
        for no key update of run skip locked
   ), recorded as (

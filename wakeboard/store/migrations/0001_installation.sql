@@ -46,7 +46,7 @@ comment on table pauses is 'What is paused: all, queue:NAME or schedule:ID. None
 
 -- CHECK constraints call these functions for an invalid value; the functions raise the error message. Their bodies are in
 -- functions/refuse_value.sql and functions/check_payload.sql.
-create function refuse_value(what text, value text) returns boolean language sql strict as 'select false';
+create function refuse_value(field text, value text) returns boolean language sql strict as 'select false';
 create function check_payload(payload jsonb) returns boolean language sql strict as 'select false';
 
 -- A lower-case identifier, as most job types are, equals its own quoted form: that test is cheaper than the pattern.

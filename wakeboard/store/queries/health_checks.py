@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 from psycopg.rows import class_row
 
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.listings import Reports
-from wakeboard.store.statements import read, sent, translating
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.statements import execute, read, translating
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.queries.listings import PauseRow, RemovalRow
 
-LOOK = 10_000  # due runs of one (queue, priority) that are looked at
+SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are looked at
 POOLER_TRIES = 5
 NO_WORKER_AFTER: Final = timedelta(minutes=3)
 
@@ -73,7 +73,7 @@ class LiveRuns:
     cancels_unheeded: int
     dead: int
     dead_since_yesterday: int
-    oldest_suspect: datetime | None
+    oldest_quarantined: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class Definitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Duties:
+class MaintenanceFacts:
     """What the duties leave behind when they are done.
 
     `last_worker`: when one was seen, also one that has left; `workers`: those at work, seen in the last 3 minutes.
@@ -132,7 +132,7 @@ class HealthFacts:
     runs: LiveRuns
     due: list[Due]
     definitions: Definitions
-    duties: Duties
+    maintenance: MaintenanceFacts
     pauses: list[PauseRow]
     removals: list[RemovalRow]
 
@@ -186,7 +186,7 @@ select count(*) filter (where locked_by <> 0) as running,
        count(*) filter (where dead_at is not null) as dead,
        count(*) filter (where dead_at > statement_timestamp() - interval '1 day') as dead_since_yesterday,
        min(run_at) filter (where crash_count >= 2 and dead_at is null and locked_by = 0
-                             and run_at <= statement_timestamp()) as oldest_suspect
+                             and run_at <= statement_timestamp()) as oldest_quarantined
   from wakeboard.job_runs
 """
 
@@ -210,14 +210,14 @@ with recursive live (queue) as (
       where job_runs.queue = live.queue and job_runs.priority = level.priority
         and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
       order by run_at, id
-      limit %(look)s) as run
+      limit %(scan_limit)s) as run
    where live.queue is not null and run.locked_by = 0
   union all
   (select queue::text, job_type::text, run_at, timeout_s
      from wakeboard.job_runs
     where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
       and run_at <= statement_timestamp()
-    limit %(look)s)
+    limit %(scan_limit)s)
 )
 select looked.queue, looked.job_type, count(*) as runs, min(looked.run_at) as oldest,
        max(looked.timeout_s) as longest_timeout_s,
@@ -253,7 +253,7 @@ select count(*) as schedules,
      where removed_at is null) as def
 """
 
-_DUTIES: LiteralString = """
+_MAINTENANCE: LiteralString = """
 select greatest((select max(last_seen) from wakeboard.workers),
                 (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
        (select count(*) from wakeboard.workers
@@ -274,14 +274,14 @@ select greatest((select max(last_seen) from wakeboard.workers),
 
 async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
     """The facts, in a few short statements. Raises WakeboardError, as reports do."""
-    reports = Reports(conn)
+    reports = Listings(conn)
     return HealthFacts(
         server=(await read(conn, class_row(Server), _SERVER))[0],
         installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
         runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS))[0],
-        due=await read(conn, class_row(Due), _DUE, {"look": LOOK}),
+        due=await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT}),
         definitions=(await read(conn, class_row(Definitions), _DEFINITIONS))[0],
-        duties=(await read(conn, class_row(Duties), _DUTIES))[0],
+        maintenance=(await read(conn, class_row(MaintenanceFacts), _MAINTENANCE))[0],
         pauses=await reports.pauses(),
         removals=await reports.removals(),
     )
@@ -307,4 +307,4 @@ async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
 
 
 async def _server_process(conn: psycopg.AsyncConnection[Any]) -> int:
-    return (await sent(conn, "select pg_catalog.pg_backend_pid()"))[0][0]
+    return (await execute(conn, "select pg_catalog.pg_backend_pid()"))[0][0]

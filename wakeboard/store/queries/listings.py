@@ -357,7 +357,7 @@ select queue from wakeboard.worker_types
 """
 
 
-class Reports:
+class Listings:
     """The views, read over one async connection. Errors come as WakeboardError (see errors.py)."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-MOST_HAPPENINGS: Final = 200  # of each sort, in one answer
+MAX_EVENTS: Final = 200  # of each sort, in one answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Due:
     at: datetime
 
 
-_HAPPENINGS: LiteralString = """
+_EVENTS: LiteralString = """
 (select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as what, att.ended_at as at, att.run_id,
         att.lease_epoch, run.schedule, run.job_type, att.attempt, run.max_attempts, att.started_at,
         case when run.dead_at is null and run.run_at > att.ended_at then run.run_at end as next_try_at,
@@ -132,7 +132,7 @@ select job_type::text, queue::text, count(*) as runs
 """
 
 
-class Live:
+class EventQueries:
     """The questions, asked over one async connection. Errors come as WakeboardError (see errors.py)."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
@@ -140,7 +140,7 @@ class Live:
 
     async def recent_events(self, since: datetime) -> list[RunEvent]:
         """What happened after `since`, oldest first; of each sort the newest 200."""
-        return await self._rows(RunEvent, _HAPPENINGS, since=since, count=MOST_HAPPENINGS)
+        return await self._rows(RunEvent, _EVENTS, since=since, count=MAX_EVENTS)
 
     async def due_since(self, since: datetime | None, queues: Sequence[str]) -> Due:
         """Whether something free is due in these queues by now that was not due at `since`; None: at all.
