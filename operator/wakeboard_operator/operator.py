@@ -259,7 +259,7 @@ class _Operator:
                     log.warning("%s: %s", name, error)
                 told = str(error)
             except Exception:
-                log.exception("%s is_connection_loss, and is begun anew", name)
+                log.exception("%s broke, and is begun anew", name)
             finally:
                 await connection.close()
             await asyncio.sleep(PAUSE_S)

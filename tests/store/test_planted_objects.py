@@ -127,7 +127,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "pauses": reports.pauses,
         "removals": reports.removals,
         "queues": reports.queues,
-        "happenings": lambda: live.recent_events(NOW),
+        "recent_events": lambda: live.recent_events(NOW),
         "due_since": lambda: live.due_since(None, ["default"]),
         "running": lambda: live.running(["default"]),
         "unserved": live.unserved,
