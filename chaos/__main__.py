@@ -1,7 +1,7 @@
-"""`python -m chaos`: plays campaigns of random faults, and prints what was lost, doubled or late; 1 if a promise broke.
+"""`python -m chaos`: runs campaigns of random faults and prints what was lost, doubled or late. Exits 1 on a violation.
 
-A campaign of up to 1000 faults has a server and a cast of its own, in a process of its own; several run side by side.
-All of it listens on loopback and ends by itself, and no process is signalled that a campaign did not start.
+A campaign of up to 1000 faults runs in its own process with its own server and workers; several run in parallel.
+Everything listens on loopback and ends with the campaign, which signals only processes that it started.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from chaos.campaign_runner import CampaignRunner
 from chaos.disk import can_mount
-from chaos.pgbouncer import find_pgbouncer
-from chaos.player_process import Playing
 from chaos.report_page import PAGE, page, summary
+from testbed.pgbouncer import find_pgbouncer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,24 +28,24 @@ FAULTS_AT_MOST: Final = 1000  # in one campaign
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Plays what was asked for."""
+    """Runs the campaigns."""
     options = _options(words)
     if os.environ.get("CI") and find_pgbouncer() is None:
         sys.stderr.write("PgBouncer is not installed; `make test-postgres` brings it\n")
         return 2
     folder = Path(tempfile.mkdtemp(prefix="wakeboard-chaos-"))
     folder.chmod(0o755)  # the account that runs the server may differ from ours
-    began = time.monotonic()
-    playing = Playing(folder, _campaigns(options.seed, options.faults), options.side_by_side, small_disk=can_mount())
-    result = playing.play()
-    result.seconds = time.monotonic() - began
+    started = time.monotonic()
+    campaigns = _campaigns(options.seed, options.faults)
+    result = CampaignRunner(folder, campaigns, options.parallel, small_disk=can_mount()).run()
+    result.seconds = time.monotonic() - started
     command = f"make chaos CHAOS_FAULTS={options.faults} CHAOS_SEED={options.seed}"
     print(json.dumps(result.to_json(), indent=1) if options.json else summary(result, command), flush=True)
     if options.write:
         PAGE.write_text(page(result, command), encoding="utf-8")
         print(f"written to {PAGE}", file=sys.stderr)
     if result.violations:
-        print(f"logs, strikes and what was found: {folder}", file=sys.stderr)
+        print(f"logs, faults and violations: {folder}", file=sys.stderr)
         (folder / "result.json").write_text(json.dumps(result.to_json(), indent=1))
         return 1
     shutil.rmtree(folder, ignore_errors=True)
@@ -54,11 +54,13 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
-    parser.add_argument("--faults", type=int, default=500, metavar="N", help="how many (500)")
-    parser.add_argument("--seed", type=int, default=None, metavar="N", help="of the first campaign; chosen if not said")
-    parser.add_argument("--side-by-side", type=int, default=4, metavar="N", help="campaigns at once (4)")
+    parser.add_argument("--faults", type=int, default=500, metavar="N", help="number of faults (default 500)")
+    parser.add_argument(
+        "--seed", type=int, default=None, metavar="N", help="seed of the first campaign (default random)"
+    )
+    parser.add_argument("--parallel", type=int, default=4, metavar="N", help="campaigns at the same time (default 4)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
-    parser.add_argument("--write", action="store_true", help="write docs/reliability.md as well")
+    parser.add_argument("--write", action="store_true", help="also write docs/reliability.md")
     options = parser.parse_args(words)
     if options.seed is None:
         options.seed = int.from_bytes(os.urandom(3), "big")
@@ -66,7 +68,7 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _campaigns(seed: int, faults: int) -> list[tuple[int, int]]:
-    """(seed, faults) of each: 2200 faults from seed 7 are (7, 1000), (8, 1000), (9, 200)."""
+    """The (seed, faults) of each campaign: 2200 faults from seed 7 are (7, 1000), (8, 1000), (9, 200)."""
     whole, rest = divmod(faults, FAULTS_AT_MOST)
     sizes = [FAULTS_AT_MOST] * whole + [rest] * bool(rest)
     return [(seed + number, size) for number, size in enumerate(sizes)]

@@ -1,7 +1,7 @@
-"""What goes on while faults happen: applications that enqueue, new schedules, and a person who decides about runs.
+"""The load of a campaign: applications that enqueue, new schedules, and a user who cancels, retries and replays.
 
-Applications go through the switchboard, and faults meet them too. What they were told they write down here, outside the
-database: the checker compares it with the tables.
+Applications connect through the proxy, so faults hit them too. They record each reply outside the database, and the
+checker compares these records with the tables.
 """
 
 from __future__ import annotations
@@ -48,20 +48,21 @@ select id from wakeboard.job_runs where status = any (%s::wakeboard.run_status[]
 
 
 @dataclass
-class Told:
-    """What applications and people know. Tags name what was asked for; each stands in its run's payload."""
+class ClientRecord:
+    """The replies that clients received. A tag identifies a request; it is in the payload of its run."""
 
     acknowledged: dict[str, int] = field(default_factory=dict[str, int])  # tag -> run
-    unsure: set[str] = field(default_factory=set[str])  # the answer was lost
-    by_key: dict[str, set[int]] = field(default_factory=dict[str, "set[int]"])  # idempotency key -> runs it gave
-    created: dict[str, int] = field(default_factory=dict[str, int])  # idempotency key -> how often it said created
-    bulks: list[set[str]] = field(default_factory=list["set[str]"])  # all of these or none of them
-    orders: set[str] = field(default_factory=set[str])  # of our own rows: they and their runs, or neither
-    decided: set[int] = field(default_factory=set[int])  # runs that a person may have retried
+    unsure: set[str] = field(default_factory=set[str])  # no reply
+    by_key: dict[str, set[int]] = field(
+        default_factory=dict[str, "set[int]"]
+    )  # idempotency key -> runs that were returned
+    created: dict[str, int] = field(default_factory=dict[str, int])  # idempotency key -> replies with `created`
+    bulks: list[set[str]] = field(default_factory=list["set[str]"])  # all tags of a bulk, or none, are in the database
+    changed_by_users: set[int] = field(default_factory=set[int])  # runs that a user may have retried
 
 
-class _Caller:
-    """A connection that is opened again when it breaks."""
+class _Reconnecting:
+    """Opens a new connection when the last one is broken."""
 
     def __init__(self, dsn: str, name: str) -> None:
         self._dsn, self._name = dsn, name
@@ -72,7 +73,7 @@ class _Caller:
             self._conn = psycopg.connect(
                 self._dsn,
                 autocommit=True,
-                prepare_threshold=None,  # traps know statements by their text
+                prepare_threshold=None,  # intercepts recognise statements by their text
                 application_name=self._name,
                 connect_timeout=5,
                 tcp_user_timeout=5000,
@@ -81,46 +82,46 @@ class _Caller:
 
 
 class Applications:
-    """Threads that enqueue, declare and decide from `start` to `stop`. `rate`: enqueued runs a second, about."""
+    """Threads that put load on the store from `start` to `stop`. `rate`: enqueued runs per second, about."""
 
-    def __init__(self, app_dsn: str, person_dsn: str, told: Told, rate: float) -> None:
-        self._app_dsn, self._person_dsn, self.told = app_dsn, person_dsn, told
+    def __init__(self, app_dsn: str, admin_dsn: str, record: ClientRecord, rate: float) -> None:
+        self._app_dsn, self._admin_dsn, self.record = app_dsn, admin_dsn, record
         self._pause_s = 5.0 / rate
         self._over = threading.Event()
         self._numbers = itertools.count(1)
-        self._random = random.Random()  # what is enqueued need not be replayed: the faults are
+        self._random = random.Random()  # not seeded: only the faults are replayed
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begins."""
-        keepers: list[tuple[str, float, Callable[[_Caller], None], str]] = [
-            ("shop", self._pause_s, self._shop, self._app_dsn),
-            ("orders", self._pause_s, self._order, self._app_dsn),
-            ("bulk", 6 * self._pause_s, self._bulk, self._app_dsn),
-            ("schedules", 1.5, self._declare, self._person_dsn),
-            ("person", 0.5, self._decide, self._person_dsn),
+        """Starts the threads."""
+        clients: list[tuple[str, float, Callable[[_Reconnecting], None], str]] = [
+            ("keyed", self._pause_s, self._enqueue_with_key, self._app_dsn),
+            ("orders", self._pause_s, self._enqueue_in_transaction, self._app_dsn),
+            ("bulk", 6 * self._pause_s, self._enqueue_bulk, self._app_dsn),
+            ("schedules", 1.5, self._create_schedule, self._admin_dsn),
+            ("user", 0.5, self._act_as_user, self._admin_dsn),
         ]
-        for name, pause_s, do, dsn in keepers:
-            thread = threading.Thread(target=self._keep, args=(name, pause_s, do, dsn), name=name, daemon=True)
+        for name, pause_s, do, dsn in clients:
+            thread = threading.Thread(target=self._repeat, args=(name, pause_s, do, dsn), name=name, daemon=True)
             self._threads.append(thread)
             thread.start()
 
     def stop(self) -> None:
-        """Asks nothing more of the board; waits for what is under way."""
+        """Sends no more requests, and waits for those that are running."""
         self._over.set()
         for thread in self._threads:
             thread.join(20)
 
-    def _keep(self, name: str, pause_s: float, do: Callable[[_Caller], None], dsn: str) -> None:
-        caller = _Caller(dsn, f"chaos {name}")
+    def _repeat(self, name: str, pause_s: float, do: Callable[[_Reconnecting], None], dsn: str) -> None:
+        connection = _Reconnecting(dsn, f"chaos {name}")
         while not self._over.wait(pause_s):
             with suppress(psycopg.Error, wakeboard.WakeboardError):
-                do(caller)
+                do(connection)
 
     # -- applications --------------------------------------------------------------------------------------------------
 
-    def _asked(self) -> tuple[str, dict[str, Any], str | None, int]:
-        """Job type, payload without a tag, limit key, timeout."""
+    def _request(self) -> tuple[str, dict[str, Any], str | None, int]:
+        """A random job type, payload without a tag, limit key and timeout."""
         chance = self._random
         job_type = chance.choice(
             ["quick", "quick", "charges", "charges", "charges-in-a-thread", "two-effects", "ships", "flaky", "naps",
@@ -134,81 +135,80 @@ class Applications:
         key = chance.choice(LIMIT_KEYS) if job_type == "limited" else None
         return job_type, payload, key, 2 if job_type == "overruns" else 15
 
-    def _shop(self, caller: _Caller) -> None:
-        """Enqueues under an idempotency key until it is told the run; sometimes asks again later."""
+    def _enqueue_with_key(self, connection: _Reconnecting) -> None:
+        """Enqueues with an idempotency key until it receives a reply. Sometimes repeats the request afterwards."""
         key = tag = f"key-{next(self._numbers)}"
-        job_type, payload, limit_key, timeout_s = self._asked()
+        job_type, payload, limit_key, timeout_s = self._request()
         values = (job_type, Jsonb({**payload, "tag": tag}), key, limit_key, self._random.randint(1, 5), timeout_s)
-        again = 1 if self._random.random() < 0.3 else 0
+        repeats = 1 if self._random.random() < 0.3 else 0
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                run, created = _first(caller().execute(_ENQUEUE, values))
+                run, created = _first(connection().execute(_ENQUEUE, values))
             except psycopg.Error:
-                self.told.unsure.add(tag)
+                self.record.unsure.add(tag)
                 time.sleep(0.1)
                 continue
-            self._hear(tag, run, created=created)
-            if not again:
+            self._record_reply(tag, run, created=created)
+            if not repeats:
                 return
-            again -= 1
+            repeats -= 1
 
-    def _hear(self, key: str, run: int, *, created: bool) -> None:
-        self.told.acknowledged[key] = run
-        self.told.by_key.setdefault(key, set()).add(run)
-        self.told.created[key] = self.told.created.get(key, 0) + created
+    def _record_reply(self, key: str, run: int, *, created: bool) -> None:
+        self.record.acknowledged[key] = run
+        self.record.by_key.setdefault(key, set()).add(run)
+        self.record.created[key] = self.record.created.get(key, 0) + created
 
-    def _order(self, caller: _Caller) -> None:
-        """Writes a row of its own and enqueues, in one transaction, once: no answer means that nobody knows."""
+    def _enqueue_in_transaction(self, connection: _Reconnecting) -> None:
+        """Enqueues and inserts a row of its own in one transaction. It does not repeat a request without a reply."""
         tag = f"order-{next(self._numbers)}"
-        job_type, payload, limit_key, timeout_s = self._asked()
-        self.told.orders.add(tag)
+        job_type, payload, limit_key, timeout_s = self._request()
         values = (job_type, Jsonb({**payload, "tag": tag}), None, limit_key, 3, timeout_s)
-        conn = caller()
+        conn = connection()
         try:
             with conn.transaction():
                 run, _ = _first(conn.execute(_ENQUEUE, values))
                 conn.execute("insert into chaos.orders values (%s, %s)", (tag, run))
         except psycopg.Error:
-            self.told.unsure.add(tag)
+            self.record.unsure.add(tag)
         else:
-            self.told.acknowledged[tag] = run
+            self.record.acknowledged[tag] = run
 
-    def _bulk(self, caller: _Caller) -> None:
-        """Twenty runs in one statement: all of them or none."""
+    def _enqueue_bulk(self, connection: _Reconnecting) -> None:
+        """Twenty runs in one statement: all or none."""
         tags = [f"bulk-{next(self._numbers)}" for _ in range(20)]
         jobs = [wakeboard.Job("quick", {"tag": tag}) for tag in tags]
-        self.told.bulks.append(set(tags))
+        self.record.bulks.append(set(tags))
         try:
-            made = wakeboard.enqueue_many(caller(), jobs, max_attempts=100, timeout_s=15)
+            made = wakeboard.enqueue_many(connection(), jobs, max_attempts=100, timeout_s=15)
         except (psycopg.Error, wakeboard.WakeboardError):
-            self.told.unsure.update(tags)
+            self.record.unsure.update(tags)
         else:
-            self.told.acknowledged.update({tag: run.id for tag, run in zip(tags, made, strict=True)})
+            self.record.acknowledged.update({tag: run.id for tag, run in zip(tags, made, strict=True)})
 
-    # -- people --------------------------------------------------------------------------------------------------------
+    # -- users ---------------------------------------------------------------------------------------------------------
 
-    def _declare(self, caller: _Caller) -> None:
-        """A new schedule that has missed some ticks, and ticks each minute or every other one from now on."""
+    def _create_schedule(self, connection: _Reconnecting) -> None:
+        """A new schedule that has missed some ticks, and ticks every minute or every two minutes from now on."""
         every = self._random.choice([1, 1, 2])
-        line = "* * * * *" if every == 1 else "*/2 * * * *"
+        cron = "* * * * *" if every == 1 else "*/2 * * * *"
         name = f"schedule-{next(self._numbers)}"
         back = self._random.randint(0, LONGEST_BACKLOG // every) * every * 60
         catch_up, policy = self._random.choice(CATCH_UPS), self._random.choice(POLICIES)
-        fields = parse_cron(line, name=name).to_text()
+        fields = parse_cron(cron, name=name).to_text()
         step = every * 60
         with suppress(psycopg.Error):
-            caller().execute(_DEFINE, (name, line, fields, catch_up, policy, step, step, back))
+            connection().execute(_DEFINE, (name, cron, fields, catch_up, policy, step, step, back))
 
-    def _decide(self, caller: _Caller) -> None:
-        """Cancels some runs, tries some again, runs a schedule now."""
-        conn = caller()
+    def _act_as_user(self, connection: _Reconnecting) -> None:
+        """Cancels, retries or replays some runs, or runs a schedule now."""
+        conn = connection()
         match self._random.randrange(4):
             case 0:
                 conn.execute("select wakeboard.cancel(%s)", (_ids(conn, ["queued", "running", "failed"], 2),))
             case 1:
-                ids = _ids(conn, ["failed", "dead"], 3)  # not what kills workers: somebody looked at that
-                self.told.decided.update(ids)
+                ids = _ids(conn, ["failed", "dead"], 3)  # not those that kill workers: a user would not retry them
+                self.record.changed_by_users.update(ids)
                 conn.execute("select wakeboard.retry(%s)", (ids,))
             case 2:
                 conn.execute("select wakeboard.run_now(id) from wakeboard.job_definitions order by random() limit 1")
@@ -219,8 +219,8 @@ class Applications:
                 )
 
 
-def _ids(conn: psycopg.Connection[Any], states: list[str], count: int) -> list[int]:
-    return [row[0] for row in conn.execute(_SOME_RUNS, (states, [*GOOD, "discards"], count)).fetchall()]
+def _ids(conn: psycopg.Connection[Any], statuses: list[str], count: int) -> list[int]:
+    return [row[0] for row in conn.execute(_SOME_RUNS, (statuses, [*GOOD, "discards"], count)).fetchall()]
 
 
 def _first(cursor: psycopg.Cursor[Any]) -> Any:

@@ -1,9 +1,9 @@
--- What the campaign itself keeps: the effects, what the applications wrote beside their runs, and a log of every change
--- of a run's lease or status, written by a trigger in the transaction that makes the change.
+-- The campaign's own tables: the effects, the rows that applications insert together with runs, and an audit log of every
+-- change of a run's lease or status. A trigger writes the log in the transaction that makes the change.
 
 create schema chaos;
 
-create table chaos.effects (            -- nothing here refuses a second one: `once` must
+create table chaos.effects (            -- no unique key: `once` must prevent a second row
   run_id       bigint not null,
   run_uuid     uuid not null,
   key          text not null,
@@ -11,13 +11,13 @@ create table chaos.effects (            -- nothing here refuses a second one: `o
   at           timestamptz not null default clock_timestamp()
 );
 
-create table chaos.parcels (            -- a provider outside, which honours an idempotency key
+create table chaos.parcels (            -- an external provider that respects idempotency keys
   provider_key text primary key,
   run_id       bigint not null,
   label        text not null
 );
 
-create table chaos.orders (             -- an application's own rows, in the transaction that enqueues
+create table chaos.orders (             -- an application's rows, inserted in the transaction that enqueues
   tag    text primary key,
   run_id bigint not null
 );
@@ -27,60 +27,60 @@ create table chaos.first_ticks (definition_id bigint primary key, at timestamptz
 create table chaos.workers_seen (worker_id bigint primary key, name text not null);
 
 create table chaos.transitions (
-  place     bigint generated always as identity primary key,
+  position  bigint generated always as identity primary key,
   at        timestamptz not null default clock_timestamp(),
   run_id    bigint not null,
-  what      text not null,              -- made, claimed, taken back, ended, changed, gone
-  holder    bigint not null,            -- before a lease ends; after it begins
+  what      text not null,              -- created, claimed, reaped, ended, changed, removed
+  holder    bigint not null,            -- before a lease ends, or after it begins
   epoch     bigint not null,            -- after the change
   status    text not null,
   run_at    timestamptz not null,
   limit_key text,
-  lapsed_at timestamptz                 -- of a lease that was taken back: when it had ended
+  expired_at timestamptz                -- of a reaped lease
 );
 create index on chaos.transitions (run_id);
 create index on chaos.transitions (at);
 
-create function chaos.note_worker() returns trigger language plpgsql security definer as $$
+create function chaos.record_worker() returns trigger language plpgsql security definer as $$
 begin
   insert into chaos.workers_seen (worker_id, name) values (new.worker_id, new.name) on conflict do nothing;
   return null;
 end
 $$;
-create trigger note_worker after insert on wakeboard.workers for each row execute function chaos.note_worker();
+create trigger record_worker after insert on wakeboard.workers for each row execute function chaos.record_worker();
 
-create function chaos.note_definition() returns trigger language plpgsql security definer as $$
+create function chaos.record_definition() returns trigger language plpgsql security definer as $$
 begin
   insert into chaos.first_ticks values (new.id, new.next_run_at, case when new.schedule like '*/2%' then 120 else 60 end);
   return null;
 end
 $$;
-create trigger note_definition after insert on wakeboard.job_definitions for each row execute function chaos.note_definition();
+create trigger record_definition after insert on wakeboard.job_definitions for each row execute function chaos.record_definition();
 
-create function chaos.note_run() returns trigger language plpgsql security definer as $$
+create function chaos.record_run() returns trigger language plpgsql security definer as $$
 declare
   run wakeboard.job_runs := case tg_op when 'DELETE' then old else new end;
-  word text;
+  change text;
 begin
-  word := case
-    when tg_op = 'INSERT' then 'made'
-    when tg_op = 'DELETE' then 'gone'
+  change := case
+    when tg_op = 'INSERT' then 'created'
+    when tg_op = 'DELETE' then 'removed'
     when old.locked_by = 0 and new.locked_by <> 0 then 'claimed'
-    when old.locked_by <> 0 and new.locked_by <> 0 then 'taken over'                 -- never: a lease must end first
-    when old.locked_by <> 0 and new.lease_epoch > old.lease_epoch then 'taken back'  -- by reap
-    when old.locked_by <> 0 then 'ended'                                             -- failed or given back
+    when old.locked_by <> 0 and new.locked_by <> 0 then 'taken over'             -- a violation: a lease must end first
+    when old.locked_by <> 0 and new.lease_epoch > old.lease_epoch then 'reaped'
+    when old.locked_by <> 0 then 'ended'                                             -- failed or released
     else 'changed' end;
-  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, lapsed_at)
-  values (run.id, word, case when tg_op = 'UPDATE' and old.locked_by <> 0 then old.locked_by else run.locked_by end,
-          run.lease_epoch, run.status, run.run_at, run.limit_key, case word when 'taken back' then old.locked_until end);
+  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, expired_at)
+  values (run.id, change, case when tg_op = 'UPDATE' and old.locked_by <> 0 then old.locked_by else run.locked_by end,
+          run.lease_epoch, run.status, run.run_at, run.limit_key, case change when 'reaped' then old.locked_until end);
   return null;
 end
 $$;
-create trigger note_new_run after insert or delete on wakeboard.job_runs for each row execute function chaos.note_run();
-create trigger note_changed_run after update on wakeboard.job_runs for each row
+create trigger record_new_run after insert or delete on wakeboard.job_runs for each row execute function chaos.record_run();
+create trigger record_changed_run after update on wakeboard.job_runs for each row
   when (old.locked_by is distinct from new.locked_by or old.status is distinct from new.status
         or old.lease_epoch is distinct from new.lease_epoch)
-  execute function chaos.note_run();
+  execute function chaos.record_run();
 
 grant usage on schema chaos to chaos_app, chaos_worker;
 grant select, insert on chaos.effects, chaos.parcels, chaos.orders to chaos_app;

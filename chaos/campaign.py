@@ -1,6 +1,6 @@
-"""One campaign: the stage is put up, the script is played, everything drains, and what is in the tables is checked.
+"""One campaign: starts the environment, injects the planned faults, waits until all has drained, checks the tables.
 
-Run as a process of its own (`python -m chaos.campaign`): it prints how far it is, line by line, and its result as JSON.
+It runs as a process of its own (`python -m chaos.campaign`), and prints progress and its result as JSON lines.
 """
 
 from __future__ import annotations
@@ -17,169 +17,158 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from chaos.applications import LIMITS, Applications, Told
-from chaos.checker import check, describe
-from chaos.draining import drain, try_every_worker
-from chaos.endings import judge_endings
-from chaos.environment import Stage
+from chaos.applications import LIMITS, Applications, ClientRecord
+from chaos.checker import check, count
+from chaos.environment import Environment
+from chaos.exit_checks import check_exits
 from chaos.faults.catalogue import BY_NAME
-from chaos.plan import Strike, write_script
-from chaos.recovery import measured
+from chaos.plan import PlannedFault, make_plan
+from chaos.recovery import check_every_worker, drain, measure_recovery
 from chaos.results import UNDONE, Result, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos.faults.fault import Struck
-
-CURTAIN_S: Final = 2.0  # of peace before the first fault
-STRIKES_AT_ONCE: Final = 24
-SAMPLE_EVERY_S: Final = 0.1
+WARM_UP_S: Final = 2.0  # before the first fault
+CONCURRENT_FAULTS: Final = 24
+SAMPLE_INTERVAL_S: Final = 0.1
 
 
 class Campaign:
-    """Plays the script that `seed` writes, on a stage in `folder`."""
+    """Carries out the plan of `seed` in an environment in `folder`. `rate`: enqueued runs per second, about."""
 
     def __init__(self, seed: int, faults: int, folder: Path, *, on_small_disk: bool, rate: float) -> None:
-        self.script = write_script(seed, faults)
+        self.plan = make_plan(seed, faults)
         self.result = Result(seeds=[seed], faults=faults)
-        self.stage = Stage(folder, on_small_disk=on_small_disk)
-        self.told = Told()
+        self.environment = Environment(folder, on_small_disk=on_small_disk)
+        self.clients = ClientRecord()
         self._rate = rate
         self._over = threading.Event()
-        self._noting = threading.Lock()
+        self._lock = threading.Lock()
 
-    def play(self) -> Result:
-        """Plays it, in the main thread."""
-        began = time.monotonic()
+    def run(self) -> Result:
+        """Runs it, in the main thread."""
+        started = time.monotonic()
         try:
-            self.stage.put_up()
-            self.result.about = self._about()
-            director = threading.Thread(target=self._direct, name="director", daemon=True)
-            director.start()
-            self.stage.serve()
-            director.join()
+            self.environment.start()
+            version = self.environment.query("show server_version")[0][0].split()[0]
+            self.result.about = f"PostgreSQL {version}; other release: {self.environment.other_release}"
+            thread = threading.Thread(target=self._run_plan_and_end, name="plan", daemon=True)
+            thread.start()
+            self.environment.run_main_thread_calls()
+            thread.join()
         finally:
-            self.stage.take_down()
-        self.result.violations += judge_endings(self.stage.cast.ended, self.result)
-        self.result.seconds = time.monotonic() - began
+            self.environment.stop()
+        self.result.violations += check_exits(self.environment.supervisor.exits, self.result)
+        self.result.seconds = time.monotonic() - started
         return self.result
 
-    def _about(self) -> str:
-        version = self.stage.ask("show server_version")[0][0].split()[0]
-        return f"PostgreSQL {version}; beside this release: {self.stage.other_release}"
-
-    def _direct(self) -> None:
+    def _run_plan_and_end(self) -> None:
         try:
-            self._play_script()
-        except BaseException:  # noqa: BLE001 - whatever it is, the campaign did not prove what it should
+            self._run_plan()
+        except BaseException:  # noqa: BLE001 - whatever it is, the campaign is not finished
             self._fail(traceback.format_exc())
         finally:
             self._over.set()
-            self.stage.end_serving()
+            self.environment.end_main_thread_calls()
 
-    def _play_script(self) -> None:
-        stage = self.stage
-        applications = Applications(
-            stage.dsn_through(stage.direct, "chaos_app"),
-            stage.dsn_through(stage.direct, "postgres"),
-            self.told,
-            self._rate,
-        )
+    def _run_plan(self) -> None:
+        environment = self.environment
+        app_dsn, admin_dsn = (environment.dsn_through(environment.direct, role) for role in ("chaos_app", "postgres"))
+        applications = Applications(app_dsn, admin_dsn, self.clients, self._rate)
         sampler = threading.Thread(target=self._sample_limits, name="sampler", daemon=True)
         applications.start()
         sampler.start()
-        time.sleep(CURTAIN_S)
-        self._play_beside([strike for strike in self.script if strike.at_s is not None])
-        stage.bring_up()
-        for strike in self.script:
-            if strike.at_s is None:
-                self._strike_alone(strike)
+        time.sleep(WARM_UP_S)
+        self._inject_concurrently([planned for planned in self.plan if planned.at_s is not None])
+        environment.restore()
+        for planned in self.plan:
+            if planned.at_s is None:
+                self._inject_in_isolation(planned)
         applications.stop()
-        stage.bring_up()
-        self._finish()
+        environment.restore()
+        self._drain_and_check()
 
-    def _play_beside(self, strikes: Sequence[Strike]) -> None:
-        curtain = time.monotonic()
-        with ThreadPoolExecutor(STRIKES_AT_ONCE, thread_name_prefix="strike") as pool:
-            for strike in strikes:
-                time.sleep(max(0.0, curtain + (strike.at_s or 0.0) - time.monotonic()))
-                pool.submit(self._strike, strike)
+    def _inject_concurrently(self, faults: Sequence[PlannedFault]) -> None:
+        started = time.monotonic()
+        with ThreadPoolExecutor(CONCURRENT_FAULTS, thread_name_prefix="fault") as pool:
+            for planned in faults:
+                time.sleep(max(0.0, started + (planned.at_s or 0.0) - time.monotonic()))
+                pool.submit(self._inject, planned)
 
-    def _strike_alone(self, strike: Strike) -> None:
+    def _inject_in_isolation(self, planned: PlannedFault) -> None:
         time.sleep(0.3)
-        recoveries = measured(self.stage, strike.kind, lambda: self._strike(strike))[1]
-        if recoveries.serves is not None:
-            self.result.recoveries.append(recoveries)
+        recovery = measure_recovery(self.environment, planned.fault, lambda: self._inject(planned))[1]
+        if recovery.serves is not None:
+            self.result.recoveries.append(recovery)
 
-    def _strike(self, strike: Strike) -> Struck | None:
-        kind = BY_NAME[strike.kind]
-        struck = None
+    def _inject(self, planned: PlannedFault) -> str | None:
+        fault = BY_NAME[planned.fault]
+        target = None
         try:
-            if not self._can(kind.needs):
-                self._note(self.result.left_out, strike)
+            if not self._can(fault.needs):
+                self._count(self.result.skipped, planned)
                 return None
-            began = time.time()
-            struck = kind().strike(self.stage, strike.draw)
-            self._note(self.result.struck if struck else self.result.missed, strike)
-            with (self.stage.logs / "strikes.log").open("a") as log:
-                log.write(f"{began:.3f} {time.time():.3f} {strike.number} {strike.kind}: {struck}\n")
-        except Exception:  # noqa: BLE001 - a fault that could not be done is told at the end
-            self._fail(f"fault {strike.number}, {strike.kind}:\n{traceback.format_exc()}")
-        return struck
+            started = time.time()
+            target = fault().inject(self.environment, planned.draw)
+            self._count(self.result.no_target if target is None else self.result.injected, planned)
+            with (self.environment.logs / "faults.log").open("a") as log:
+                log.write(f"{started:.3f} {time.time():.3f} {planned.number} {planned.fault}: {target}\n")
+        except Exception:  # noqa: BLE001 - the report names each fault that could not be injected
+            self._fail(f"fault {planned.number}, {planned.fault}:\n{traceback.format_exc()}")
+        return target
 
     def _can(self, needs: str) -> bool:
-        return {"disk": self.stage.disk, "pooler": self.stage.pooler, "": True}[needs] is not None
+        return {"disk": self.environment.disk, "pooler": self.environment.pooler, "": True}[needs] is not None
 
-    def _note(self, counter: Any, strike: Strike) -> None:
-        with self._noting:
-            counter[strike.kind] += 1
-            done = sum((self.result.struck + self.result.missed + self.result.left_out).values())
-        _say({"done": done, "kind": strike.kind})
+    def _count(self, counter: Any, planned: PlannedFault) -> None:
+        with self._lock:
+            counter[planned.fault] += 1
+            done = sum((self.result.injected + self.result.no_target + self.result.skipped).values())
+        _print_json({"done": done, "fault": planned.fault})
 
-    def _fail(self, what: str) -> None:
-        self.result.violations.append(Violation("other", UNDONE, what[-3000:]))
+    def _fail(self, reason: str) -> None:
+        self.result.violations.append(Violation("other", UNDONE, reason[-3000:]))
 
-    def _finish(self) -> None:
-        """Everything drains; every worker works; nothing more is done; what is there is checked."""
-        _say({"phase": "draining"})
-        stage, result = self.stage, self.result
-        drained_s, stuck = drain(stage, self.told)
+    def _drain_and_check(self) -> None:
+        """Waits until everything has drained, checks that every worker works, stops all, and checks the tables."""
+        environment, result = self.environment, self.result
+        drained_s, stuck = drain(environment, self.clients)
         result.drained_s.append(round(drained_s, 1))
         result.violations += stuck
-        result.violations += try_every_worker(stage)
-        stage.cast.stop()
+        result.violations += check_every_worker(environment)
+        environment.supervisor.stop()
         self._over.set()
-        with stage.watch() as conn:
-            result.violations += check(conn, self.told)
-            describe(conn, result)
-        result.counts["acknowledged enqueues"] += len(self.told.acknowledged)
-        result.counts["enqueues without an answer"] += len(self.told.unsure - self.told.acknowledged.keys())
-        result.counts["server starts"] += stage.server.starts
+        with environment.connect() as conn:
+            result.violations += check(conn, self.clients)
+            count(conn, result)
+        result.counts["acknowledged enqueues"] += len(self.clients.acknowledged)
+        result.counts["enqueues without a reply"] += len(self.clients.unsure - self.clients.acknowledged.keys())
+        result.counts["server starts"] += environment.server.starts
 
     def _sample_limits(self) -> None:
         query = "select limit_key, count(*) from wakeboard.job_runs where holds_slot group by 1"
-        while not self._over.wait(SAMPLE_EVERY_S):
+        while not self._over.wait(SAMPLE_INTERVAL_S):
             try:
-                with self.stage.watch() as conn:
-                    while not self._over.wait(SAMPLE_EVERY_S):
+                with self.environment.connect() as conn:
+                    while not self._over.wait(SAMPLE_INTERVAL_S):
                         self.result.counts["samples of the limits"] += 1
-                        for key, count in conn.execute(query).fetchall():
-                            if count > LIMITS.get(key, 1):
+                        for key, running in conn.execute(query).fetchall():
+                            if running > LIMITS.get(key, 1):
                                 self.result.violations.append(
-                                    Violation("other", "limits are never exceeded", f"sampled {key}: {count}")
+                                    Violation("other", "limits are never exceeded", f"sampled {key}: {running}")
                                 )
             except psycopg.Error:
                 continue
 
 
-def _say(what: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(what) + "\n")
+def _print_json(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
 def main() -> None:
-    """Plays one campaign; the last line is its result."""
+    """Runs one campaign. The last line is its result."""
     parser = argparse.ArgumentParser(prog="python -m chaos.campaign")
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--faults", type=int, required=True)
@@ -188,7 +177,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=50.0)
     given = parser.parse_args()
     campaign = Campaign(given.seed, given.faults, given.folder, on_small_disk=given.small_disk, rate=given.rate)
-    _say({"result": campaign.play().to_json()})
+    _print_json({"result": campaign.run().to_json()})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""What the workers of a campaign run. `GOOD` types must end well whatever happens; others do what no handler should.
+"""The handlers of a campaign. Runs of the `GOOD` types must succeed whatever happens; the other handlers misbehave.
 
-Effects are written through a connection of the handler's own, as an application does it: faults meet it too.
+A handler writes its effects through its own connection, as an application does, so faults hit that connection too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def _connect() -> psycopg.AsyncConnection[Any]:
     return await psycopg.AsyncConnection.connect(DSN, application_name="chaos effects", connect_timeout=5)
 
 
-async def _have_effect(run: wakeboard.Run, key: str) -> None:
+async def _insert_effect(run: wakeboard.Run, key: str) -> None:
     async with await _connect() as conn:  # commits at its end
         if await run.once(conn, key):
             await conn.execute(_EFFECT, (run.id, run.uuid, key, datetime.now(UTC)))
@@ -65,27 +65,27 @@ async def quick(run: wakeboard.Run) -> Any:
 
 @wakeboard.handler("naps")
 async def naps(run: wakeboard.Run) -> None:
-    """Waits."""
+    """Sleeps."""
     await asyncio.sleep(_payload(run)["seconds"])
 
 
 @wakeboard.handler("flaky")
 async def flaky(run: wakeboard.Run) -> None:
-    """Fails as often as its payload says, then succeeds."""
+    """Fails as often as the payload says, then succeeds."""
     if run.attempt <= _payload(run)["failures"]:
         raise RuntimeError("not yet")
 
 
 @wakeboard.handler("overruns")
 async def overruns(run: wakeboard.Run) -> None:
-    """Runs into its timeout at its first attempt."""
+    """Exceeds its timeout in the first attempt."""
     if run.attempt == 1:
         await asyncio.sleep(30)
 
 
 @wakeboard.handler("snoozes")
 async def snoozes(run: wakeboard.Run) -> None:
-    """Goes back to sleep once, behind an effect."""
+    """Snoozes once, after an effect."""
     async with await _connect() as conn:
         first = await run.once(conn, "snoozed")
         if first:
@@ -97,28 +97,28 @@ async def snoozes(run: wakeboard.Run) -> None:
 @wakeboard.handler("charges")
 async def charges(run: wakeboard.Run) -> None:
     """One effect."""
-    await _have_effect(run, "charge")
+    await _insert_effect(run, "charge")
 
 
 @wakeboard.handler("ticks")
 async def ticks(run: wakeboard.Run) -> None:
     """One effect for a tick."""
-    await _have_effect(run, "tick")
+    await _insert_effect(run, "tick")
 
 
 @wakeboard.handler("limited")
 async def limited(run: wakeboard.Run) -> None:
-    """One effect, and some time in its limit's slot."""
+    """Occupies its limit's slot for some time, then has one effect."""
     await asyncio.sleep(_payload(run)["seconds"])
-    await _have_effect(run, "limited")
+    await _insert_effect(run, "limited")
 
 
 @wakeboard.handler("two-effects")
 async def two_effects(run: wakeboard.Run) -> None:
-    """Two effects in two transactions, with time to die between them."""
-    await _have_effect(run, "first")
+    """Two effects in two transactions, with a pause in which the worker may die."""
+    await _insert_effect(run, "first")
     await asyncio.sleep(_payload(run)["seconds"])
-    await _have_effect(run, "second")
+    await _insert_effect(run, "second")
 
 
 @wakeboard.handler("charges-in-a-thread")
@@ -131,7 +131,7 @@ def charges_in_a_thread(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("ships")
 async def ships(run: wakeboard.Run) -> dict[str, str]:
-    """Two steps and an effect outside: the second step must see what the first attempt to end the first one stored."""
+    """Two steps and an external effect. Every attempt must see the result of the first step that was stored first."""
     label = await run.step("label", lambda: uuid4().hex)
     run.progress(0.3)
     async with run.effect("parcel") as parcel:
@@ -146,22 +146,22 @@ async def ships(run: wakeboard.Run) -> dict[str, str]:
 
 @wakeboard.handler("discards")
 async def discards(run: wakeboard.Run) -> None:
-    """Gives itself up."""
+    """Discards its run."""
     raise wakeboard.Discard("there is no such customer")
 
 
-# -- bad: what a fault enqueues ----------------------------------------------------------------------------------------
+# -- misbehaving: enqueued by faults -----------------------------------------------------------------------------------
 
 
 @wakeboard.handler("blocks")
 async def blocks(run: wakeboard.Run) -> None:
     """Blocks the event loop."""
-    time.sleep(_payload(run)["seconds"])  # noqa: ASYNC251 - that is the fault
+    time.sleep(_payload(run)["seconds"])  # noqa: ASYNC251 - the fault
 
 
 @wakeboard.handler("never-stops")
 async def never_stops(run: wakeboard.Run) -> None:
-    """Swallows every cancellation, for a while."""
+    """Swallows every cancellation for 15 s."""
     end = time.monotonic() + 15
     while time.monotonic() < end:
         try:
@@ -172,13 +172,13 @@ async def never_stops(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("never-stops-in-a-thread")
 def never_stops_in_a_thread(run: wakeboard.Run) -> None:
-    """Looks at nothing, for a while."""
+    """Ignores its timeout for 8 s."""
     time.sleep(8)
 
 
-@wakeboard.handler("hangs-behind-once")
-def hangs_behind_once(run: wakeboard.Run) -> None:
-    """Outlives its timeout, and for longer than a lease keeps a transaction open that has locked its run."""
+@wakeboard.handler("hangs-in-a-transaction")
+def hangs_in_a_transaction(run: wakeboard.Run) -> None:
+    """Outlives its timeout, and keeps a transaction open that has locked its run, for longer than a lease."""
     with psycopg.connect(DSN, application_name="chaos effects", connect_timeout=5) as conn:
         run.once(conn, "hang")
         time.sleep(12)
@@ -187,40 +187,37 @@ def hangs_behind_once(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("forks")
 async def forks(run: wakeboard.Run) -> None:
-    """Forks, and leaves a child behind that holds every socket of this worker for a while."""
+    """Forks a child that keeps every socket of this worker open for 5 s."""
     if os.fork() == 0:
-        time.sleep(5)  # noqa: ASYNC251 - in the child, which has no event loop to block
+        time.sleep(5)  # noqa: ASYNC251 - in the child, which has no event loop
         os._exit(0)
     await asyncio.sleep(0.1)
 
 
 @wakeboard.handler("starts-a-program")
 async def starts_a_program(run: wakeboard.Run) -> int:
-    """Leaves a program behind that ends later."""
+    """Starts a program that outlives the run."""
     program = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3)"], env={})  # noqa: ASYNC220 - the fault
     return program.pid
 
 
 @wakeboard.handler("hogs")
 async def hogs(run: wakeboard.Run) -> None:
-    """Takes all the memory that this process may have, and keeps it for a moment.
-
-    It is address space that is bounded: pages that nobody touches cost the machine nothing.
-    """
-    hoard: list[mmap.mmap] = []
+    """Maps all the address space that this process may have, for up to a second. It touches no page."""
+    blocks: list[mmap.mmap] = []
     size = 64 * MEGABYTE
     while size >= mmap.PAGESIZE:
         try:
-            hoard.append(mmap.mmap(-1, size))
+            blocks.append(mmap.mmap(-1, size))
         except (MemoryError, OSError):
             size //= 2
     await asyncio.sleep(_payload(run)["seconds"])
-    raise MemoryError("all of it was taken")
+    raise MemoryError("all memory was allocated")
 
 
-@wakeboard.handler("says-too-much")
-async def says_too_much(run: wakeboard.Run) -> Any:
-    """Five megabytes as a result, or as an error, or bytes that are no text."""
+@wakeboard.handler("returns-too-much")
+async def returns_too_much(run: wakeboard.Run) -> Any:
+    """Returns 5 MB, raises an error of 5 MB, or returns bytes that are not text."""
     how = _payload(run)["how"]
     if how == "result":
         return {"text": "x" * 5 * MEGABYTE}
@@ -231,5 +228,5 @@ async def says_too_much(run: wakeboard.Run) -> Any:
 
 @wakeboard.handler("kills")
 async def kills(run: wakeboard.Run) -> None:
-    """Kills its worker, whoever else runs there."""
+    """Kills its worker and every other run there."""
     os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,6 @@
-"""A small disk for the server: a file system in memory of bounded size, in a mount namespace of the campaign's own.
+"""A small disk for the server: a tmpfs of bounded size in a mount namespace of the campaign's own.
 
-Needs root. The namespace, and with it the disk, is gone when the campaign ends, however it ends.
+It needs root. The kernel removes the namespace and the disk when the campaign ends, however it ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PIECE: Final = 1 << 20
 
 
 def can_mount() -> bool:
-    """Whether this process may make a mount namespace and mount something in it."""
+    """Whether this process may create a mount namespace and mount a file system in it."""
     if os.geteuid() != 0:
         return False
     command = [*OWN_MOUNTS, "mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", "/mnt"]
@@ -40,7 +40,7 @@ class SmallDisk:
         self._ballast = folder / "ballast"
 
     def fill(self) -> None:
-        """Nothing more can be written. May be repeated."""
+        """Writes until the disk is full. It may be called again."""
         piece = b"\0" * PIECE
         with suppress(OSError), self._ballast.open("ab", buffering=0) as file:
             while file.write(piece) == PIECE:
@@ -50,5 +50,5 @@ class SmallDisk:
                 pass
 
     def free(self) -> None:
-        """There is room again."""
+        """Frees the space."""
         self._ballast.unlink(missing_ok=True)

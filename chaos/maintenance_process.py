@@ -1,4 +1,4 @@
-"""A second pair of hands, as the operator is one: makes the duties' rounds every second, and does nothing else."""
+"""Runs maintenance passes every second, as the operator does, and nothing else."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from wakeboard.store.connection import connect
 from wakeboard.store.maintenance_api import Store
 
 
-async def make_rounds(dsn: str, name: str) -> None:
-    """Makes rounds until it is killed; over a new connection whenever one breaks."""
+async def run_maintenance(dsn: str, name: str) -> None:
+    """Runs passes until the process is killed. Opens a new connection when one breaks."""
     maintenance = MaintenanceLoop(misfire_grace=timedelta(minutes=5), retention=Retention())
     while True:
         try:
-            async with await connect(dsn, name=f"wakeboard duties {name}") as conn:
+            async with await connect(dsn, name=f"wakeboard maintenance {name}") as conn:
                 while not conn.closed:
                     await maintenance.make(Store(conn), time.monotonic())
                     await asyncio.sleep(1.0)
@@ -30,4 +30,4 @@ async def make_rounds(dsn: str, name: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(make_rounds(os.environ["WAKEBOARD_DSN"], os.environ["WAKEBOARD_WORKER_NAME"]))
+    asyncio.run(run_maintenance(os.environ["WAKEBOARD_DSN"], os.environ["WAKEBOARD_WORKER_NAME"]))

@@ -1,4 +1,4 @@
-"""Another release to run beside this one: the code before the last change of it, or this code under another number."""
+"""Another release to run next to this one: the newest earlier code with this schema, else this code renumbered."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ NUMBER: Final = "0.1.99"
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Where its code lies, and the number it reports (empty: its own)."""
+    """The folder of its code, and the version that it reports (empty: its own)."""
 
     code: Path
     number: str
-    said: str
+    description: str
 
     def __str__(self) -> str:
-        return self.said
+        return self.description
 
 
 def find_other_release(folder: Path) -> Release:
-    """The newest earlier code for this schema, written to `folder`; this code as NUMBER where Git knows none."""
+    """The newest earlier code with this schema, extracted to `folder`; this code as NUMBER if Git has none."""
     for commit in _earlier_commits():
         if _differs(commit) and _has_this_schema(commit):
             _extract(commit, folder)
             return Release(folder, "", f"the code of commit {commit[:10]}")
-    return Release(PROJECT, NUMBER, f"the same code ({wakeboard.__version__}) calling itself {NUMBER}")
+    return Release(PROJECT, NUMBER, f"the same code ({wakeboard.__version__}) reporting version {NUMBER}")
 
 
 def _git(*words: str) -> bytes:

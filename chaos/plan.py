@@ -1,7 +1,7 @@
-"""What the seed decides: which fault strikes when, whom, how and for how long. The same seed writes the same script.
+"""The plan of a campaign: which faults, when, against which target and for how long. One seed gives one plan.
 
-What it cannot decide is what the processes are doing at that moment: a replay meets the same faults at the same times,
-and another interleaving.
+The seed does not decide what the processes do at these moments. A replay injects the same faults at the same times, and
+meets another interleaving.
 """
 
 from __future__ import annotations
@@ -10,42 +10,44 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from chaos.faults.catalogue import KINDS
+from chaos.faults.catalogue import FAULTS
 from chaos.faults.fault import Draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PAUSE_S: Final = 0.33  # between two faults, in the mean
-MOST_PAUSES: Final = 4  # a pause is never longer than so many mean ones
-ALONE_FROM: Final = 300  # faults: with fewer, none is measured alone
+MEAN_PAUSE_S: Final = 0.33  # between two faults
+LONGEST_PAUSE: Final = 4  # mean pauses
+ISOLATED_FROM: Final = 300  # faults: a smaller campaign injects none in isolation
 
 
 @dataclass(frozen=True, slots=True)
-class Strike:
-    """One fault: `at_s` after the curtain, beside others; or alone after all of those (`at_s` None), to be measured."""
+class PlannedFault:
+    """`at_s`: seconds after the start, concurrent with others. None: in isolation, after those, to be measured."""
 
     number: int
-    kind: str
+    fault: str
     draw: Draw
     at_s: float | None
 
 
-def write_script(seed: int, faults: int) -> list[Strike]:
-    """So many strikes, in order. From ALONE_FROM on, the last ones are one of each kind, alone."""
+def make_plan(seed: int, faults: int) -> list[PlannedFault]:
+    """So many faults, in order. From ISOLATED_FROM on, the last ones are one of each kind, in isolation."""
     chance = random.Random(seed)
-    alone = [kind.name for kind in KINDS] if faults >= ALONE_FROM else []
-    chance.shuffle(alone)
-    beside = list(_beside(chance, faults - len(alone)))
-    return beside + [Strike(len(beside) + n, kind, _draw(chance), None) for n, kind in enumerate(alone, 1)]
+    isolated = [fault.name for fault in FAULTS] if faults >= ISOLATED_FROM else []
+    chance.shuffle(isolated)
+    concurrent = list(_concurrent(chance, faults - len(isolated)))
+    return concurrent + [
+        PlannedFault(len(concurrent) + n, fault, _draw(chance), None) for n, fault in enumerate(isolated, 1)
+    ]
 
 
-def _beside(chance: random.Random, count: int) -> Iterator[Strike]:
-    names, weights = [kind.name for kind in KINDS], [kind.weight for kind in KINDS]
+def _concurrent(chance: random.Random, count: int) -> Iterator[PlannedFault]:
+    names, weights = [fault.name for fault in FAULTS], [fault.weight for fault in FAULTS]
     at_s = 0.0
     for number in range(1, count + 1):
-        at_s += min(chance.expovariate(1 / PAUSE_S), MOST_PAUSES * PAUSE_S)
-        yield Strike(number, chance.choices(names, weights)[0], _draw(chance), round(at_s, 3))
+        at_s += min(chance.expovariate(1 / MEAN_PAUSE_S), LONGEST_PAUSE * MEAN_PAUSE_S)
+        yield PlannedFault(number, chance.choices(names, weights)[0], _draw(chance), round(at_s, 3))
 
 
 def _draw(chance: random.Random) -> Draw:

@@ -1,4 +1,4 @@
-"""The server that faults happen to: started, ended in every way, started again. In the main thread, which owns it."""
+"""The PostgreSQL server of a campaign, and its roles. Start and end it in the main thread, which owns the process."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
 from wakeboard.local.postgres import SOCKET_PORT, EmbeddedPostgres
+from wakeboard.store.migrate import Roles
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Durable, as everybody's. Small, so that a small disk holds it, and that a full one is noticed soon.
+ROLES: Final = Roles(operator="chaos_operator", worker="chaos_worker", client="chaos_app")  # least rights for each
+# Durable, as in production. Small, so that it fits on a small disk and notices soon that the disk is full.
 SETTINGS: Final = {
     "max_connections": "150",
     "shared_buffers": "64MB",
@@ -29,7 +31,7 @@ SIGNALS: Final = {"fast": signal.SIGINT, "immediate": signal.SIGQUIT, "kill": si
 
 
 class ChaosServer:
-    """PostgreSQL in `folder`; what it said in all its lives is kept in `log`."""
+    """PostgreSQL in `folder`. The log of all its starts is appended to `log`."""
 
     def __init__(self, folder: Path, log: Path) -> None:
         self._engine = EmbeddedPostgres(folder, settings=SETTINGS, trusting=True)
@@ -37,7 +39,7 @@ class ChaosServer:
         self.starts = 0
 
     def start(self) -> str:
-        """Starts it; the superuser's DSN."""
+        """Starts it. Returns the superuser's DSN."""
         dsn = self._engine.start()
         self.starts += 1
         return dsn
@@ -48,19 +50,16 @@ class ChaosServer:
             with suppress(ProcessLookupError):
                 os.kill(self._engine.pid, SIGNALS[how])
         self._engine.stop()
-        self._keep_log()
+        with suppress(OSError), self._engine.log.open("rb") as written, self._log.open("ab") as kept:
+            shutil.copyfileobj(written, kept)
 
     @property
     def pid(self) -> int | None:
-        """The postmaster's, while it runs."""
+        """The postmaster's, or None while it does not run."""
         return self._engine.pid
 
     @property
     def socket(self) -> str:
         """The path of its socket."""
-        place = parse_qs(urlsplit(self._engine.dsn).query)
-        return f"{place['host'][0]}/.s.PGSQL.{SOCKET_PORT}"
-
-    def _keep_log(self) -> None:
-        with suppress(OSError), self._engine.log.open("rb") as said, self._log.open("ab") as kept:
-            shutil.copyfileobj(said, kept)
+        options = parse_qs(urlsplit(self._engine.dsn).query)
+        return f"{options['host'][0]}/.s.PGSQL.{SOCKET_PORT}"

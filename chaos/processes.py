@@ -1,4 +1,4 @@
-"""The cast: real worker processes in every mode, one at each seat, started again when they end, as Kubernetes would."""
+"""Real worker processes in every mode, one for each slot, restarted when they end, as Kubernetes restarts pods."""
 
 from __future__ import annotations
 
@@ -17,176 +17,173 @@ from typing import Final
 PROJECT: Final = Path(__file__).resolve().parents[1]
 HOOKS: Final = Path(__file__).with_name("hooks")
 LEASE_S: Final = 2
-MEMORY: Final = 2 << 30  # bytes of address space; a worker has some 700 MB of it, nearly all of it never touched
-LOOK_EVERY_S: Final = 0.05
-KEPT_LOG: Final = 10_000  # characters of its last words
+MEMORY: Final = 2 << 30  # bytes of address space; a worker maps some 700 MB and touches little of it
+CHECK_INTERVAL_S: Final = 0.05
+KEPT_OUTPUT: Final = 10_000  # characters at the end of a process's output
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a process of the cast ended, and what it said last."""
+class Exit:
+    """How a process ended. `signalled`: we sent it SIGTERM or SIGKILL."""
 
-    actor: str
-    mode: str
+    name: str
+    command: str
     code: int
-    said: str
-    asked: bool  # by a signal of ours
+    output: str
+    signalled: bool
 
 
 @dataclass
-class Seat:
-    """A place in the cast. `rest_s`: between the end of one process and the start of the next."""
+class Slot:
+    """One process at a time. `restart_delay_s`: between the end of one and the start of the next."""
 
     name: str
-    words: tuple[str, ...]
+    command: tuple[str, ...]  # after `python -m`
     dsn: str
     settings: dict[str, str] = field(default_factory=dict[str, str])
-    rest_s: float = 0.3
+    restart_delay_s: float = 0.3
     code: Path = PROJECT
     release: str = ""
     starts: int = 0
-    actor: Actor | None = None
+    process: ManagedProcess | None = None
     start_at: float = 0.0
 
     @property
-    def stays(self) -> bool:
-        """Whether its process never ends by itself."""
-        return "--forever" in self.words or "chaos.maintenance_process" in self.words
+    def is_worker(self) -> bool:
+        """Whether its processes are workers."""
+        return "wakeboard_worker" in self.command
 
 
-class Actor:
-    """One process. Signals go to it alone, and only while it lives."""
+class ManagedProcess:
+    """One process of a slot."""
 
-    def __init__(self, seat: Seat, process: subprocess.Popen[bytes], name: str, log: Path, clock: Path) -> None:
-        self.seat, self.name, self.log = seat, name, log
+    def __init__(self, slot: Slot, process: subprocess.Popen[bytes], name: str, log: Path, clock: Path) -> None:
+        self.slot, self.name, self.log = slot, name, log
         self._process, self._clock = process, clock
-        self.asked = False
-        self.pid = process.pid
-
-    def alive(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
+        self.signalled = False
 
     def code(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """Its exit code, or None while it runs."""
         return self._process.poll()
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
+        """Sends a signal to it alone, if it still runs."""
         if number in {signal.SIGKILL, signal.SIGTERM}:
-            self.asked = True
+            self.signalled = True
         self._process.send_signal(number)
 
-    def move_clock(self, seconds: float) -> None:
-        """Its machine's wall clock is wrong by so many seconds from now on."""
+    def set_clock_error(self, seconds: float) -> None:
+        """Makes the wall clock of its slot wrong by so many seconds."""
         with self._clock.open("r+b") as file:
             file.write(struct.pack("d", seconds))
 
     def wait(self, seconds: float) -> bool:
-        """Waits for its end; whether it came."""
+        """Waits for its end. Returns whether it has ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
             return True
         return False
 
 
-class Cast:
-    """All seats, kept taken by a thread of its own, which starts every process: they end when it does."""
+class Supervisor:
+    """Keeps a process running in each slot, from a thread of its own. The processes end when that thread ends."""
 
-    def __init__(self, folder: Path, app_dsn: str) -> None:
-        self._folder, self._app_dsn = folder, app_dsn
-        self.seats: list[Seat] = []
-        self.ended: list[Ended] = []
-        self._over, self._rests = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="cast", daemon=True)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._app_dsn = ""
+        self.slots: list[Slot] = []
+        self.exits: list[Exit] = []
+        self._stopping, self._idle = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._supervise, name="supervisor", daemon=True)
 
-    def start(self, seats: list[Seat]) -> None:
-        """Takes every seat, and keeps them taken."""
-        self.seats = list(seats)
+    def start(self, slots: list[Slot], app_dsn: str) -> None:
+        """Starts the processes. `app_dsn`: for the effects of handlers."""
+        self.slots, self._app_dsn = list(slots), app_dsn
         self._thread.start()
 
-    def add(self, seat: Seat) -> None:
-        """One more seat."""
-        self.seats = [*self.seats, seat]
+    def add(self, slot: Slot) -> None:
+        """Adds a slot."""
+        self.slots = [*self.slots, slot]
 
-    def remove(self, seat: Seat) -> None:
-        """Its process is asked to go, and nobody takes the seat again."""
-        self.seats = [other for other in self.seats if other is not seat]
-        actor = seat.actor
-        if actor is not None and actor.alive():
-            actor.send(signal.SIGTERM)
-            if not actor.wait(5):
-                actor.send(signal.SIGKILL)
-                actor.wait(5)
-        if actor is not None:
-            self._note_end(actor)
+    def remove(self, slot: Slot) -> None:
+        """Removes a slot and terminates its process."""
+        self.slots = [other for other in self.slots if other is not slot]
+        process = slot.process
+        if process is None:
+            return
+        if process.code() is None:
+            process.send(signal.SIGTERM)
+            if not process.wait(5):
+                process.send(signal.SIGKILL)
+                process.wait(5)
+        self._record_exit(process)
 
-    def workers(self) -> list[Actor]:
-        """The living workers."""
-        return [actor for actor in self.living() if "wakeboard_worker" in actor.seat.words]
+    def workers(self) -> list[ManagedProcess]:
+        """The running workers."""
+        return [process for process in self.running() if process.slot.is_worker]
 
-    def living(self) -> list[Actor]:
-        """Everyone who lives, in the order of the seats."""
-        actors = [seat.actor for seat in self.seats]
-        return [actor for actor in actors if actor is not None and actor.alive()]
+    def running(self) -> list[ManagedProcess]:
+        """The running processes, in the order of the slots."""
+        processes = [slot.process for slot in self.slots]
+        return [process for process in processes if process is not None and process.code() is None]
 
     def stop(self) -> None:
-        """Asks all of them to go; kills who does not. They are not waited for in turn."""
-        self._over.set()
-        self._rests.wait(10)
-        for actor in self.living():
-            actor.send(signal.SIGCONT)
-            actor.send(signal.SIGTERM)
+        """Terminates all processes at once, and kills those that do not end in time."""
+        self._stopping.set()
+        if self.slots:
+            self._idle.wait(10)
+        for process in self.running():
+            process.send(signal.SIGCONT)
+            process.send(signal.SIGTERM)
         deadline = time.monotonic() + 8
-        for seat in self.seats:
-            if (actor := seat.actor) is None:
+        for slot in self.slots:
+            if (process := slot.process) is None:
                 continue
-            if not actor.wait(max(0.0, deadline - time.monotonic())):
-                actor.send(signal.SIGKILL)
-                actor.wait(5)
-            self._note_end(actor)
-            seat.actor = None
+            if not process.wait(max(0.0, deadline - time.monotonic())):
+                process.send(signal.SIGKILL)
+                process.wait(5)
+            self._record_exit(process)
+            slot.process = None
 
-    def _keep(self) -> None:
-        while not self._over.wait(LOOK_EVERY_S):
-            for seat in self.seats:
-                self._look_after(seat)
-        self._rests.set()
-        # The kernel ends the processes that this thread started when it ends: it stays until the campaign is over.
+    def _supervise(self) -> None:
+        while not self._stopping.wait(CHECK_INTERVAL_S):
+            for slot in self.slots:
+                self._check(slot)
+        self._idle.set()
+        # The kernel ends the processes with the thread that started them, so it stays until the campaign has ended.
         threading.Event().wait()
 
-    def _look_after(self, seat: Seat) -> None:
-        actor = seat.actor
-        if actor is not None and actor.code() is not None:
-            self._note_end(actor)
-            seat.actor, seat.start_at = None, time.monotonic() + seat.rest_s
-        if seat.actor is None and time.monotonic() >= seat.start_at:
-            seat.actor = self._start(seat)
+    def _check(self, slot: Slot) -> None:
+        process = slot.process
+        if process is not None and process.code() is not None:
+            self._record_exit(process)
+            slot.process, slot.start_at = None, time.monotonic() + slot.restart_delay_s
+        if slot.process is None and time.monotonic() >= slot.start_at:
+            slot.process = self._start(slot)
 
-    def _note_end(self, actor: Actor) -> None:
-        code = actor.code()
-        if code is None:
+    def _record_exit(self, process: ManagedProcess) -> None:
+        if (code := process.code()) is None:
             return
-        said = actor.log.read_text(errors="replace")
-        self.ended.append(Ended(actor.name, " ".join(actor.seat.words), code, said[-KEPT_LOG:], actor.asked))
+        output = process.log.read_text(errors="replace")[-KEPT_OUTPUT:]
+        self.exits.append(Exit(process.name, " ".join(process.slot.command), code, output, process.signalled))
 
-    def _start(self, seat: Seat) -> Actor:
-        seat.starts += 1
-        name = f"{seat.name}-{seat.starts}."
-        log, clock = self._folder / f"{name}log", self._folder / f"{seat.name}.clock"
+    def _start(self, slot: Slot) -> ManagedProcess:
+        slot.starts += 1
+        name = f"{slot.name}-{slot.starts}."
+        log, clock = self._folder / f"{name}log", self._folder / f"{slot.name}.clock"
         if not clock.exists():
             clock.write_bytes(struct.pack("d", 0.0))
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "WAKEBOARD_"))}
         environment = {
             **inherited,
-            "PYTHONPATH": os.pathsep.join([str(HOOKS), str(seat.code), str(seat.code / "worker"), str(PROJECT)]),
+            "PYTHONPATH": os.pathsep.join([str(HOOKS), str(slot.code), str(slot.code / "worker"), str(PROJECT)]),
             "CHAOS_PARENT": str(os.getpid()),
             "CHAOS_MEMORY": str(MEMORY),
             "CHAOS_CLOCK": str(clock),
-            "CHAOS_RELEASE": seat.release,
+            "CHAOS_RELEASE": slot.release,
             "CHAOS_APP_DSN": self._app_dsn,
-            "MALLOC_ARENA_MAX": "4",  # address space is what is bounded
-            "WAKEBOARD_DSN": seat.dsn,
+            "MALLOC_ARENA_MAX": "4",  # address space is what is limited
+            "WAKEBOARD_DSN": slot.dsn,
             "WAKEBOARD_WORKER_NAME": name,
             "WAKEBOARD_HANDLERS": "chaos.chaotic_handlers",
             "WAKEBOARD_LEASE_SECONDS": str(LEASE_S),
@@ -196,11 +193,11 @@ class Cast:
             "WAKEBOARD_THREADS": "6",
             "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "1",
             "WAKEBOARD_LOG_FORMAT": "json",
-            **{f"WAKEBOARD_{key.upper()}": value for key, value in seat.settings.items()},
+            **{f"WAKEBOARD_{key.upper()}": value for key, value in slot.settings.items()},
         }
         with log.open("wb") as file:
             process = subprocess.Popen(
-                [sys.executable, "-m", *seat.words],
+                [sys.executable, "-m", *slot.command],
                 cwd=self._folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -208,4 +205,4 @@ class Cast:
                 stderr=file,
                 start_new_session=True,
             )
-        return Actor(seat, process, name, log, clock)
+        return ManagedProcess(slot, process, name, log, clock)

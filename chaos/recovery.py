@@ -1,86 +1,128 @@
-"""How long it takes until all is well again after a fault that struck alone."""
+"""Recovery: how long it takes after one isolated fault, and whether everything drains after the last fault."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.results import Recovery
+from chaos.chaotic_handlers import GOOD
+from chaos.results import Recovery, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from chaos.environment import Stage
-    from chaos.faults.fault import Struck
+    from chaos.applications import ClientRecord
+    from chaos.environment import Environment
 
-PATIENCE_S: Final = 20.0
-LOOK_EVERY_S: Final = 0.02
-LONG_S: Final = 3.0
+RECOVERY_TIMEOUT_S: Final = 20.0
+DRAIN_TIMEOUT_S: Final = 120.0
+WORKER_TIMEOUT_S: Final = 20.0
+POLL_S: Final = 0.02
+SLOW_S: Final = 3.0
 
 _IN_FLIGHT: Final = "select id, lease_epoch from wakeboard.job_runs where locked_by <> 0"
 _STILL_IN_FLIGHT: Final = """
 select count(*)
-  from wakeboard.job_runs as run join unnest(%s::bigint[], %s::bigint[]) as held (id, epoch) on held.id = run.id
- where run.locked_by <> 0 and run.lease_epoch = held.epoch
+  from wakeboard.job_runs as run join unnest(%s::bigint[], %s::bigint[]) as leased (id, epoch) on leased.id = run.id
+ where run.locked_by <> 0 and run.lease_epoch = leased.epoch
 """
-_TAKEN_BACK: Final = """
-select extract(epoch from max(back.at)) - %s,
-       extract(epoch from max(next.at - back.at) filter (where run.crash_count < 2))
-  from chaos.transitions as back
-  join unnest(%s::bigint[], %s::bigint[]) as held (id, epoch)
-    on held.id = back.run_id and back.epoch = held.epoch + 1
-  join wakeboard.all_runs as run on run.id = back.run_id
-  left join lateral (select min(at) as at from chaos.transitions as later
-                      where later.run_id = back.run_id and later.what = 'claimed' and later.place > back.place) as next
+_REAPED: Final = """
+select extract(epoch from max(reaped.at)) - %s,
+       extract(epoch from max(next.at - reaped.at) filter (where run.crash_count < 2))
+  from chaos.transitions as reaped
+  join unnest(%s::bigint[], %s::bigint[]) as leased (id, epoch)
+    on leased.id = reaped.run_id and reaped.epoch = leased.epoch + 1
+  join wakeboard.all_runs as run on run.id = reaped.run_id
+  left join lateral (
+         select min(at) as at from chaos.transitions as later
+          where later.run_id = reaped.run_id and later.what = 'claimed' and later.position > reaped.position) as next
     on true
- where back.what = 'taken back'
+ where reaped.what = 'reaped'
 """
-_STEPS: Final = """
+_TRANSITIONS: Final = """
 select step.at::text, step.what, coalesce(worker.name, '')
   from chaos.transitions as step left join chaos.workers_seen as worker on worker.worker_id = step.holder
- where step.run_id = %s order by step.place
+ where step.run_id = %s order by step.position
 """
 _PROBE: Final = (
     "select id from wakeboard.enqueue('quick', '{}', priority => 5, max_attempts => 100, backoff => 'fixed',"
     " backoff_base_s => 1)"
 )
+_UNFINISHED: Final = """
+select id, job_type, status, run_at, attempts, crash_count, locked_by, locked_until, left(last_error, 200)
+  from wakeboard.job_runs where status <> 'dead' and run_at < now() + interval '5 s' limit 20
+"""
+# Runs of well-behaved handlers that are dead because their workers were killed three times. A user retries them.
+_DEAD: Final = "select id from wakeboard.job_runs where status = 'dead' and job_type = any (%s) order by id limit 500"
+_WORKER_PROBE: Final = "select id from wakeboard.enqueue('quick', '{}', queue => %s, max_attempts => 100)"
+_SUCCEEDED: Final = "select id from wakeboard.job_run_history where id = any (%s) and status = 'succeeded'"
 
 
-def measured(stage: Stage, kind: str, strike: Callable[[], Struck | None]) -> tuple[Struck | None, Recovery]:
-    """Lets it strike, and waits until what was in flight has moved on and a new run has been run."""
-    recovery = Recovery(kind)
-    before = stage.ask(_IN_FLIGHT)
-    began = time.time()
-    struck = strike()
-    if struck is None:
+def measure_recovery(
+    environment: Environment, fault: str, inject: Callable[[], str | None]
+) -> tuple[str | None, Recovery]:
+    """Injects a fault and waits until a new run has succeeded and every lease of before has ended."""
+    recovery = Recovery(fault)
+    before = environment.query(_IN_FLIGHT)
+    started = time.time()
+    target = inject()
+    if target is None:
         return None, recovery
     ended = time.monotonic()
-    probe = stage.ask(_PROBE)[0][0]
-    if _wait(stage, "select 1 from wakeboard.job_run_history where id = %s and status = 'succeeded'", probe):
+    probe = environment.query(_PROBE)[0][0]
+    if _wait(environment, _SUCCEEDED, [probe]):
         recovery.serves = time.monotonic() - ended
-        _explain(stage, kind, probe, recovery.serves)
-    held = list({*before, *stage.ask(_IN_FLIGHT)})
-    runs, epochs = [run for run, _ in held], [epoch for _, epoch in held]
-    _wait(stage, f"select 1 where ({_STILL_IN_FLIGHT}) = 0", runs, epochs)
-    time.sleep(0.3)  # what was taken back last is claimed by now, or counts as never
-    row = stage.ask(_TAKEN_BACK, began, runs, epochs)[0]
+        _log_slow_probe(environment, fault, probe, recovery.serves)
+    leased = list({*before, *environment.query(_IN_FLIGHT)})
+    runs, epochs = [run for run, _ in leased], [epoch for _, epoch in leased]
+    _wait(environment, f"select 1 where ({_STILL_IN_FLIGHT}) = 0", runs, epochs)
+    time.sleep(0.3)  # the runs that were reaped last are claimed within this time, or do not count
+    row = environment.query(_REAPED, started, runs, epochs)[0]
     recovery.claimable, recovery.again = (None if value is None else float(value) for value in row)
-    return struck, recovery
+    return target, recovery
 
 
-def _explain(stage: Stage, kind: str, probe: int, serves_s: float) -> None:
-    """Writes down what became of a run that took long."""
-    if serves_s < LONG_S:
+def _log_slow_probe(environment: Environment, fault: str, probe: int, serves_s: float) -> None:
+    if serves_s < SLOW_S:
         return
-    steps = stage.ask(_STEPS, probe)
-    with (stage.logs / "strikes.log").open("a") as log:
-        log.write(f"after {kind} run {probe} took {serves_s:.1f} s: {'; '.join(' '.join(step) for step in steps)}\n")
+    steps = "; ".join(" ".join(step) for step in environment.query(_TRANSITIONS, probe))
+    with (environment.logs / "faults.log").open("a") as log:
+        log.write(f"after {fault} run {probe} took {serves_s:.1f} s: {steps}\n")
 
 
-def _wait(stage: Stage, query: str, *values: Any) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
+def _wait(environment: Environment, query: str, *values: Any) -> bool:
+    deadline = time.monotonic() + RECOVERY_TIMEOUT_S
     while time.monotonic() < deadline:
-        if stage.ask(query, *values):
+        if environment.query(query, *values):
             return True
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_S)
     return False
+
+
+def drain(environment: Environment, clients: ClientRecord) -> tuple[float, list[Violation]]:
+    """Waits until no run is due. Returns the seconds that it took, and the runs that are stuck."""
+    started = time.monotonic()
+    while time.monotonic() < started + DRAIN_TIMEOUT_S:
+        dead = [row[0] for row in environment.query(_DEAD, list(GOOD))]
+        if dead:
+            clients.changed_by_users.update(dead)
+            environment.query("select wakeboard.retry(%s)", dead)
+        elif not environment.query(_UNFINISHED):
+            return time.monotonic() - started, []
+        time.sleep(5 * POLL_S)
+    left = [", ".join(map(str, row)) for row in environment.query(_UNFINISHED)]
+    return time.monotonic() - started, [Violation("other", "no run is stuck", row) for row in left]
+
+
+def check_every_worker(environment: Environment) -> list[Violation]:
+    """Enqueues a run for each slot's own queue. Returns a violation for each slot whose worker does not run it."""
+    slots = [slot.name for slot in environment.supervisor.slots if slot.is_worker]
+    probes = {environment.query(_WORKER_PROBE, f"only-{name}")[0][0]: name for name in slots}
+    started, done = time.monotonic(), set[int]()
+    while time.monotonic() < started + WORKER_TIMEOUT_S:
+        done = {row[0] for row in environment.query(_SUCCEEDED, list(probes))}
+        if len(done) == len(probes):
+            return []
+        time.sleep(5 * POLL_S)
+    idle = [name for run, name in probes.items() if run not in done]
+    return [Violation("other", "every worker works again", f"no worker in slot {name} runs anything") for name in idle]

@@ -1,4 +1,4 @@
-"""What a person reads: a summary on the terminal, and docs/reliability.md. Every figure is one that a campaign gave."""
+"""The report of a campaign: a summary for the terminal, and docs/reliability.md. Every figure is a campaign's."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import platform
 import statistics
 from typing import TYPE_CHECKING, Final
 
-from chaos.checker import promises
-from chaos.faults.catalogue import KINDS
+from chaos.checker import invariants
+from chaos.faults.catalogue import FAULTS
 from chaos.processes import LEASE_S, PROJECT
 from chaos.results import EDGES_S, UNDONE, Recovery, Result
 
@@ -16,114 +16,128 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 PAGE: Final = PROJECT / "docs" / "reliability.md"
-CLAIMABLE_WITHIN_S: Final = LEASE_S + 6  # DESIGN section 9
+CLAIMABLE_WITHIN_S: Final = LEASE_S + 6
 AGAIN_WITHIN_S: Final = 1
 BAR: Final = 30  # characters of the longest bar of a histogram
 
-# Promises that are not a query of invariants.sql, as the checkers call them.
+# The invariants that the checkers test in Python, not by a query of invariants.sql.
 CHECKED_IN_PYTHON: Final = (
     "effects of succeeded runs happened exactly once",
     "no tick is lost",
     "no tick twice",
     "a tick is a moment of its schedule",
-    "the cursor stands at the next tick",
+    "the cursor is at the next tick",
     "an acknowledged enqueue is never lost",
     "an enqueue happens at most once",
     "enqueue_many is all or none",
-    "limits are never exceeded (sampled, and along the log of every lease)",
+    "limits are never exceeded (sampled, and along the audit log of every lease)",
     "every worker works again",
-    "a process of the cast ends only as it should",
+    "a process ends only as it should",
 )
 
 _ABOUT: Final = """\
 # Reliability
 
-What we promise: **exactly-once scheduling per tick, at-least-once execution, at most one accepted completion per run,
-exactly-once effects through `job_effects`.** This page was written by
+wakeboard guarantees **exactly-once scheduling per tick, at-least-once execution, at most one accepted completion per
+run, exactly-once effects through `job_effects`.** This command wrote the page and measured everything on it:
 
 ```
 {command} CHAOS_ARGS=--write
 ```
 
-and says nothing that the command did not find. `make chaos` plays a shorter campaign, in some five minutes.
+`make chaos` runs a shorter campaign, in about five minutes.
 
 ## How it is tested
 
-A campaign puts up a PostgreSQL server with durable settings on a small disk, PgBouncer in transaction mode in front of
-it, and a cast of real processes: workers with `--forever` (one of them with prepared statements, one through
-PgBouncer), with `--linger`, and `--drain` woken again and again (one through PgBouncer), with leases of {lease} s; a
-process that does nothing but duties; and applications that enqueue with and without idempotency keys, in transactions
-of their own and in bulk, declare schedules that have ticks to catch up, cancel, retry, replay and run things now.
-Every connection goes through a proxy that can cut it, hold it, silence it, or lose one answer. Handlers have effects
-through `run.once`, steps, outside effects, limits, retries, snoozes and timeouts.
+A campaign starts a PostgreSQL server with durable settings on a small disk, PgBouncer in transaction mode in front of
+it, and real processes: workers with `--forever` (one with prepared statements, one through PgBouncer), with `--linger`,
+and with `--drain`, started again and again (one through PgBouncer), with leases of {lease} s; a process that runs only
+maintenance; and applications that enqueue with and without idempotency keys, in their own transactions and in bulk,
+create schedules with missed ticks, cancel, retry, replay and run schedules now. Every connection goes through a proxy
+that can cut it, delay it, block it, or drop one reply. Handlers use `run.once`, steps, external effects, limits,
+retries, snoozes and timeouts.
 
-A script made from the seed strikes: about three faults a second, many at a time; then each kind once, alone, to
-measure how long recovery takes. When the last fault is over everything must drain, every worker must work, and a
-checker reads the tables, the ledger of effects, what the applications were told, and a log of each change of a run,
-written by a trigger in the transaction that makes the change. It asks for:
+The seed decides a plan: about three faults per second, many at the same time, then one of each kind in isolation, to
+measure how long recovery takes. After the last fault everything must drain and every worker must work. A checker then
+reads the tables, the effects ledger, the replies that applications received, and an audit log of each change of a run,
+which a trigger writes in the transaction that makes the change. It checks these invariants:
 
-{promises}
+{invariants}
 
-The other half of the proof is in `tests/`: a state machine that makes random moves beside a model of them
-(`tests/store/test_state_machine.py`), and a walk over every interleaving of a small model of lease, epoch and limit
-(`tests/model`).
+The other half of the evidence is in `tests/`: a state machine that calls SQL functions in random order and compares
+the store with a model (`tests/store/test_state_machine.py`), and a search of every interleaving of a small model of
+leases, epochs and limits (`tests/model`).
 """
 _FAULTS: Final = f"""\
 ## Faults
 
-Recovery is measured where a fault strikes alone: median and longest. *Serves*: from its end until a run that was
-enqueued then has succeeded. *Claimable*: from its begin until the last lease that was lost with it is taken back, where
-any was (bar: {CLAIMABLE_WITHIN_S} s, a lease and six seconds); the time that a server is away counts, and so does that
-of three workers that die one after another. *Again*: from there until that run is leased again (bar: {AGAIN_WITHIN_S} s
-with workers that stay), unless it was there at two crashes: then it waits for a worker that runs nothing else.
+Recovery is measured after a fault in isolation, as median and maximum. *Serves*: from its end until a run that was
+enqueued then has succeeded. *Claimable*: from its start until the last lease that was lost by it is reaped, if any was
+(threshold: {CLAIMABLE_WITHIN_S} s, a lease and six seconds); this includes the time that a server is away, and that of
+three workers that die one after another. *Again*: from there until that run is claimed again (threshold:
+{AGAIN_WITHIN_S} s with `--forever` workers), unless it was running at two crashes: then it waits for a worker that runs
+nothing else.
 """
 _LATE: Final = """\
-Late, while all this went on: runs without a limit, from due until first leased; ticks, from their moment until made
-into a run; lapses, from the end of a lost lease until it was taken back.
+Lateness during all this. Runs: from due until first claimed, without limits. Ticks: from their moment until they became
+runs. Reaps: from the end of a lost lease until it was reaped.
 """
 _REPLAY: Final = """\
 ## Replaying
 
-Each campaign has at most 1000 faults and a seed of its own, counted up from the first. What broke is printed with its
-seed, and the logs of every process are kept. `make chaos CHAOS_SEED=7 CHAOS_FAULTS=1000` plays campaign 7 again: the
-same faults, at the same times after the start, on the same seats, for as long. What the processes are doing at these
-moments is not decided by a seed (nor is what the applications enqueue): a replay meets another interleaving, and a
-rare one may take several replays.
+Each campaign has at most 1000 faults and its own seed, counted up from the first. A violation is printed with its seed,
+and the logs of every process are kept. `make chaos CHAOS_SEED=7 CHAOS_FAULTS=1000` repeats campaign 7: the same faults,
+at the same times after the start, in the same slots, for as long. The seed does not decide what the processes do at
+these moments, nor what the applications enqueue. A replay meets another interleaving, so a rare violation may take
+several replays.
 """
 _LIMITS: Final = """\
 ## What this does not show
 
-- One machine, one server: no replicas, no failover, no lost disk. Promises hold on one timeline of commits.
-- Clocks are moved by a patched clock source in the workers (wall clock, up to twelve hours), not by the kernel.
-- `disk full` needs root (a file system in memory of bounded size) and PgBouncer must be installed: what cannot be done
-  is counted as left out.
-- An effect outside the database is at-least-once; here the provider honours its idempotency key.
+- One machine, one server: no replicas, no failover, no lost disk. The guarantees hold on one timeline of commits.
+- A patched clock source in the workers changes the wall clock by up to twelve hours. The kernel's clock stays right.
+- `disk full` needs root (a tmpfs of bounded size), and PgBouncer must be installed. Faults that the machine cannot
+  inject are counted as skipped.
+- An effect outside the database is at-least-once. Here the provider respects its idempotency key.
 """
 
 
 def summary(result: Result, command: str) -> str:
-    """For the terminal."""
+    """The text for the terminal."""
     head = f"{result.faults} faults, {_seeds(result)}, {result.seconds / 60:.1f} minutes. Again: {command}\n"
-    said = [f"- said {count} times: {line}" for line, count in result.remarks.most_common(20)]
+    logged = [f"- logged {count} times: {line}" for line, count in result.log_lines.most_common(20)]
     table, figures = _fault_table(result), _figures(result)
-    return "\n".join([head, *_findings(result), "", *table, "", *_bars(result), "", *figures, *said, *_broken(result)])
+    return "\n".join(
+        [
+            head,
+            *_findings(result),
+            "",
+            *table,
+            "",
+            *_within_thresholds(result),
+            "",
+            *figures,
+            *logged,
+            *_violations(result),
+        ]
+    )
 
 
 def page(result: Result, command: str) -> str:
     """docs/reliability.md."""
-    asked = "\n".join(f"- {promise}" for promise in [*(name for _, name, _ in promises()), *CHECKED_IN_PYTHON])
-    about = _ABOUT.format(command=command, lease=LEASE_S, promises=asked)
-    hit = f"{result.faults:,} faults, of which {sum(result.struck.values()):,} found something to hit"
+    listed = "\n".join(f"- {name}" for name in [*(name for _, name, _ in invariants()), *CHECKED_IN_PYTHON])
+    about = _ABOUT.format(command=command, lease=LEASE_S, invariants=listed)
+    hit = f"{result.faults:,} faults, of which {sum(result.injected.values()):,} had a target"
     parts = [
         about,
         f"## Result\n\n{hit}; {_seeds(result)}; {result.seconds / 60:.0f} minutes; {_machine()}; {result.about}.\n",
         *_findings(result),
         "",
-        *(["```", *map(_shortened, _broken(result)), "```", ""] if result.violations else []),
+        *(["```", *map(_shortened, _violations(result)), "```", ""] if result.violations else []),
         _FAULTS,
-        *_fault_table(result, sentences=True),
+        *_fault_table(result, descriptions=True),
         "",
-        *_bars(result),
+        *_within_thresholds(result),
         "\n## Figures\n",
         *_figures(result),
         "",
@@ -143,34 +157,34 @@ def _seeds(result: Result) -> str:
 
 
 def _findings(result: Result) -> list[str]:
-    undone = sum(one.promise == UNDONE for one in result.violations)
-    lost, doubled, other = (len(result.of_sort(sort)) for sort in ("lost", "doubled", "other"))
+    undone = sum(one.invariant == UNDONE for one in result.violations)
+    lost, doubled, other = (len(result.in_category(category)) for category in ("lost", "doubled", "other"))
     return [
-        "| lost | doubled | other promises broken | faults that the campaign tried and could not do |",
+        "| lost | doubled | other violations | faults that could not be injected |",
         "| --- | --- | --- | --- |",
         f"| {lost} | {doubled} | {other - undone} | {undone} |",
     ]
 
 
-def _broken(result: Result) -> list[str]:
-    return [f"- {one.sort}: {one.promise}: {one.detail.strip()}" for one in result.violations]
+def _violations(result: Result) -> list[str]:
+    return [f"- {one.category}: {one.invariant}: {one.detail.strip()}" for one in result.violations]
 
 
 def _shortened(text: str) -> str:
-    """The first line and the last one: the terminal has all of them."""
+    """The first and the last line. The terminal shows all of them."""
     first, *others = text.splitlines()
     return f"{first} … {others[-1]}" if others else first
 
 
-def _fault_table(result: Result, *, sentences: bool = False) -> list[str]:
-    what = "fault" if not sentences else "fault, and what it is"
-    lines = [f"| {what} | struck | nothing to hit | serves | claimable | again |", "| --- " * 6 + "|"]
-    for kind in KINDS:
-        mine = [one for one in result.recoveries if one.kind == kind.name]
-        struck = f"{result.struck[kind.name]:,}" if kind.name not in result.left_out else "left out"
-        name = f"**{kind.name}**: {kind.sentence()}" if sentences else kind.name
-        lines.append(f"| {name} | {struck} | {result.missed[kind.name]:,} | {_recovery(mine)} |")
-    total = f"{sum(result.struck.values()):,} | {sum(result.missed.values()):,}"
+def _fault_table(result: Result, *, descriptions: bool = False) -> list[str]:
+    what = "fault, and what it is" if descriptions else "fault"
+    lines = [f"| {what} | injected | no target | serves | claimable | again |", "| --- " * 6 + "|"]
+    for fault in FAULTS:
+        mine = [one for one in result.recoveries if one.fault == fault.name]
+        injected = f"{result.injected[fault.name]:,}" if fault.name not in result.skipped else "skipped"
+        name = f"**{fault.name}**: {fault.description()}" if descriptions else fault.name
+        lines.append(f"| {name} | {injected} | {result.no_target[fault.name]:,} | {_recovery(mine)} |")
+    total = f"{sum(result.injected.values()):,} | {sum(result.no_target.values()):,}"
     return [*lines, f"| all | {total} | {_recovery(result.recoveries)} |"]
 
 
@@ -183,27 +197,27 @@ def _spread(values: Sequence[float]) -> str:
     return f"{statistics.median(values):.2f} s, {max(values):.2f} s" if values else ""
 
 
-def _bars(result: Result) -> list[str]:
-    """How many of the measured recoveries were within the bars, and which were not."""
+def _within_thresholds(result: Result) -> list[str]:
+    """How many of the measured recoveries were within each threshold, and which were not."""
     return [
-        _bar(result, "claimable", CLAIMABLE_WITHIN_S, f"Claimable within {CLAIMABLE_WITHIN_S} s"),
-        _bar(result, "again", AGAIN_WITHIN_S, f"Running again within {AGAIN_WITHIN_S} s of that"),
+        _within(result, "claimable", CLAIMABLE_WITHIN_S, f"Claimable within {CLAIMABLE_WITHIN_S} s"),
+        _within(result, "again", AGAIN_WITHIN_S, f"Running again within {AGAIN_WITHIN_S} s of that"),
     ]
 
 
-def _bar(result: Result, what: str, within_s: float, says: str) -> str:
-    found = [(value, one.kind) for one in result.recoveries if (value := getattr(one, what)) is not None]
-    late = sorted(f"{kind} {value:.1f} s" for value, kind in found if value > within_s)
+def _within(result: Result, what: str, within_s: float, label: str) -> str:
+    found = [(value, one.fault) for one in result.recoveries if (value := getattr(one, what)) is not None]
+    late = sorted(f"{fault} {value:.1f} s" for value, fault in found if value > within_s)
     exceptions = f" (not: {', '.join(late)})" if late else ""
-    return f"- {says}: {len(found) - len(late)} of {len(found)}{exceptions}."
+    return f"- {label}: {len(found) - len(late)} of {len(found)}{exceptions}."
 
 
 def _figures(result: Result) -> list[str]:
     counts = [f"| {name} | {count:,} |" for name, count in result.counts.items()]
-    drained = f"| seconds until everything had drained (median, longest) | {_spread(result.drained_s)} |"
-    clock = f"| furthest that the clock of a worker with an effect was wrong | {result.clock_off_h:g} h |"
+    drained = f"| seconds until everything had drained (median, maximum) | {_spread(result.drained_s)} |"
+    clock = f"| largest clock error of a worker with an effect | {result.clock_error_h:g} h |"
     return [
-        "| what there was | |",
+        "| figure | |",
         "| --- | --- |",
         *counts,
         clock,
@@ -213,7 +227,7 @@ def _figures(result: Result) -> list[str]:
         "```",
         *_histogram("runs", result.run_lateness),
         *_histogram("ticks", result.tick_lateness),
-        *_histogram("lapses", result.lapse_lateness),
+        *_histogram("reaps", result.reap_lateness),
         "```",
     ]
 

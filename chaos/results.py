@@ -1,4 +1,4 @@
-"""What a campaign found, as data: added up over campaigns, sent from process to process as JSON."""
+"""What a campaign found, as data. Results are added up over campaigns and sent between processes as JSON."""
 
 from __future__ import annotations
 
@@ -7,77 +7,76 @@ from collections import Counter
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
-UNDONE: Final = "the campaign itself works"  # the promise that a fault breaks which cannot be done
+UNDONE: Final = "the campaign itself works"  # the invariant that a failed injection violates
 EDGES_S: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
+COUNTERS: Final = ("injected", "no_target", "skipped", "counts", "log_lines")
+HISTOGRAMS: Final = ("run_lateness", "tick_lateness", "reap_lateness")
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A promise that did not hold. `sort`: lost, doubled, or other."""
+    """An invariant that did not hold. `category`: lost, doubled, or other."""
 
-    sort: str
-    promise: str
+    category: str
+    invariant: str
     detail: str
 
 
 @dataclass(slots=True)
 class Recovery:
-    """After one fault that struck alone, in seconds.
+    """After one isolated fault, in seconds.
 
-    `serves`: from its end until a run enqueued then had succeeded. `claimable`: from its begin until the last lease
-    lost by it was taken back (None: none was). `again`: from there until the last of those runs was running again.
+    `serves`: from its end until a run that was enqueued then has succeeded. `claimable`: from its start until the last
+    lease that was lost by it is reaped; None if none was. `again`: from there until the last of those runs is claimed.
     """
 
-    kind: str
+    fault: str
     serves: float | None = None
     claimable: float | None = None
     again: float | None = None
 
 
+def _histogram() -> list[int]:
+    return [0] * (len(EDGES_S) + 1)
+
+
 @dataclass(slots=True)
 class Result:
-    """One campaign, or several added up."""
+    """One campaign, or the sum of several."""
 
     seeds: list[int] = field(default_factory=list[int])
     faults: int = 0
-    struck: Counter[str] = field(default_factory=Counter[str])
-    missed: Counter[str] = field(default_factory=Counter[str])  # there was nothing to hit at that moment
-    left_out: Counter[str] = field(default_factory=Counter[str])  # cannot be done on this machine
+    injected: Counter[str] = field(default_factory=Counter[str])
+    no_target: Counter[str] = field(default_factory=Counter[str])  # there was nothing to hit at that moment
+    skipped: Counter[str] = field(default_factory=Counter[str])  # this machine cannot inject it
     counts: Counter[str] = field(default_factory=Counter[str])
-    run_lateness: list[int] = field(default_factory=lambda: [0] * (len(EDGES_S) + 1))
-    tick_lateness: list[int] = field(default_factory=lambda: [0] * (len(EDGES_S) + 1))
-    lapse_lateness: list[int] = field(default_factory=lambda: [0] * (len(EDGES_S) + 1))
+    run_lateness: list[int] = field(default_factory=_histogram)
+    tick_lateness: list[int] = field(default_factory=_histogram)
+    reap_lateness: list[int] = field(default_factory=_histogram)
     recoveries: list[Recovery] = field(default_factory=list["Recovery"])
     drained_s: list[float] = field(default_factory=list[float])
     violations: list[Violation] = field(default_factory=list["Violation"])
-    remarks: Counter[str] = field(default_factory=Counter[str])
-    clock_off_h: float = 0.0  # by how much the clock of a worker that had an effect was wrong, at most
+    log_lines: Counter[str] = field(default_factory=Counter[str])
+    clock_error_h: float = 0.0  # the largest one of a worker that had an effect
     about: str = ""
     seconds: float = 0.0
 
-    def of_sort(self, sort: str) -> list[Violation]:
-        """The violations of one sort."""
-        return [violation for violation in self.violations if violation.sort == sort]
+    def in_category(self, category: str) -> list[Violation]:
+        """The violations of one category."""
+        return [violation for violation in self.violations if violation.category == category]
 
     def add(self, other: Result) -> None:
-        """Adds another one to this."""
+        """Adds another result to this one."""
         self.seeds += other.seeds
         self.faults += other.faults
-        for mine, theirs in (
-            (self.struck, other.struck),
-            (self.missed, other.missed),
-            (self.left_out, other.left_out),
-            (self.counts, other.counts),
-            (self.remarks, other.remarks),
-        ):
-            mine.update(theirs)
-        self.run_lateness = _added(self.run_lateness, other.run_lateness)
-        self.tick_lateness = _added(self.tick_lateness, other.tick_lateness)
-        self.lapse_lateness = _added(self.lapse_lateness, other.lapse_lateness)
+        for name in COUNTERS:
+            getattr(self, name).update(getattr(other, name))
+        for name in HISTOGRAMS:
+            setattr(self, name, list(map(sum, zip(getattr(self, name), getattr(other, name), strict=True))))
         self.recoveries += other.recoveries
         self.drained_s += other.drained_s
         self.violations += other.violations
-        self.clock_off_h = max(self.clock_off_h, other.clock_off_h)
+        self.clock_error_h = max(self.clock_error_h, other.clock_error_h)
         self.about = other.about or self.about
         self.seconds = max(self.seconds, other.seconds)
 
@@ -90,19 +89,14 @@ class Result:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Result:
-        """What `to_json` gave."""
+        """The reverse of `to_json`."""
         values = dict(given)
-        for name in ("struck", "missed", "left_out", "counts", "remarks"):
-            values[name] = Counter[str](given[name])
+        values.update((name, Counter[str](given[name])) for name in COUNTERS)
         values["recoveries"] = [Recovery(**one) for one in given["recoveries"]]
         values["violations"] = [Violation(**one) for one in given["violations"]]
         return cls(**values)
 
 
-def _added(ones: list[int], others: list[int]) -> list[int]:
-    return [one + other for one, other in zip(ones, others, strict=True)]
-
-
 def bucket(seconds: float) -> int:
-    """Where in a histogram it belongs."""
+    """The index of a value in a histogram."""
     return bisect_left(EDGES_S, seconds)

@@ -1,7 +1,8 @@
-"""A proxy of our own in front of PostgreSQL or PgBouncer: every connection of the cast goes through one, by name.
+"""A TCP proxy in front of PostgreSQL or PgBouncer, which injects network faults into single connections.
 
-A connection says in its first message who opened it (application_name), so that a fault can meet the one over which a
-worker claims, or tells outcomes, or beats. It knows where an answer ends (ReadyForQuery), and so can lose exactly one.
+Each connection names itself in its startup message (application_name). A fault can therefore choose the connection on
+which a worker claims, reports outcomes or sends heartbeats. The proxy recognises the end of a reply (ReadyForQuery), so
+it can drop exactly one.
 """
 
 from __future__ import annotations
@@ -21,107 +22,110 @@ ENCRYPTION_REQUESTS: Final = {80877103, 80877104}  # SSLRequest, GSSENCRequest
 CHUNK: Final = 1 << 16
 
 
-class Loss(Enum):
-    """What becomes of the next statement that carries a pattern."""
+class Action(Enum):
+    """What the proxy does to the next statement that matches."""
 
-    UNSENT = "the connection breaks before the server has it"
-    HALF = "the connection breaks when the server has half of it"
-    ANSWER = "the server has done it, and the connection breaks before the answer is through"
-    HELD = "its answer is held back"
+    DROP_REQUEST = "breaks the connection before the server has the statement"
+    SEND_HALF = "breaks the connection when the server has half of it"
+    DROP_REPLY = "breaks the connection after the server has run it, before the reply is through"
+    HOLD_REPLY = "holds the reply back"
 
 
 @dataclass(eq=False)
-class Trap:
-    """Waits for a statement that carries `pattern`, on lines with `purpose` in their name; `sprung` when it came.
+class Intercept:
+    """Applies `action` once, to a statement that contains `pattern`; `matched` is set then.
 
-    `also`: what it must carry besides, such as a value.
+    `connection`: part of the connection's name. `also`: other bytes that the statement must contain, such as a value.
     """
 
-    purpose: str
+    connection: str
     pattern: bytes
-    loss: Loss
+    action: Action
     also: bytes = b""
-    sprung: threading.Event = field(default_factory=threading.Event)
+    matched: threading.Event = field(default_factory=threading.Event)
 
-    def waits_for(self, name: str, chunk: bytes) -> bool:
-        """Whether this is what it waits for."""
-        return not self.sprung.is_set() and self.purpose in name and self.pattern in chunk and self.also in chunk
+    def matches(self, name: str, chunk: bytes) -> bool:
+        """Whether this chunk of a connection's requests is the statement."""
+        return not self.matched.is_set() and self.connection in name and self.pattern in chunk and self.also in chunk
 
 
 class ProxiedConnection:
-    """One connection. `name` is its application_name."""
+    """One connection. `name` is its application_name. A blocked connection drops everything and stays open."""
 
-    def __init__(self, name: str, traps: set[Trap], client: asyncio.StreamWriter, server: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, name: str, intercepts: set[Intercept], client: asyncio.StreamWriter, server: asyncio.StreamWriter
+    ) -> None:
         self.name = name
-        self.swallows = False  # nothing goes through, and nobody is told
-        self.loses_answer = False
-        self.answers_pass = asyncio.Event()
-        self.answers_pass.set()
-        self._traps, self._client, self._server = traps, client, server
+        self.blocked = False
+        self.replies_pass = asyncio.Event()
+        self.replies_pass.set()
+        self._drops_reply = False
+        self._intercepts, self._client, self._server = intercepts, client, server
 
     def cut(self) -> None:
         """Breaks it at both ends."""
         for end in (self._client, self._server):
             end.transport.abort()
-        self.answers_pass.set()
+        self.replies_pass.set()
 
-    async def carry_requests(self, reader: asyncio.StreamReader) -> None:
-        """From the client to the server, until one of them ends it or a trap springs."""
+    async def forward_requests(self, reader: asyncio.StreamReader) -> None:
+        """Client to server, until one of them closes or an intercept breaks the connection."""
         while chunk := await reader.read(CHUNK):
-            trap = next((trap for trap in list(self._traps) if trap.waits_for(self.name, chunk)), None)
-            if trap is not None and self._spring(trap, chunk):
+            found = next((each for each in list(self._intercepts) if each.matches(self.name, chunk)), None)
+            if found is not None and self._breaks(found, chunk):
                 return
-            if not self.swallows:
+            if not self.blocked:
                 self._server.write(chunk)
                 await self._server.drain()
 
-    def _spring(self, trap: Trap, chunk: bytes) -> bool:
-        """Whether the line is broken now."""
-        if trap.loss is Loss.HELD:
-            self.answers_pass.clear()
-        elif trap.loss is Loss.ANSWER:
-            self.loses_answer = True
+    def _breaks(self, intercept: Intercept, chunk: bytes) -> bool:
+        """Applies the intercept. Returns whether the connection is broken now."""
+        action = intercept.action
+        if action is Action.HOLD_REPLY:
+            self.replies_pass.clear()
+        elif action is Action.DROP_REPLY:
+            self._drops_reply = True
         else:
-            if trap.loss is Loss.HALF:
+            if action is Action.SEND_HALF:
                 self._server.write(chunk[: len(chunk) // 2])
             self.cut()
-        trap.sprung.set()
-        return trap.loss in {Loss.UNSENT, Loss.HALF}
+        intercept.matched.set()
+        return action in {Action.DROP_REQUEST, Action.SEND_HALF}
 
-    async def carry_answers(self, reader: asyncio.StreamReader) -> None:
-        """From the server to the client, until one of them ends it."""
-        answers = _Answers()
+    async def forward_replies(self, reader: asyncio.StreamReader) -> None:
+        """Server to client, until one of them closes."""
+        replies = _ReplyParser()
         while chunk := await reader.read(CHUNK):
-            ended = answers.end_in(chunk)
-            if self.loses_answer:
+            ended = replies.end_in(chunk)
+            if self._drops_reply:
                 if ended:
                     return
                 continue
-            await self.answers_pass.wait()
-            if not self.swallows:
+            await self.replies_pass.wait()
+            if not self.blocked:
                 self._client.write(chunk)
                 await self._client.drain()
 
 
-class _Answers:
-    """Where the server's answers end: at each ReadyForQuery. Messages are a type, a length, and as many bytes."""
+class _ReplyParser:
+    """Finds the end of each reply (ReadyForQuery). A message is a type (1 byte), a length (4) and its content."""
 
     def __init__(self) -> None:
         self._header = b""
         self._skip = 0
 
     def end_in(self, chunk: bytes) -> bool:
-        """Whether an answer ends in this chunk."""
-        ended, place = False, 0
-        while place < len(chunk):
+        """Whether a reply ends in this chunk."""
+        ended, position = False, 0
+        while position < len(chunk):
             if self._skip:
-                step = min(self._skip, len(chunk) - place)
+                step = min(self._skip, len(chunk) - position)
                 self._skip -= step
-                place += step
+                position += step
                 continue
-            taken = chunk[place : place + 5 - len(self._header)]
+            taken = chunk[position : position + 5 - len(self._header)]
             self._header += taken
-            place += len(taken)
+            position += len(taken)
             if len(self._header) == 5:
                 self._skip = struct.unpack("!I", self._header[1:])[0] - 4
                 ended = ended or self._header[:1] == b"Z"
@@ -130,97 +134,97 @@ class _Answers:
 
 
 class TcpProxy:
-    """Listens on loopback from `start` to `stop`, in a thread of its own. `target` is a socket's path, or a port."""
+    """Listens on loopback from `start` to `stop`, in its own thread. `target` is a socket's path or a port."""
 
     def __init__(self, target: str | int) -> None:
         self._target = target
-        self._lines: set[ProxiedConnection] = set()
-        self._traps: set[Trap] = set()
-        self._silenced: set[str] = set()
+        self._connections: set[ProxiedConnection] = set()
+        self._intercepts: set[Intercept] = set()
+        self._blocked: set[str] = set()
         self._listens = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="switchboard", daemon=True)
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), name="proxy", daemon=True)
         self.port = 0
 
     def start(self) -> None:
-        """Takes connections from now on, at `port`."""
+        """Accepts connections at `port`."""
         self._thread.start()
         if not self._listens.wait(10):
-            raise RuntimeError("the switchboard does not listen")
+            raise RuntimeError("the proxy does not listen")
 
     def stop(self) -> None:
-        """Cuts every line."""
-        self._do(self._over.set)
+        """Cuts every connection."""
+        self._call(self._stopping.set)
         self._thread.join(5)
 
-    def lines(self, of: str, purpose: str = "") -> list[ProxiedConnection]:
-        """The open lines of whoever is so named (a worker's end with its name), for this purpose."""
-        return [line for line in list(self._lines) if line.name.endswith(of) and purpose in line.name]
+    def connections(self, suffix: str, part: str = "") -> list[ProxiedConnection]:
+        """The open connections whose name ends with `suffix` (a worker's name) and contains `part` (their purpose)."""
+        return [each for each in list(self._connections) if each.name.endswith(suffix) and part in each.name]
 
-    def set_trap(self, trap: Trap) -> None:
-        """It waits from now on, until it springs once."""
-        self._traps.add(trap)
+    def add(self, intercept: Intercept) -> None:
+        """Sets the intercept."""
+        self._intercepts.add(intercept)
 
-    def remove_trap(self, trap: Trap) -> None:
-        """It waits no longer."""
-        self._traps.discard(trap)
+    def remove(self, intercept: Intercept) -> None:
+        """Removes it, whether it has matched or not."""
+        self._intercepts.discard(intercept)
 
-    def let_go(self, line: ProxiedConnection) -> None:
-        """Its answers are held back no longer."""
-        self._do(line.answers_pass.set)
+    def hold(self, connection: ProxiedConnection) -> None:
+        """Holds replies back until `release`."""
+        self._call(connection.replies_pass.clear)
 
-    def hold(self, line: ProxiedConnection) -> None:
-        """Answers wait from now on."""
-        self._do(line.answers_pass.clear)
+    def release(self, connection: ProxiedConnection) -> None:
+        """Sends the replies that were held back."""
+        self._call(connection.replies_pass.set)
 
-    def cut(self, line: ProxiedConnection) -> None:
-        """Breaks a line."""
-        self._do(line.cut)
+    def cut(self, connection: ProxiedConnection) -> None:
+        """Breaks a connection."""
+        self._call(connection.cut)
 
-    def silence(self, name: str) -> None:
-        """Nothing goes through for `name` any more, over lines it has and lines it will open; nobody is told."""
-        self._silenced.add(name)
-        for line in self.lines(name):
-            line.swallows = True
+    def block(self, suffix: str) -> None:
+        """Drops everything on connections with this suffix, present and future, and leaves them open."""
+        self._blocked.add(suffix)
+        for connection in self.connections(suffix):
+            connection.blocked = True
 
-    def end_silence(self, name: str) -> None:
-        """Its silent lines break, and new ones work again."""
-        self._silenced.discard(name)
-        for line in self.lines(name):
-            if line.swallows:
-                self.cut(line)
+    def unblock(self, suffix: str) -> None:
+        """Cuts the blocked connections. New ones work again."""
+        self._blocked.discard(suffix)
+        for connection in self.connections(suffix):
+            if connection.blocked:
+                self.cut(connection)
 
-    # -- in the loop ---------------------------------------------------------------------------------------------------
+    # -- in the event loop ---------------------------------------------------------------------------------------------
 
-    def _do(self, call: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # it has stopped
+    def _call(self, call: Callable[[], object]) -> None:
+        with suppress(RuntimeError):  # the loop has stopped
             self._loop.call_soon_threadsafe(call)
 
     async def _serve(self) -> None:
-        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.port = int(server.sockets[0].getsockname()[1])
         self._listens.set()
-        await self._over.wait()
+        await self._stopping.wait()
         server.close()
-        while self._lines:
-            for line in list(self._lines):
-                line.cut()
+        while self._connections:
+            for connection in list(self._connections):
+                connection.cut()
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.01)  # for the loop to close what was cut
+        await asyncio.sleep(0.01)  # the loop closes what was cut
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError):
-            first = await self._first_message(reader, writer)
+            startup = await self._startup_message(reader, writer)
             server_reader, server_writer = await self._connect()
-            server_writer.write(first)
-            line = ProxiedConnection(_name_in(first), self._traps, writer, server_writer)
-            line.swallows = any(line.name.endswith(name) for name in self._silenced)
-            self._lines.add(line)
+            server_writer.write(startup)
+            connection = ProxiedConnection(_application_name(startup), self._intercepts, writer, server_writer)
+            connection.blocked = any(connection.name.endswith(suffix) for suffix in self._blocked)
+            self._connections.add(connection)
             try:
-                await self._carry(line, reader, server_reader)
+                await self._forward(connection, reader, server_reader)
             finally:
-                line.cut()
-                self._lines.discard(line)
+                connection.cut()
+                self._connections.discard(connection)
         writer.transport.abort()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -228,16 +232,21 @@ class TcpProxy:
             return await asyncio.open_unix_connection(self._target)
         return await asyncio.open_connection("127.0.0.1", self._target)
 
-    async def _carry(self, line: ProxiedConnection, client: asyncio.StreamReader, server: asyncio.StreamReader) -> None:
-        ways = [asyncio.create_task(line.carry_requests(client)), asyncio.create_task(line.carry_answers(server))]
+    async def _forward(
+        self, connection: ProxiedConnection, client: asyncio.StreamReader, server: asyncio.StreamReader
+    ) -> None:
+        tasks = [
+            asyncio.create_task(connection.forward_requests(client)),
+            asyncio.create_task(connection.forward_replies(server)),
+        ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            await asyncio.gather(*ways, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _first_message(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    async def _startup_message(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         while True:
             head = await reader.readexactly(8)
             length, code = struct.unpack("!II", head)
@@ -246,7 +255,7 @@ class TcpProxy:
             writer.write(b"N")
 
 
-def _name_in(first: bytes) -> str:
-    words = first[8:].split(b"\0")
+def _application_name(startup: bytes) -> str:
+    words = startup[8:].split(b"\0")
     values = dict(zip(words[::2], words[1::2], strict=False))
     return values.get(b"application_name", b"").decode(errors="replace")

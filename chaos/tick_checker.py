@@ -1,7 +1,7 @@
-"""Ticks: each one between a schedule's first and its last was made into a run or recorded as skipped, once.
+"""Checks that each tick between a schedule's first and last became a run or was recorded as skipped, exactly once.
 
-The schedules of a campaign tick every minute or every other one, so what must be there is counted here, by arithmetic
-of its own.
+The schedules of a campaign tick every minute or every two minutes, so this module computes the expected ticks without
+the product's code.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-BEHIND_S: Final = 90  # a schedule whose next tick lies further back stands still
+BEHIND_S: Final = 90  # a schedule whose next tick is older is stuck
 
 _SCHEDULES: Final = """
 select def.id, extract(epoch from first.at)::bigint, first.every_s, extract(epoch from def.last_tick_at)::bigint,
@@ -31,35 +31,37 @@ select definition_id, extract(epoch from scheduled_for)::bigint,
 
 
 def check_ticks(conn: psycopg.Connection[Any]) -> list[Violation]:
-    """Every tick that is lost or doubled, and every schedule that stands still."""
-    stretches: dict[int, list[tuple[int, int, int]]] = {}
+    """Every tick that is lost or doubled, and every schedule that is stuck."""
+    ranges: dict[int, list[tuple[int, int, int]]] = {}
     for definition, since, until, count, _ in conn.execute(_TICKS.encode()).fetchall():
-        stretches.setdefault(definition, []).append((since, until, count))
+        ranges.setdefault(definition, []).append((since, until, count))
     found: list[Violation] = []
     for definition, first, every_s, last, cursor, now, error in conn.execute(_SCHEDULES.encode()).fetchall():
-        found += _check_one(definition, first, every_s, last, stretches.get(definition, []))
+        found += _check_one(definition, first, every_s, last, ranges.get(definition, []))
         expected = last + every_s if last > 0 else first
         if cursor != expected or cursor < now - BEHIND_S or error:
             detail = f"schedule {definition}: cursor {cursor}, last tick {last}, now {now}, {error}"
-            found.append(Violation("lost", "the cursor stands at the next tick", detail))
+            found.append(Violation("lost", "the cursor is at the next tick", detail))
     return found
 
 
 def _check_one(
-    definition: int, first: int, every_s: int, last: int, stretches: list[tuple[int, int, int]]
+    definition: int, first: int, every_s: int, last: int, ranges: list[tuple[int, int, int]]
 ) -> Iterator[Violation]:
     expected = set(range(first, last + 1, every_s)) if last > 0 else set[int]()
     seen: set[int] = set()
-    for since, until, count in stretches:
+    for since, until, count in ranges:
         ticks = set(range(since, until + 1, every_s))
         if len(ticks) != count:
-            yield Violation("lost", "a stretch counts its ticks", f"schedule {definition}: {since} to {until}: {count}")
+            yield Violation(
+                "lost", "a skipped range counts its ticks", f"schedule {definition}: {since} to {until}: {count}"
+            )
         if twice := seen & ticks:
             yield Violation("doubled", "no tick twice", f"schedule {definition}: {sorted(twice)[:5]}")
         seen |= ticks
     if lost := expected - seen:
         yield Violation("lost", "no tick is lost", f"schedule {definition}: {sorted(lost)[:5]} of {len(expected)}")
-    if strange := seen - expected:
+    if unexpected := seen - expected:
         yield Violation(
-            "doubled", "a tick is a moment of its schedule", f"schedule {definition}: {sorted(strange)[:5]}"
+            "doubled", "a tick is a moment of its schedule", f"schedule {definition}: {sorted(unexpected)[:5]}"
         )

@@ -1,1 +1,1 @@
-"""The faults, one class for each kind."""
+"""The faults: one class for each kind."""

@@ -1,24 +1,23 @@
-"""What a fault is: it strikes, waits until it is over, and says what it hit."""
+"""The interface of a fault, and the random numbers that the seed gives to one injection."""
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos.environment import Stage
-    from chaos.processes import Actor
+    from chaos.environment import Environment
+    from chaos.processes import ManagedProcess
 
-_Thing = TypeVar("_Thing")
+_Item = TypeVar("_Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """What the seed decided about one strike: four numbers in [0, 1), read by each fault as it needs them."""
+    """Four numbers in [0, 1) that the seed gives to one injection. Each fault reads those that it needs."""
 
     who: float
     how: float
@@ -26,45 +25,42 @@ class Draw:
     more: float
 
     def between(self, least: float, greatest: float) -> float:
-        """How long it lasts, in seconds."""
+        """A duration in seconds."""
         return least + self.long * (greatest - least)
 
-    def pick(self, things: Sequence[_Thing]) -> _Thing | None:
-        """Whom it hits; None if there is nobody."""
-        return things[int(self.who * len(things))] if things else None
+    def pick(self, items: Sequence[_Item]) -> _Item | None:
+        """The target, or None if there is none."""
+        return items[int(self.who * len(items))] if items else None
 
-    def choose(self, ways: Sequence[_Thing]) -> _Thing:
-        """How it is done."""
-        return ways[int(self.how * len(ways))]
-
-
-@dataclass(slots=True)
-class Struck:
-    """What was hit, and when (Unix time). `ended_at`: from when on everything may recover."""
-
-    what: str
-    hurt: tuple[str, ...] = ()  # names of workers whose leases are lost with it
-    began_at: float = field(default_factory=time.time)
-    ended_at: float = 0.0
+    def choose(self, variants: Sequence[_Item]) -> _Item:
+        """The variant of the fault."""
+        return variants[int(self.how * len(variants))]
 
 
 class Fault(ABC):
-    """One kind of fault; its docstring is its line in the report."""
+    """One kind of fault. Its docstring is its description in the report."""
 
     name: ClassVar[str]
-    weight: ClassVar[int] = 10  # how often, compared with others
-    needs: ClassVar[str] = ""  # "disk", "pooler": left out where that cannot be had
+    weight: ClassVar[int] = 10  # relative frequency
+    needs: ClassVar[str] = ""  # "disk" or "pooler": skipped where the machine does not offer it
 
     @abstractmethod
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Does it, and returns when it is over. None: there was nothing to hit."""
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        """Injects the fault and returns when it is over. Returns what was hit, or None if there was no target."""
 
     @classmethod
-    def sentence(cls) -> str:
-        """What it is, for people."""
+    def description(cls) -> str:
+        """The docstring on one line."""
         return " ".join((cls.__doc__ or "").split())
 
 
-def worker_of(stage: Stage, draw: Draw) -> Actor | None:
-    """The worker that the draw hits."""
-    return draw.pick(stage.cast.workers())
+class WorkerFault(Fault):
+    """A fault of one worker, which the draw picks."""
+
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        worker = draw.pick(environment.supervisor.workers())
+        return worker.name if worker is not None and self.hit(worker, environment, draw) else None
+
+    @abstractmethod
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        """Injects the fault into this worker. Returns False if it had no effect."""

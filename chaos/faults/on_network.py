@@ -1,27 +1,28 @@
-"""Connections that break, lose answers, hold them back, or go silent."""
+"""Connections that break, lose replies, delay them, or stop carrying anything."""
 
 from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from chaos.faults.fault import Fault, Struck, worker_of
-from chaos.tcp_proxy import Loss, Trap
+from chaos.faults.fault import Fault, WorkerFault
+from chaos.tcp_proxy import Action, Intercept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from chaos.environment import Stage
+    from chaos.environment import Environment
     from chaos.faults.fault import Draw
+    from chaos.processes import ManagedProcess
 
-SPRINGS_WITHIN_S: Final = 2.5
+MATCH_TIMEOUT_S: Final = 2.5
 
-# (purpose of the line, what a statement on it carries)
+# (part of a connection's application_name, part of a statement on it)
 CLAIMS: Final = (("wakeboard claims", b"wakeboard.claim"),)
 OUTCOMES: Final = (("wakeboard outcomes", b"wakeboard."),)
 APPLICATIONS: Final = (
-    ("chaos shop", b"wakeboard.enqueue"),
+    ("chaos keyed", b"wakeboard.enqueue"),
     ("chaos orders", b"COMMIT"),
     ("chaos orders", b"wakeboard.enqueue"),
     ("chaos bulk", b"wakeboard.enqueue_many"),
@@ -30,7 +31,7 @@ EFFECTS: Final = (("chaos effects", b"COMMIT"), ("chaos effects", b"wakeboard.on
 OTHERS: Final = (
     ("wakeboard heartbeat", b"wakeboard.renew"),
     ("wakeboard handlers", b"wakeboard."),
-    ("wakeboard duties", b"wakeboard.enqueue_due_ticks"),
+    ("wakeboard maintenance", b"wakeboard.enqueue_due_ticks"),
     ("wakeboard claims", b"wakeboard.enqueue_due_ticks"),
     ("wakeboard claims", b"wakeboard.reap"),
     ("wakeboard claims", b"wakeboard.register_worker"),
@@ -38,180 +39,157 @@ OTHERS: Final = (
 EVERYTHING: Final = (*CLAIMS * 3, *OUTCOMES * 3, *APPLICATIONS, *EFFECTS, *OTHERS)
 
 
-def _spring(stage: Stage, draw: Draw, places: Sequence[tuple[str, bytes]], loss: Loss) -> Struck | None:
-    """Sets a trap for one purpose; what it met, or None."""
-    purpose, pattern = draw.choose(places)
-    sprung = _sprung(stage, Trap(purpose, pattern, loss))
-    return Struck(f"{purpose}: {pattern.decode()}") if sprung else None
+def _matched(environment: Environment, intercept: Intercept) -> bool:
+    """Sets the intercept on every proxy. Returns whether a statement matched in time."""
+    for proxy in environment.proxies:
+        proxy.add(intercept)
+    matched = intercept.matched.wait(MATCH_TIMEOUT_S)
+    for proxy in environment.proxies:
+        proxy.remove(intercept)
+    return matched
 
 
-def _sprung(stage: Stage, trap: Trap) -> bool:
-    """Sets it on every switchboard, and waits for a while."""
-    for store in stage.stores:
-        store.set_trap(trap)
-    sprung = trap.sprung.wait(SPRINGS_WITHIN_S)
-    for store in stage.stores:
-        store.remove_trap(trap)
-    return sprung
+class _StatementFault(Fault):
+    """A fault of the next statement that matches one of `statements`."""
+
+    statements: ClassVar[Sequence[tuple[str, bytes]]]
+
+    def action(self, draw: Draw) -> Action:
+        """What the proxy does to the statement."""
+        return Action.DROP_REPLY
+
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        connection, pattern = draw.choose(self.statements)
+        matched = _matched(environment, Intercept(connection, pattern, self.action(draw)))
+        return f"{connection}: {pattern.decode()}" if matched else None
 
 
-class CutMidStatement(Fault):
+class CutMidStatement(_StatementFault):
     """A connection breaks when the server has half of a statement, or nothing of it."""
 
     name = "cut in mid-statement"
     weight = 14
+    statements = EVERYTHING
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Cuts a line of whatever purpose."""
-        return _spring(stage, draw, EVERYTHING, Loss.HALF if draw.more < 0.7 else Loss.UNSENT)
-
-
-class ClaimAnswerLost(Fault):
-    """The server has leased runs to a worker, and the answer never arrives: leases that nobody knows of."""
-
-    name = "answer of a claim lost"
-    weight = 10
-
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Loses it."""
-        return _spring(stage, draw, CLAIMS, Loss.ANSWER)
+    def action(self, draw: Draw) -> Action:
+        return Action.SEND_HALF if draw.more < 0.7 else Action.DROP_REQUEST
 
 
-class OutcomeAnswerLost(Fault):
-    """Completions, failures or releases are committed, and the answer never arrives: the worker says them again."""
+class ClaimReplyLost(_StatementFault):
+    """The server has leased runs to a worker, and the reply is lost. The leases are orphaned."""
 
-    name = "answer of an outcome lost"
+    name = "reply to a claim lost"
+    statements = CLAIMS
+
+
+class OutcomeReplyLost(_StatementFault):
+    """Completions, failures or releases are committed, and the reply is lost. The worker repeats them."""
+
+    name = "reply to an outcome lost"
     weight = 12
-
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Loses it."""
-        return _spring(stage, draw, OUTCOMES, Loss.ANSWER)
+    statements = OUTCOMES
 
 
-class EnqueueAnswerLost(Fault):
-    """An application's enqueue is committed, and the application is not told."""
+class EnqueueReplyLost(_StatementFault):
+    """An application's enqueue is committed, and the reply is lost."""
 
-    name = "answer of an enqueue lost"
-    weight = 10
-
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Loses it."""
-        return _spring(stage, draw, APPLICATIONS, Loss.ANSWER)
+    name = "reply to an enqueue lost"
+    statements = APPLICATIONS
 
 
-class EffectAnswerLost(Fault):
-    """An effect is committed, and the handler is not told: its attempt fails, the next one must not repeat it."""
+class EffectReplyLost(_StatementFault):
+    """An effect is committed, and the reply is lost. The attempt fails, and the next one must not repeat the effect."""
 
-    name = "answer of an effect lost"
-    weight = 10
-
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Loses it."""
-        return _spring(stage, draw, EFFECTS, Loss.ANSWER)
+    name = "reply to an effect lost"
+    statements = EFFECTS
 
 
-class OtherAnswerLost(Fault):
-    """The answer of a heartbeat, a step, a duty or a registration is lost after the commit."""
+class OtherReplyLost(_StatementFault):
+    """The reply to a heartbeat, a step, a maintenance task or a registration is lost after the commit."""
 
-    name = "another answer lost"
+    name = "another reply lost"
+    weight = 8
+    statements = OTHERS
+
+
+class _KilledWaiting(WorkerFault):
+    """SIGKILL of a worker whose statement was sent and which has not read the reply."""
+
+    connection: ClassVar[str]
+    pattern: ClassVar[bytes]
     weight = 8
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Loses it."""
-        return _spring(stage, draw, OTHERS, Loss.ANSWER)
-
-
-class _KilledWaiting(Fault):
-    """A worker is killed while it waits for an answer."""
-
-    purpose, pattern = "", b""
-
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Holds the answer back, and kills the worker before it can read it."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
-        # A prepared statement comes without its text.
-        pattern = b"" if victim.seat.settings.get("prepared_statements") == "true" else self.pattern
-        if not _sprung(stage, Trap(f"{self.purpose} {victim.name}", pattern, Loss.HELD)):
-            return None
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        # The name of a prepared statement says nothing about its text.
+        pattern = b"" if worker.slot.settings.get("prepared_statements") == "true" else self.pattern
+        if not _matched(environment, Intercept(f"{self.connection} {worker.name}", pattern, Action.HOLD_REPLY)):
+            return False
         time.sleep(draw.between(0.01, 0.1))
-        struck = Struck(victim.name, (victim.name,))
-        victim.send(signal.SIGKILL)
-        return struck
+        worker.send(signal.SIGKILL)
+        return True
 
 
 class KilledWhileClaiming(_KilledWaiting):
-    """SIGKILL of a worker whose claim was sent and whose answer it has not read."""
+    """SIGKILL of a worker that has sent a claim and has not read the reply."""
 
     name = "worker killed while claiming"
-    purpose, pattern = "wakeboard claims", b"wakeboard.claim"
-    weight = 8
+    connection, pattern = "wakeboard claims", b"wakeboard.claim"
 
 
 class KilledWhileCompleting(_KilledWaiting):
-    """SIGKILL of a worker that has sent outcomes and not read the answer."""
+    """SIGKILL of a worker that has sent outcomes and has not read the reply."""
 
     name = "worker killed while completing"
-    purpose, pattern = "wakeboard outcomes", b"wakeboard."
-    weight = 8
+    connection, pattern = "wakeboard outcomes", b"wakeboard."
 
 
-class AnswersHeldBack(Fault):
-    """A worker's answers on one connection (claims, outcomes, heartbeat, all) are late by up to a lease and a half."""
+class RepliesDelayed(Fault):
+    """Replies to a worker on one connection (claims, outcomes, heartbeat) or on all are late by up to 1.6 leases."""
 
-    name = "answers held back"
-    weight = 10
+    name = "replies delayed"
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Holds them, and lets them go."""
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
         purpose = draw.choose(["wakeboard claims", "wakeboard outcomes", "wakeboard heartbeat", ""])
-        lines = [(store, line) for store in stage.stores for line in store.lines("", purpose or "wakeboard claims")]
-        connected = {line.name.rsplit(" ", 1)[-1] for _, line in lines}
-        victim = draw.pick([worker for worker in stage.cast.workers() if worker.name in connected])
-        if victim is None:
+        found = [one for proxy in environment.proxies for one in proxy.connections("", purpose or "wakeboard claims")]
+        connected = {one.name.rsplit(" ", 1)[-1] for one in found}
+        worker = draw.pick([worker for worker in environment.supervisor.workers() if worker.name in connected])
+        if worker is None:
             return None
-        struck = Struck(f"{victim.name} {purpose}")
-        held = [(store, line) for store in stage.stores for line in store.lines(victim.name, purpose)]
-        for store, line in held:
-            store.hold(line)
+        delayed = [(proxy, one) for proxy in environment.proxies for one in proxy.connections(worker.name, purpose)]
+        for proxy, connection in delayed:
+            proxy.hold(connection)
         time.sleep(draw.between(0.2, 3.2))
-        for store, line in held:
-            store.let_go(line)
-        return struck
+        for proxy, connection in delayed:
+            proxy.release(connection)
+        return f"{worker.name} {purpose}"
 
 
-class WorkerCutOff(Fault):
-    """Nothing goes through between a worker and the database for longer than a lease, and nobody is told."""
+class WorkerCutOff(WorkerFault):
+    """Nothing passes between a worker and the database for up to 2.5 leases, and no connection is closed."""
 
     name = "worker cut off"
     weight = 9
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Silences it, and ends the silence."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
-        struck = Struck(victim.name, (victim.name,))
-        for store in stage.stores:
-            store.silence(victim.name)
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        for proxy in environment.proxies:
+            proxy.block(worker.name)
         time.sleep(draw.between(1.0, 5.0))
-        for store in stage.stores:
-            store.end_silence(victim.name)
-        return struck
+        for proxy in environment.proxies:
+            proxy.unblock(worker.name)
+        return True
 
 
 class PoolerRestarted(Fault):
-    """PgBouncer (transaction mode) is killed or told to go at once, and started again."""
+    """PgBouncer (transaction mode) is killed or stopped, and started again."""
 
     name = "PgBouncer restarted"
     weight = 5
     needs = "pooler"
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Ends it and starts it, in the main thread."""
-        pooler = stage.pooler
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        pooler = environment.pooler
         assert pooler is not None
-        struck = Struck("PgBouncer")
         number = draw.choose([signal.SIGKILL, signal.SIGTERM])
         pause_s = draw.between(0.0, 1.0)
-        stage.in_main_thread(lambda: (pooler.end(number), time.sleep(pause_s), pooler.start()))
-        return struck
+        environment.in_main_thread(lambda: (pooler.end(number), time.sleep(pause_s), pooler.start()))
+        return "PgBouncer"

@@ -1,81 +1,73 @@
-"""Migrations while everything runs, and workers of another release beside this one's."""
+"""Migrations while everything runs, and a worker of another release next to this one's."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from chaos.endings import OTHER_RELEASE
-from chaos.faults.fault import Fault, Struck
-from chaos.processes import Seat
-from chaos.roles import ROLES
+from chaos.exit_checks import OTHER_RELEASE
+from chaos.faults.fault import Fault
+from chaos.postgres_server import ROLES
+from chaos.processes import Slot
 from wakeboard.errors import WakeboardError
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from chaos.environment import Stage
+    from chaos.environment import Environment
     from chaos.faults.fault import Draw
 
-
-TRIES = 120  # half a second apart: other faults go on meanwhile
+ATTEMPTS: Final = 120  # half a second apart: other faults happen at the same time
 
 
 class MigratedAgain(Fault):
-    """`wakeboard migrate` while everything runs; every move is written anew, as an upgrade does it."""
+    """`wakeboard migrate` while everything runs. Every SQL function is replaced, as in an upgrade."""
 
     name = "migrated while running"
     weight = 5
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Forgets which moves are there, and migrates: twice at once, now and then."""
-        struck = Struck("all moves")
-        stage.ask("update wakeboard.installation set functions_hash = ''")
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        environment.query("update wakeboard.installation set functions_hash = ''")
         try:
-            asyncio.run(_migrate(stage.dsn, 2 if draw.how < 0.3 else 1))
-        except (
-            WakeboardError,
-            ExceptionGroup,
-        ) as error:  # the server was away: then nothing was done, and it is tried again
-            struck.what = f"refused: {error}"
-            _migrate_until_done(stage)
-        return struck
+            asyncio.run(_migrate(environment.dsn, 2 if draw.how < 0.3 else 1))
+        except (WakeboardError, ExceptionGroup) as error:  # the server was away, and nothing was changed
+            _migrate_until_done(environment)
+            return f"refused: {error}"
+        return "all SQL functions"
 
 
 async def _migrate(dsn: str, times: int) -> None:
     await asyncio.gather(*(migrate(dsn, roles=ROLES) for _ in range(times)))
 
 
-def _migrate_until_done(stage: Stage) -> None:
-    for _ in range(TRIES):
+def _migrate_until_done(environment: Environment) -> None:
+    for _ in range(ATTEMPTS):
         try:
-            asyncio.run(migrate(stage.dsn, roles=ROLES))
+            asyncio.run(migrate(environment.dsn, roles=ROLES))
         except WakeboardError:
             time.sleep(0.5)
         else:
             return
-    raise RuntimeError(f"the migration could not be made in {TRIES} tries")
+    raise RuntimeError(f"the migration failed {ATTEMPTS} times")
 
 
 class OtherRelease(Fault):
-    """A worker of another release works beside this one's for a few seconds, then leaves."""
+    """A worker of another release runs next to this one's for a few seconds, then terminates."""
 
-    name = "another release beside this one"
+    name = "worker of another release"
     weight = 4
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Adds a seat for it, and takes the seat away."""
-        release = stage.other_release
-        seat = Seat(
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        release = environment.other_release
+        slot = Slot(
             f"{OTHER_RELEASE}{int(draw.who * 1e6)}",
             ("wakeboard_worker", "--forever"),
-            stage.dsn_through(stage.direct, "chaos_worker"),
+            environment.dsn_through(environment.direct, "chaos_worker"),
             {"queues": "default"},
             code=release.code,
             release=release.number,
         )
-        struck = Struck(str(release))
-        stage.cast.add(seat)
+        environment.supervisor.add(slot)
         time.sleep(draw.between(2.0, 6.0))
-        stage.cast.remove(seat)
-        return struck
+        environment.supervisor.remove(slot)
+        return str(release)

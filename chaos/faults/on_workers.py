@@ -1,4 +1,4 @@
-"""Processes of the cast that die, sleep, or are sent away."""
+"""Workers and the maintenance process are killed, frozen, terminated, or have a wrong clock."""
 
 from __future__ import annotations
 
@@ -6,116 +6,97 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from chaos.faults.fault import Fault, Struck, worker_of
+from chaos.faults.fault import Fault, WorkerFault
+from chaos.processes import LEASE_S
 
 if TYPE_CHECKING:
-    from chaos.environment import Stage
+    from chaos.environment import Environment
     from chaos.faults.fault import Draw
+    from chaos.processes import ManagedProcess
 
 
-class WorkerKilled(Fault):
-    """SIGKILL of a worker at a random moment: claiming, running, completing."""
+class WorkerKilled(WorkerFault):
+    """SIGKILL of a worker at a random moment, while it claims, runs or completes."""
 
     name = "worker killed"
     weight = 22
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Kills it."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
-        struck = Struck(victim.name, (victim.name,))
-        victim.send(signal.SIGKILL)
-        return struck
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        worker.send(signal.SIGKILL)
+        return True
 
 
-class WorkerFrozen(Fault):
-    """SIGSTOP of a worker for longer than its lease, then SIGCONT: a zombie that believes in what it holds."""
+class WorkerFrozen(WorkerFault):
+    """SIGSTOP of a worker for longer than its lease, then SIGCONT. The worker may still report lost leases."""
 
     name = "worker frozen past its lease"
     weight = 14
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Freezes it, and lets it go on."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
-        struck = Struck(victim.name, (victim.name,))
-        victim.send(signal.SIGSTOP)
-        time.sleep(draw.between(2.2, 5.0))
-        victim.send(signal.SIGCONT)
-        return struck
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        _freeze(worker, draw.between(LEASE_S + 0.2, 5.0))
+        return True
 
 
-class WorkerStumbles(Fault):
+class WorkerFrozenBriefly(WorkerFault):
     """SIGSTOP of a worker for less than its lease, then SIGCONT."""
 
     name = "worker frozen briefly"
     weight = 12
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Freezes it, and lets it go on."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
-        struck = Struck(victim.name)
-        victim.send(signal.SIGSTOP)
-        time.sleep(draw.between(0.05, 1.5))
-        victim.send(signal.SIGCONT)
-        return struck
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        _freeze(worker, draw.between(0.05, 1.5))
+        return True
 
 
-class WorkerSentAway(Fault):
-    """SIGTERM of a worker (an eviction, a deployment), sometimes twice, sometimes with SIGKILL soon after."""
+class WorkerTerminated(WorkerFault):
+    """SIGTERM of a worker (an eviction, a deployment), sometimes followed by a second SIGTERM or by SIGKILL."""
 
-    name = "worker sent away"
+    name = "worker terminated"
     weight = 12
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Asks it to go."""
-        if (victim := worker_of(stage, draw)) is None:
-            return None
-        struck = Struck(victim.name)
-        victim.send(signal.SIGTERM)
-        insist = draw.choose([None, None, signal.SIGTERM, signal.SIGKILL])
-        if insist is not None:
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        worker.send(signal.SIGTERM)
+        second = draw.choose([None, None, signal.SIGTERM, signal.SIGKILL])
+        if second is not None:
             time.sleep(draw.between(0.0, 1.2))
-            victim.send(insist)
-            struck.hurt = (victim.name,)
-        return struck
+            worker.send(second)
+        return True
 
 
-class DutiesKilled(Fault):
-    """SIGKILL or SIGSTOP of the process that makes ticks and takes back leases beside the workers."""
+class MaintenanceKilled(Fault):
+    """SIGKILL or SIGSTOP of the process that runs only maintenance tasks."""
 
-    name = "duties killed or frozen"
+    name = "maintenance killed or frozen"
     weight = 5
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Kills it, or freezes it for a while."""
-        victims = [actor for actor in stage.cast.living() if actor.seat.name == "duties"]
-        if not victims:
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        found = [process for process in environment.supervisor.running() if process.slot.name == "maintenance"]
+        if not found:
             return None
-        struck = Struck("duties")
         if draw.how < 0.5:
-            victims[0].send(signal.SIGKILL)
-            return struck
-        victims[0].send(signal.SIGSTOP)
-        time.sleep(draw.between(0.5, 4.0))
-        victims[0].send(signal.SIGCONT)
-        return struck
+            found[0].send(signal.SIGKILL)
+        else:
+            _freeze(found[0], draw.between(0.5, 4.0))
+        return "maintenance"
 
 
-class ClockMoved(Fault):
-    """The wall clock of a worker's machine jumps by up to twelve hours, either way, and comes back later."""
+class ClockWrong(Fault):
+    """The wall clock of one process's machine jumps by up to twelve hours, either way, and is corrected later."""
 
-    name = "clock moved"
+    name = "clock wrong"
     weight = 8
 
-    def strike(self, stage: Stage, draw: Draw) -> Struck | None:
-        """Moves it, and moves it back."""
-        if (victim := draw.pick(stage.cast.living())) is None:
+    def inject(self, environment: Environment, draw: Draw) -> str | None:
+        if (process := draw.pick(environment.supervisor.running())) is None:
             return None
-        struck = Struck(victim.name)
-        victim.move_clock((draw.how - 0.5) * 24 * 3600)
+        process.set_clock_error((draw.how - 0.5) * 24 * 3600)
         time.sleep(draw.between(0.5, 5.0))
-        if draw.more < 0.7:  # otherwise its machine stays wrong, for whoever sits there next
-            victim.move_clock(0.0)
-        return struck
+        if draw.more < 0.7:  # otherwise the clock stays wrong for the next process in this slot
+            process.set_clock_error(0.0)
+        return process.name
+
+
+def _freeze(process: ManagedProcess, seconds: float) -> None:
+    process.send(signal.SIGSTOP)
+    time.sleep(seconds)
+    process.send(signal.SIGCONT)

@@ -1,9 +1,9 @@
-"""Read by every process of the cast as Python starts: its memory is bounded, its clock can be moved, it ends with us.
+"""Python imports this module at the start of every process of a campaign.
 
-CHAOS_PARENT   the campaign's pid: the kernel kills this process when the campaign ends, however it ends
-CHAOS_MEMORY   bytes of address space
-CHAOS_CLOCK    a file of eight bytes: seconds by which this machine's wall clock is wrong; it may change at any time
-CHAOS_RELEASE  the release number that the code reports instead of its own
+CHAOS_PARENT   the campaign's pid; the kernel kills this process when the campaign ends, however it ends
+CHAOS_MEMORY   the limit of its address space, in bytes
+CHAOS_CLOCK    a file with a double: the error of the wall clock in seconds; it may change at any time
+CHAOS_RELEASE  the version that the code reports instead of its own
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ PR_SET_PDEATHSIG, SIGKILL = 1, 9
 
 def _end_with(parent: int) -> None:
     if os.getppid() == 1:
-        os._exit(1)  # it ended before we asked
+        os._exit(1)  # the parent has ended already
     if os.getppid() == parent:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, SIGKILL)
 
 
-def _move_clock(path: str) -> None:
-    import datetime  # noqa: ICN001 - what others will import
+def _patch_clock(path: str) -> None:
+    import datetime  # noqa: ICN001 - the module that others import
     import time
 
     with Path(path).open("rb") as file:
         memory = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
     real_time, real_datetime = time.time, datetime.datetime
 
-    def wrong_by() -> float:
+    def error_s() -> float:
         return struct.unpack("d", memory)[0]
 
-    class Moved(real_datetime):
+    class PatchedDatetime(real_datetime):
         __slots__ = ()
 
         @classmethod
         def now(cls, tz: datetime.tzinfo | None = None) -> datetime.datetime:  # pyright: ignore[reportIncompatibleMethodOverride]
             return real_datetime.fromtimestamp(time.time(), tz)
 
-    def moved_time() -> float:
-        return real_time() + wrong_by()
+    def patched_time() -> float:
+        return real_time() + error_s()
 
-    def moved_time_ns() -> int:
-        return int(moved_time() * 1e9)
+    def patched_time_ns() -> int:
+        return int(patched_time() * 1e9)
 
-    time.time, time.time_ns, datetime.datetime = moved_time, moved_time_ns, Moved
+    time.time, time.time_ns, datetime.datetime = patched_time, patched_time_ns, PatchedDatetime
 
 
 def _report_release(number: str) -> None:
@@ -64,7 +64,7 @@ if parent := os.environ.get("CHAOS_PARENT"):
 if size := os.environ.get("CHAOS_MEMORY"):
     resource.setrlimit(resource.RLIMIT_AS, (int(size), int(size)))
 if clock := os.environ.get("CHAOS_CLOCK"):
-    _move_clock(clock)
+    _patch_clock(clock)
 if release := os.environ.get("CHAOS_RELEASE"):
     _report_release(release)
 sys.dont_write_bytecode = True

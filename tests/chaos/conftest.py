@@ -1,4 +1,4 @@
-"""A database with witnesses in it."""
+"""A database with the tables in which handlers record events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.processes import WITNESS, Watcher
+from tests.chaos.processes import EVENT_TABLES, Watcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,5 +15,5 @@ if TYPE_CHECKING:
 @pytest.fixture
 def watcher(database: str) -> Iterator[Watcher]:
     with Watcher(database) as watcher:
-        watcher.do(WITNESS)
+        watcher.do(EVENT_TABLES)
         yield watcher

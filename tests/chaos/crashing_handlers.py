@@ -1,4 +1,4 @@
-"""Handlers that worker processes of these tests run: they tell the database what they do, and some of them kill."""
+"""Handlers for the worker processes of these tests. They record events in the database; some kill their worker."""
 
 from __future__ import annotations
 
@@ -13,50 +13,50 @@ import wakeboard
 DSN = os.environ["WAKEBOARD_DSN"]
 
 
-def _say(conn: psycopg.Connection, run: wakeboard.Run, what: str) -> None:
-    conn.execute("insert into witness (run_id, pid, what) values (%s, %s, %s)", (run.id, os.getpid(), what))
+def _record(conn: psycopg.Connection, run: wakeboard.Run, event: str) -> None:
+    conn.execute("insert into events (run_id, pid, what) values (%s, %s, %s)", (run.id, os.getpid(), event))
 
 
-async def _gate_opens(conn: psycopg.Connection) -> None:
+async def _wait_for_gate(conn: psycopg.Connection) -> None:
     while not conn.execute("select true from gate").fetchone():  # noqa: ASYNC110 - the event is a row, not in this process
         await asyncio.sleep(0.02)
 
 
 @wakeboard.handler("quick")
 async def quick(run: wakeboard.Run) -> None:
-    """Does nothing, and is seen doing it."""
+    """Does nothing."""
 
 
 @wakeboard.handler("waits")
 async def waits(run: wakeboard.Run) -> None:
-    """Tells that it began, then waits until the gate opens."""
+    """Records that it began, then waits until the gate opens."""
     with psycopg.connect(DSN, autocommit=True) as conn:
-        _say(conn, run, "began")
-        await _gate_opens(conn)
-        _say(conn, run, "ended")
+        _record(conn, run, "began")
+        await _wait_for_gate(conn)
+        _record(conn, run, "ended")
 
 
 @wakeboard.handler("sleeps")
 async def sleeps(run: wakeboard.Run) -> None:
-    """Needs no database, and never comes to its end."""
+    """Sleeps for an hour and needs no database."""
     await asyncio.sleep(3600)
 
 
 @wakeboard.handler("charges")
 async def charges(run: wakeboard.Run) -> None:
-    """Waits for the gate, then has its effect, once, in its own transaction."""
+    """Waits for the gate, then has one effect through `once`, in its own transaction."""
     with psycopg.connect(DSN, autocommit=True) as conn:
-        _say(conn, run, "began")
-        await _gate_opens(conn)
+        _record(conn, run, "began")
+        await _wait_for_gate(conn)
         with conn.transaction():
             if run.once(conn, "charge"):
                 conn.execute("insert into ledger values (%s, %s)", (run.id, os.getpid()))
-        _say(conn, run, "charged")
+        _record(conn, run, "charged")
 
 
 @wakeboard.handler("counts")
 def counts(run: wakeboard.Run) -> None:
-    """Has its effect at once; a sync handler in a thread."""
+    """Has one effect immediately, in a thread."""
     with psycopg.connect(DSN) as conn:
         if run.once(conn, "count"):
             conn.execute("insert into ledger values (%s, %s)", (run.id, os.getpid()))
@@ -64,9 +64,9 @@ def counts(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("poison")
 async def poison(run: wakeboard.Run) -> None:
-    """Kills its worker, whoever else runs there."""
+    """Kills its worker and every other run there."""
     with psycopg.connect(DSN, autocommit=True) as conn:
-        _say(conn, run, "poisoned")
+        _record(conn, run, "poisoned")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -74,6 +74,6 @@ async def poison(run: wakeboard.Run) -> None:
 async def blocks(run: wakeboard.Run) -> None:
     """Blocks the event loop for longer than a lease."""
     with psycopg.connect(DSN, autocommit=True) as conn:
-        _say(conn, run, "began")
+        _record(conn, run, "began")
         conn.execute("select pg_sleep(5)")
-        _say(conn, run, "ended")
+        _record(conn, run, "ended")

@@ -1,4 +1,4 @@
-"""Real worker processes, and events in the database to wait for."""
+"""Starts real worker processes, and waits for events in the database."""
 
 from __future__ import annotations
 
@@ -16,21 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-PATIENCE = 60.0  # seconds until an event that does not come is a failure
-LOOK_EVERY = 0.02  # seconds
+TIMEOUT_S = 60.0  # until an event that has not happened is a failure
+POLL_S = 0.02
 
-WITNESS = """
-create table witness (run_id bigint, pid integer, what text, at timestamptz default clock_timestamp());
+EVENT_TABLES = """
+create table events (run_id bigint, pid integer, what text, at timestamptz default clock_timestamp());
 create table gate (open boolean);
 create table ledger (run_id bigint, pid integer)
 """
 
-
-started: list[Worker] = []  # by the test that runs; whoever waits looks whether one has died
+started: list[Worker] = []  # of the running test; `wait_until` fails when one has crashed
 
 
 class Worker:
-    """A worker process with a short lease and the handlers of `crashing_handlers`. `log` is what it said."""
+    """A worker process with a short lease and the handlers of `crashing_handlers`. `log` is its output."""
 
     def __init__(self, dsn: str, folder: Path, *options: str, **settings: object) -> None:
         self._log = folder / f"worker-{time.monotonic_ns()}.log"
@@ -67,7 +66,7 @@ class Worker:
         return self._log.read_text(errors="replace")
 
     def check(self) -> None:
-        """Fails if it has ended by itself, with what it said."""
+        """Fails with its output if it has ended by itself."""
         if self._process.poll() not in (None, 0, -signal.SIGKILL):
             raise AssertionError(f"a worker ended with {self._process.poll()}:\n{self.log[-4000:]}")
 
@@ -78,12 +77,12 @@ class Worker:
         return self._process.poll() is None
 
     def exit_code(self) -> int:
-        """Waits for its end. A worker that a signal killed has the signal's negative number."""
-        return self._process.wait(PATIENCE)
+        """Waits for its end. The code is negative if a signal killed it."""
+        return self._process.wait(TIMEOUT_S)
 
 
 class Watcher:
-    """A person at psql: waits for what comes true in the database, asks what became of it."""
+    """A superuser's connection that waits for changes in the database and reads results."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -107,10 +106,10 @@ class Watcher:
         return self._conn.execute(query.encode(), values or None).fetchall()
 
     def wait(self, query: str, *values: object) -> Any:
-        """The first answer of `query` that is true; asks again through restarts of the server."""
-        return wait_until(lambda: self._ask_again(query, *values), query)
+        """Repeats the query until its result is true, also through restarts of the server. Returns that result."""
+        return wait_until(lambda: self._ask_or_reconnect(query, *values), query)
 
-    def _ask_again(self, query: str, *values: object) -> Any:
+    def _ask_or_reconnect(self, query: str, *values: object) -> Any:
         try:
             return self.ask(query, *values)
         except psycopg.OperationalError:
@@ -122,7 +121,7 @@ class Watcher:
             return None
 
     def enqueue(self, job_type: str, count: int = 1, **columns: object) -> list[int]:
-        """Enqueues runs that are tried again at once, and gives their ids."""
+        """Enqueues runs that are retried after one second. Returns their ids."""
         names = "".join(f", {name}" for name in columns)
         positions = ", %s" * len(columns)
         self.do("set search_path = pg_catalog, wakeboard, pg_temp")  # or a plain INSERT sets no limit key
@@ -144,13 +143,13 @@ class Watcher:
 
 
 def wait_until(happened: Callable[[], Any], what: str) -> Any:
-    """The first true answer of `happened`; fails after a minute, naming `what`."""
-    end = time.monotonic() + PATIENCE
+    """Calls `happened` until its result is true, and returns it. Fails after a minute, naming `what`."""
+    end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
-        if answer := happened():
-            return answer
+        if result := happened():
+            return result
         for worker in started:
             worker.check()
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_S)
     logs = "\n".join(f"--- worker {worker.pid}\n{worker.log[-1500:]}" for worker in started)
     raise AssertionError(f"never came true: {what}\n{logs}")

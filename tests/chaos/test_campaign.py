@@ -1,4 +1,4 @@
-"""Short campaigns of random faults; `make chaos` plays long ones."""
+"""Short campaigns of random faults. `make chaos` runs long ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from chaos.faults.catalogue import KINDS
-from chaos.plan import write_script
+from chaos.faults.catalogue import FAULTS
+from chaos.plan import make_plan
 from chaos.report_page import page, summary
 from chaos.results import Recovery, Result, Violation
 from tests.chaos.processes import ROOT
@@ -18,11 +18,11 @@ from tests.chaos.processes import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-FAULTS, SEED = 36, 7
+COUNT, SEED = 36, 7
 KEYS = "if enqueue.idempotency_key is not null then"
 
 
-def play(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_campaigns(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`make chaos` with the code in `root`."""
     path = [str(root), str(root / "worker"), str(root / "operator")]
     return subprocess.run(
@@ -36,42 +36,42 @@ def play(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_nothing_is_lost_or_doubled_in_a_short_campaign_of_random_faults() -> None:
-    campaign = play(ROOT, "--faults", str(FAULTS), "--seed", str(SEED), "--json")
+    campaign = run_campaigns(ROOT, "--faults", str(COUNT), "--seed", str(SEED), "--json")
     assert campaign.returncode == 0, campaign.stdout[-5000:] + campaign.stderr[-2000:]
     result = json.loads(campaign.stdout)
-    assert sum(result["struck"].values()) > FAULTS / 2
+    assert sum(result["injected"].values()) > COUNT / 2
     assert result["counts"]["succeeded"] > 100
     assert result["violations"] == []
 
 
-def test_a_campaign_finds_a_guard_that_is_missing_and_says_how_to_play_it_again(tmp_path: Path) -> None:
-    for part in ("chaos", "wakeboard", "worker"):
+def test_a_campaign_finds_a_missing_guard_and_prints_how_to_replay_it(tmp_path: Path) -> None:
+    for part in ("chaos", "testbed", "wakeboard", "worker"):
         shutil.copytree(ROOT / part, tmp_path / part)
     enqueue = tmp_path / "wakeboard/store/functions/enqueue.sql"
     assert KEYS in enqueue.read_text()
     enqueue.write_text(enqueue.read_text().replace(KEYS, "if false then"))
-    campaign = play(tmp_path, "--faults", "6", "--seed", "11")
+    campaign = run_campaigns(tmp_path, "--faults", "6", "--seed", "11")
     assert campaign.returncode == 1
     assert "an idempotency key makes one run" in campaign.stdout
     assert "make chaos CHAOS_FAULTS=6 CHAOS_SEED=11" in campaign.stdout
     kept = campaign.stderr.splitlines()[-1].rsplit(": ", 1)[1]
-    shutil.rmtree(kept)  # logs, strikes and the result are kept for whoever looks for the cause
+    shutil.rmtree(kept)  # the logs, the faults and the result
 
 
-def test_a_seed_always_writes_the_same_script() -> None:
-    assert write_script(SEED, 500) == write_script(SEED, 500)
-    assert write_script(SEED, 500) != write_script(SEED + 1, 500)
+def test_a_seed_always_gives_the_same_plan() -> None:
+    assert make_plan(SEED, 500) == make_plan(SEED, 500)
+    assert make_plan(SEED, 500) != make_plan(SEED + 1, 500)
 
 
-def test_a_long_script_has_every_kind_of_fault_once_alone() -> None:
-    script = write_script(SEED, 500)
-    assert len(script) == 500
-    assert {strike.kind for strike in script if strike.at_s is None} == {kind.name for kind in KINDS}
+def test_a_long_plan_has_every_kind_of_fault_once_in_isolation() -> None:
+    plan = make_plan(SEED, 500)
+    assert len(plan) == 500
+    assert {planned.fault for planned in plan if planned.at_s is None} == {fault.name for fault in FAULTS}
 
 
-def test_results_add_up_and_say_what_was_found() -> None:
+def test_results_add_up_and_the_report_shows_the_violations() -> None:
     one, other = Result(seeds=[7], faults=500, about="PostgreSQL"), Result(seeds=[8], faults=500)
-    one.struck["worker killed"], other.struck["worker killed"] = 20, 22
+    one.injected["worker killed"], other.injected["worker killed"] = 20, 22
     one.recoveries.append(Recovery("worker killed", 0.1, 6.5, 0.2))
     other.violations.append(Violation("doubled", "no effect twice", "seed 8 of 500: run 17"))
     one.add(Result.from_json(json.loads(json.dumps(other.to_json()))))

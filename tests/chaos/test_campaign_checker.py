@@ -1,4 +1,4 @@
-"""The checker of campaigns can fail: whatever is lost or doubled behind the moves' backs, it finds."""
+"""The checker of campaigns finds whatever is lost or doubled by direct changes of the tables."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from chaos.applications import Told
+from chaos.applications import ClientRecord
 from chaos.checker import check
-from chaos.environment import WITNESS
-from chaos.roles import ROLES
+from chaos.environment import AUDIT
+from chaos.postgres_server import ROLES
 from wakeboard.rules.cron_parser import parse_cron
 
 if TYPE_CHECKING:
@@ -31,12 +31,12 @@ def conn(database: str) -> Iterator[psycopg.Connection]:
         for role in ROLES.named().values():
             with suppress(psycopg.errors.DuplicateObject):
                 conn.execute(f"create role {role}".encode())
-        conn.execute(WITNESS.read_bytes())
-        _story(conn)
+        conn.execute(AUDIT.read_bytes())
+        _fill(conn)
         yield conn
 
 
-def _story(conn: psycopg.Connection) -> None:
+def _fill(conn: psycopg.Connection) -> None:
     conn.execute("select wakeboard.enqueue('charges', '{\"tag\": \"a\"}', idempotency_key => 'a')")
     conn.execute(CLAIM, (7, "charges"))
     with conn.transaction():
@@ -65,30 +65,30 @@ def _story(conn: psycopg.Connection) -> None:
     conn.execute("select wakeboard.cancel(array_agg(id)) from wakeboard.job_runs where trigger = 'tick'")
 
 
-TOLD = Told(acknowledged={"a": 1, "b": 2}, by_key={"a": {1}}, created={"a": 1}, bulks=[])
+RECORD = ClientRecord(acknowledged={"a": 1, "b": 2}, by_key={"a": {1}}, created={"a": 1}, bulks=[])
 
 
-def test_a_story_without_faults_is_found_to_be_right(conn: psycopg.Connection) -> None:
-    assert check(conn, TOLD) == []
+def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
+    assert check(conn, RECORD) == []
 
 
 @pytest.mark.parametrize(
-    ("behind_its_back", "promise"),
+    ("change", "invariant"),
     [
         ("delete from wakeboard.job_run_history where id = 1", "an acknowledged enqueue is never lost"),
         ("delete from wakeboard.job_run_history where id = 1", "every run is in exactly one table (in none)"),
         ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 1", "at most one"),
         ("insert into chaos.effects select * from chaos.effects", "no effect twice"),
         ("delete from chaos.effects", "effects of succeeded runs happened exactly once"),
-        ("delete from wakeboard.job_effects", "effects and their ledger agree"),
+        ("delete from wakeboard.job_effects", "every effect is in the ledger"),
         ("update wakeboard.job_run_history set locked_by = 8 where id = 1", "the accepted completion came from"),
         ("update wakeboard.job_run_history set attempts = 2 where id = 1", "attempts are counted right"),
         ("update wakeboard.job_run_history set crash_count = 1 where id = 1", "crashes are counted right"),
         ("delete from wakeboard.job_attempts", "attempts are counted right"),
-        ("update wakeboard.job_runs set lease_epoch = 5", "the lease's epoch counts claims and revokes"),
+        ("update wakeboard.job_runs set lease_epoch = 5", "the lease epoch counts claims and reaps"),
         ("delete from wakeboard.job_run_history where id = 5", "no tick is lost"),
         ("insert into wakeboard.job_run_history select * from wakeboard.job_run_history where id = 5", "no tick twice"),
-        ("update wakeboard.job_definitions set next_run_at = now()", "the cursor stands at the next tick"),
+        ("update wakeboard.job_definitions set next_run_at = now()", "the cursor is at the next tick"),
         (
             "insert into wakeboard.job_runs (id, job_type, payload) values (99, 'quick', '{\"tag\": \"a\"}')",
             "an enqueue happens at most once",
@@ -101,6 +101,6 @@ def test_a_story_without_faults_is_found_to_be_right(conn: psycopg.Connection) -
         (OVERBOOK, "limits are never exceeded"),
     ],
 )
-def test_whatever_is_lost_or_doubled_is_found(behind_its_back: str, promise: str, conn: psycopg.Connection) -> None:
-    conn.execute(behind_its_back.encode())
-    assert any(found.promise.startswith(promise) for found in check(conn, TOLD))
+def test_whatever_is_lost_or_doubled_is_found(change: str, invariant: str, conn: psycopg.Connection) -> None:
+    conn.execute(change.encode())
+    assert any(found.invariant.startswith(invariant) for found in check(conn, RECORD))

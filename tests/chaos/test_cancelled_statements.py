@@ -1,4 +1,4 @@
-"""A statement that is cancelled (statement_timeout, an administrator) costs a moment, not the worker."""
+"""A worker survives a statement that is cancelled by statement_timeout or an administrator."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ WAITING = "from pg_stat_activity where starts_with(application_name, 'wakeboard 
 
 def test_a_worker_whose_claim_is_cancelled_claims_again(database: str, watcher: Watcher, tmp_path: Path) -> None:
     with Worker(database, tmp_path, "--forever"):
-        with psycopg.connect(database) as stranger:
-            stranger.execute("lock table wakeboard.job_runs")
+        with psycopg.connect(database) as other:
+            other.execute("lock table wakeboard.job_runs")
             waits_since = watcher.wait(f"select query_start {WAITING}")
             watcher.do(f"select pg_cancel_backend(pid) {WAITING}")
             watcher.wait(f"select not exists (select {WAITING} and query_start = %s)", waits_since)

@@ -1,4 +1,4 @@
-"""Workers that are killed: nothing is lost, nothing is accepted twice, and a poison run dies alone."""
+"""Killed workers: nothing is lost, nothing is accepted twice, and a poison pill dies alone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from tests.chaos.processes import Watcher
 
 
-def test_a_killed_workers_run_is_taken_over_and_succeeds_once(database: str, watcher: Watcher, tmp_path: Path) -> None:
+def test_a_killed_workers_run_is_claimed_by_another_and_succeeds_once(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
     (run,) = watcher.enqueue("waits")
     with Worker(database, tmp_path, "--forever") as victim:
-        watcher.wait("select pid from witness where pid = %s", victim.pid)
+        watcher.wait("select pid from events where pid = %s", victim.pid)
         victim.send(signal.SIGKILL)
         assert victim.exit_code() == -signal.SIGKILL
     watcher.do("insert into gate values (true)")
@@ -46,7 +48,9 @@ def test_a_poison_run_dies_alone_after_three_crashes_and_its_neighbours_succeed(
     error = watcher.rows("select error_type, crash_count, attempts from wakeboard.job_runs where id = %s", poison)
     assert error == [("WorkerCrashed", 3, 0)]
     crashed = watcher.ask("select max(crash_count) from wakeboard.job_run_history where id = any(%s)", neighbours)
-    assert crashed <= 2  # what ran beside it at its first two crashes; nothing runs beside a suspect
+    assert (
+        crashed <= 2
+    )  # runs that shared its worker at its first two crashes; a quarantined run has a worker of its own
 
 
 def test_a_sigkill_in_the_middle_of_a_backlog_loses_nothing_and_repeats_no_effect(

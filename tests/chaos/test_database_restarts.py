@@ -1,4 +1,4 @@
-"""Postgres goes away under load and comes back: nothing lost, nothing accepted twice."""
+"""Postgres restarts under load: nothing is lost, nothing is accepted twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.chaos.processes import WITNESS, Watcher, Worker, wait_until
+from tests.chaos.processes import EVENT_TABLES, Watcher, Worker, wait_until
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RUNS = 3000
-OUTAGE_S = 3.0  # in which a worker's parts try again a dozen times
+OUTAGE_S = 3.0  # a worker's connections retry a dozen times in it
 
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
@@ -30,7 +30,7 @@ def test_a_restart_of_postgres_under_load_loses_nothing_and_repeats_no_effect(
     asyncio.run(migrate(dsn))
     try:
         with Watcher(dsn) as watcher:
-            watcher.do(WITNESS)
+            watcher.do(EVENT_TABLES)
             watcher.enqueue("counts", RUNS, max_attempts=20)
             with Worker(dsn, tmp_path, "--forever"), Worker(dsn, tmp_path, "--forever"):
                 for done in (RUNS // 10, RUNS // 3):
@@ -45,16 +45,14 @@ def test_a_restart_of_postgres_under_load_loses_nothing_and_repeats_no_effect(
         server.stop()
 
 
-def test_a_worker_that_stays_waits_for_a_database_that_is_away_at_its_start(
-    postgres_folder: Path, tmp_path: Path
-) -> None:
+def test_a_forever_worker_waits_for_a_database_that_is_away_at_its_start(postgres_folder: Path, tmp_path: Path) -> None:
     server = EmbeddedPostgres(postgres_folder / "server")
     dsn = server.start()
     asyncio.run(migrate(dsn))
     server.stop()
     try:
         with Worker(dsn, tmp_path, "--forever") as worker:
-            wait_until(lambda: "cannot connect" in worker.log, "it says that there is no database")
+            wait_until(lambda: "cannot connect" in worker.log, "it logs that there is no database")
             assert server.start() == dsn
             with Watcher(dsn) as watcher:
                 watcher.enqueue("ping")
@@ -63,7 +61,9 @@ def test_a_worker_that_stays_waits_for_a_database_that_is_away_at_its_start(
         server.stop()
 
 
-def test_outages_longer_than_a_lease_are_no_crashes_of_what_was_running(postgres_folder: Path, tmp_path: Path) -> None:
+def test_outages_longer_than_a_lease_do_not_count_as_crashes_of_running_runs(
+    postgres_folder: Path, tmp_path: Path
+) -> None:
     server = EmbeddedPostgres(postgres_folder / "server")
     dsn = server.start()
     asyncio.run(migrate(dsn))
@@ -75,12 +75,12 @@ def test_outages_longer_than_a_lease_are_no_crashes_of_what_was_running(postgres
                 watcher.wait("select true from wakeboard.job_runs where started_epoch = lease_epoch")
                 for outage in range(1, 4):
                     epoch = watcher.ask("select lease_epoch from wakeboard.job_runs where id = %s", run)
-                    lapses_at = time.monotonic() + 2.0  # a lease
+                    expires_at = time.monotonic() + 2.0  # a lease
                     _end(server, postgres_folder / "server", "killed")
                     wait_until(
                         lambda n=outage: worker.log.count("three quarters of a lease") >= n, "it gives its lease up"
                     )
-                    wait_until(lambda at=lapses_at: time.monotonic() > at, "the lease has lapsed")
+                    wait_until(lambda at=expires_at: time.monotonic() > at, "the lease has expired")
                     assert server.start() == dsn
                     watcher.wait(run_again, epoch, run)
     finally:
@@ -97,12 +97,14 @@ def test_a_worker_logs_the_start_and_the_end_of_an_outage_once(postgres_folder: 
                 watcher.enqueue("ping")
                 watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
             server.stop()
-            wait_until(lambda: "waiting for the database" in worker.log, "it says that the database is away")
+            wait_until(lambda: "waiting for the database" in worker.log, "it logs that the database is away")
             time.sleep(OUTAGE_S)
             assert server.start() == dsn
-            wait_until(lambda: "the database answers again" in worker.log, "it says that the database is back")
-            told = [line for line in worker.log.splitlines() if '"level": "warning"' in line or "answers again" in line]
-            assert len(told) == 2, worker.log
+            wait_until(lambda: "the database answers again" in worker.log, "it logs that the database is back")
+            logged = [
+                line for line in worker.log.splitlines() if '"level": "warning"' in line or "answers again" in line
+            ]
+            assert len(logged) == 2, worker.log
     finally:
         server.stop()
 

@@ -1,4 +1,4 @@
-"""Three schedulers and two workers at once: each tick is made once, and once only."""
+"""Five workers schedule ticks at the same time: each tick becomes exactly one run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 SCHEDULES, MINUTES = 40, 30
 
 
-def test_each_tick_is_made_once_by_many_schedulers_at_once(database: str, watcher: Watcher, tmp_path: Path) -> None:
+def test_each_tick_becomes_one_run_with_many_schedulers_at_once(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
     watcher.do(
         "insert into wakeboard.job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
         " catch_up, next_run_at)"
@@ -40,5 +42,5 @@ def test_each_tick_is_made_once_by_many_schedulers_at_once(database: str, watche
         )
     assert len(ticks) == SCHEDULES
     for _, made, distinct, minutes in ticks:
-        assert made == distinct == minutes + 1  # no tick twice, none left out between the first and the last
+        assert made == distinct == minutes + 1  # no tick twice, none missing between the first and the last
         assert made >= MINUTES + 1

@@ -1,4 +1,4 @@
-"""SIGTERM: what can finish finishes, the rest is given back with its attempt."""
+"""SIGTERM: runs that can finish in the grace period do, others are released with their attempt."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
     from tests.chaos.processes import Watcher
 
 
-def test_a_run_that_outlasts_the_grace_period_is_given_back_with_its_attempt(
+def test_a_run_that_outlasts_the_grace_period_is_released_with_its_attempt(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
     (run,) = watcher.enqueue("waits")
     with Worker(database, tmp_path, "--forever") as worker:
-        watcher.wait("select true from witness")
+        watcher.wait("select true from events")
         worker.send(signal.SIGTERM)
         assert worker.exit_code() == 0
     row = watcher.rows(
         "select status::text, attempts, release_count, crash_count from wakeboard.job_runs where id = %s", run
     )
     assert row == [("queued", 0, 1, 0)]
-    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it said deregister_worker
+    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it deregistered
 
 
 def test_a_run_that_finishes_within_the_grace_period_is_completed(
@@ -33,7 +33,7 @@ def test_a_run_that_finishes_within_the_grace_period_is_completed(
 ) -> None:
     (run,) = watcher.enqueue("waits")
     with Worker(database, tmp_path, "--forever", grace_seconds=30) as worker:
-        watcher.wait("select true from witness")
+        watcher.wait("select true from events")
         worker.send(signal.SIGTERM)
         watcher.do("insert into gate values (true)")
         assert worker.exit_code() == 0
@@ -43,7 +43,7 @@ def test_a_run_that_finishes_within_the_grace_period_is_completed(
 def test_nothing_new_is_claimed_after_sigterm(database: str, watcher: Watcher, tmp_path: Path) -> None:
     watcher.enqueue("waits")
     with Worker(database, tmp_path, "--forever") as worker:
-        watcher.wait("select true from witness")
+        watcher.wait("select true from events")
         worker.send(signal.SIGTERM)
         (late,) = watcher.enqueue("quick", run_at="2020-01-01")
         assert worker.exit_code() == 0

@@ -1,4 +1,4 @@
-"""Workers that sleep through their lease: what they do afterwards is refused."""
+"""Zombies: the store refuses a worker that was frozen past its lease."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 def test_a_zombies_completion_and_its_effect_are_refused(database: str, watcher: Watcher, tmp_path: Path) -> None:
     (run,) = watcher.enqueue("charges")
     with Worker(database, tmp_path, "--forever") as zombie:
-        watcher.wait("select true from witness where pid = %s", zombie.pid)
+        watcher.wait("select true from events where pid = %s", zombie.pid)
         zombie.send(signal.SIGSTOP)
         watcher.do("insert into gate values (true)")
-        with Worker(database, tmp_path, "--forever") as heir:
+        with Worker(database, tmp_path, "--forever") as successor:
             watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
             zombie.send(signal.SIGCONT)
             zombie.send(signal.SIGTERM)
             assert zombie.exit_code() == 0
-            assert watcher.rows("select run_id, pid from ledger") == [(run, heir.pid)]
+            assert watcher.rows("select run_id, pid from ledger") == [(run, successor.pid)]
     assert watcher.rows("select status::text from wakeboard.all_runs where id = %s", run) == [("succeeded",)]
-    assert not watcher.ask("select true from witness where what = 'charged' and pid = %s", zombie.pid)
+    assert not watcher.ask("select true from events where what = 'charged' and pid = %s", zombie.pid)
 
 
-def test_a_zombie_whose_run_nobody_took_yet_does_not_believe_in_its_lease(
+def test_a_zombie_does_not_trust_its_lease_although_no_worker_claimed_its_run(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
     (run,) = watcher.enqueue("waits")
     with Worker(database, tmp_path, "--forever") as zombie:
-        watcher.wait("select true from witness where pid = %s", zombie.pid)
+        watcher.wait("select true from events where pid = %s", zombie.pid)
         zombie.send(signal.SIGSTOP)
         watcher.wait("select locked_until < clock_timestamp() from wakeboard.job_runs where id = %s", run)
         watcher.do("insert into gate values (true)")
@@ -43,7 +43,7 @@ def test_a_zombie_whose_run_nobody_took_yet_does_not_believe_in_its_lease(
     assert watcher.ask("select status::text from wakeboard.all_runs where id = %s", run) == "succeeded"
 
 
-def test_a_worker_that_was_taken_for_dead_says_again_who_it_is(database: str, watcher: Watcher, tmp_path: Path) -> None:
+def test_a_worker_that_was_reaped_registers_again(database: str, watcher: Watcher, tmp_path: Path) -> None:
     known = "select true from wakeboard.workers where name = 'sleeper'"
     with (
         Worker(database, tmp_path, "--forever", worker_name="sleeper") as sleeper,
@@ -56,10 +56,9 @@ def test_a_worker_that_was_taken_for_dead_says_again_who_it_is(database: str, wa
         watcher.wait(known)
 
 
-def test_a_worker_that_the_store_has_forgotten_says_again_who_it_is(
+def test_a_worker_whose_registration_was_deleted_registers_again(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
-    """Even one that has noticed nothing."""
     with Worker(database, tmp_path, "--forever"):
         watcher.wait("select true from wakeboard.workers")
         watcher.do("delete from wakeboard.workers")

@@ -1,0 +1,97 @@
+"""Replies that are lost after the commit, where a worker depends on them."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from chaos.tcp_proxy import Action, Intercept, TcpProxy
+from tests.chaos.processes import Worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.chaos.processes import Watcher
+
+LEASE_S = 2  # of the workers of these tests
+BUSY_MACHINE_S = 10
+
+
+@pytest.fixture
+def proxy(database: str) -> Iterator[TcpProxy]:
+    parts = urlsplit(database)
+    options = parse_qs(parts.query)
+    proxy = TcpProxy(f"{options['host'][0]}/.s.PGSQL.{options['port'][0]}")
+    proxy.start()
+    yield proxy
+    proxy.stop()
+
+
+def through(proxy: TcpProxy, database: str) -> str:
+    return f"postgresql://postgres@127.0.0.1:{proxy.port}{urlsplit(database).path}?sslmode=disable&gssencmode=disable"
+
+
+@pytest.mark.parametrize("statement", [b"wakeboard.schema_state", b"wakeboard.register_worker"])
+def test_a_forever_worker_starts_although_its_first_replies_are_lost(
+    statement: bytes, database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
+) -> None:
+    watcher.enqueue("quick")
+    intercept = Intercept("wakeboard claims", statement, Action.DROP_REPLY)
+    proxy.add(intercept)
+    with Worker(through(proxy, database), tmp_path, "--forever"):
+        watcher.wait("select true from wakeboard.job_run_history where status = 'succeeded'")
+    assert intercept.matched.is_set()
+
+
+def test_a_completion_whose_reply_is_lost_is_accepted_once(
+    database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
+) -> None:
+    (run,) = watcher.enqueue("waits")
+    with Worker(through(proxy, database), tmp_path, "--forever"):
+        watcher.wait("select true from events")
+        intercept = Intercept("wakeboard outcomes", b"wakeboard.complete", Action.DROP_REPLY)
+        proxy.add(intercept)
+        watcher.do("insert into gate values (true)")
+        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+        watcher.enqueue("quick")
+        watcher.wait("select count(*) = 2 from wakeboard.job_run_history where status = 'succeeded'")
+    assert intercept.matched.is_set()
+
+
+def test_orphaned_leases_of_a_lost_claim_reply_are_reaped_while_their_worker_lives(
+    database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
+) -> None:
+    with Worker(through(proxy, database), tmp_path, "--forever", poll_seconds=5):
+        watcher.wait(  # it sleeps until it is notified
+            "select state_change < clock_timestamp() - interval '0.5 s' from pg_stat_activity"
+            " where state = 'idle' and application_name like 'wakeboard claims%'"
+        )
+        intercept = Intercept("wakeboard claims", b"wakeboard.claim(", Action.DROP_REPLY, b'"quick"')
+        proxy.add(intercept)
+        runs = watcher.enqueue("quick", 10)
+        assert intercept.matched.wait(10)
+        watcher.wait("select count(*) = 10 from wakeboard.job_run_history where status = 'succeeded'")
+    crashes = watcher.rows("select distinct crash_count from wakeboard.job_run_history where id = any(%s)", runs)
+    assert crashes == [(0,)]
+
+
+def test_orphaned_leases_of_a_terminating_worker_are_reaped_as_soon_as_those_of_a_dead_one(
+    database: str, proxy: TcpProxy, watcher: Watcher, tmp_path: Path
+) -> None:
+    with Worker(database, tmp_path, "--forever", queues="elsewhere"):  # it reaps now, and again in a minute
+        watcher.wait("select reap_completed_at > 'epoch' from wakeboard.installation")
+        watcher.enqueue("quick", 10)
+        intercept = Intercept("wakeboard claims", b"wakeboard.claim(", Action.DROP_REPLY, b'"quick"')
+        proxy.add(intercept)
+        with Worker(through(proxy, database), tmp_path, drain_lookahead_seconds=0) as leaving:
+            assert leaving.exit_code() == 0
+        assert intercept.matched.is_set()
+        left = time.monotonic()
+        # The runs of the lost reply are left; the worker had claimed others before. Whether the reap counts a crash
+        # depends on whether the worker sent heartbeats for half a lease after the claim.
+        watcher.wait("select bool_and(status = 'queued' and lease_epoch = 2) from wakeboard.job_runs")
+        assert time.monotonic() - left < LEASE_S + 6 + BUSY_MACHINE_S
