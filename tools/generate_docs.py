@@ -79,7 +79,7 @@ def _bounds(metadata: list[Any]) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """What `--json` prints: rows of a type of ours, or keys and their meaning."""
+    """What `--json` prints: the fields of a row type, or keys and their meaning."""
 
     keys: type[Any] | Mapping[str, str]
     many: bool = False
@@ -87,40 +87,40 @@ class Answer:
 
 def answers() -> dict[str, Answer]:
     """The answer of every command that has `--json`."""
-    from wakeboard.cli.apply import Applied
-    from wakeboard.cli.checklist import Finding
-    from wakeboard.cli.upcoming_ticks import ComingTicks
+    from wakeboard.cli.commands.apply import Applied
+    from wakeboard.cli.commands.next import NextTicks
+    from wakeboard.cli.support.checklist import Finding
     from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
     from wakeboard.store.queries.failures import FailureRow
     from wakeboard.store.queries.listings import RunRow, ScheduleRow
     from wakeboard.store.queries.run_details import RunDetails
 
-    refused = {"refused": "whether the board refused"}
-    decided = {"id": "the run", "answer": "what became of it", **refused}
-    replayed = {"id": "the run", "answer": "what became of it", "new_id": "the new run, or null", **refused}
-    paused = {"what": "`all`, `queue:NAME` or `schedule:ID`", "changed": "whether it was otherwise before"}
+    changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
+    refused = {"refused": "true if the run was not changed"}
+    new_run = {"new_id": "id of the new run, or null"}
+    pause = {"scope": "`all`, `queue:NAME` or `schedule:ID`", "changed": "false if it was already so"}
     return {
         "apply": Answer(Applied),
         "schedules": Answer(ScheduleRow, many=True),
-        "next": Answer(ComingTicks),
+        "next": Answer(NextTicks),
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunDetails),
         "failures": Answer(FailureRow, many=True),
         "enqueue": Answer(Enqueued),
-        "run-now": Answer({"schedule": "namespace/name", "id": "the new run"}),
-        "retry": Answer(decided, many=True),
-        "cancel": Answer(decided, many=True),
-        "replay": Answer(replayed, many=True),
-        "discard": Answer(decided, many=True),
-        "pause": Answer(paused),
-        "resume": Answer(paused),
-        "limit": Answer({"key": "the limit key", "max_running": "runs at once"}),
-        "confirm removal": Answer({"source": "the source", "count": "schedules that will be removed"}),
+        "run-now": Answer({"schedule": "namespace/name", "id": "id of the new run"}),
+        "retry": Answer({**changed, **refused}, many=True),
+        "cancel": Answer({**changed, **refused}, many=True),
+        "replay": Answer({**changed, **new_run, **refused}, many=True),
+        "discard": Answer({**changed, **refused}, many=True),
+        "pause": Answer(pause),
+        "resume": Answer(pause),
+        "limit": Answer({"key": "the limit key", "max_running": "maximum number of running runs"}),
+        "confirm removal": Answer({"source": "the source", "count": "number of schedules that the next sync removes"}),
         "check": Answer(Finding, many=True),
         "migrate": Answer(Migrated),
-        "effects install": Answer({"installed": "where"}),
-        "version": Answer({"wakeboard": "the release", "python": "the interpreter", "tzdata": "the zone data"}),
+        "effects install": Answer({"installed": "the database"}),
+        "version": Answer({"wakeboard": "version", "python": "version", "tzdata": "version"}),
     }
 
 
@@ -133,31 +133,31 @@ def keys_of(answer: Answer) -> list[str]:
 
 
 def cli_page() -> str:
-    """docs/cli.md: what `--help` says about every command, and the keys of its JSON."""
+    """docs/cli.md: the help of every command, and the keys of its JSON."""
     os.environ["COLUMNS"] = "96"
     lines = [
         MADE,
         "",
         "# The command line",
         "",
-        "`--json` prints JSON for programs. Its keys stay; new ones may come. Moments are ISO 8601 in UTC, lengths of",
-        "time in seconds, what is absent is null. Errors are one sentence on standard error.",
-        "`WAKEBOARD_DEBUG=1` shows the traceback behind a sentence.",
+        "`--json` prints JSON. Keys are not removed or renamed; new ones can be added. Times are ISO 8601 in UTC,",
+        "durations are seconds, missing values are null. An error is one sentence on standard error.",
+        "`WAKEBOARD_DEBUG=1` adds the traceback.",
         "",
         "| exit code | meaning |",
         "|---|---|",
-        "| 0 | It is done. |",
-        "| 1 | It was refused or failed: no database, no such run, a file that is wrong, a finding of `check`. |",
-        "| 2 | The words of the call are wrong: an unknown option, or a value that cannot be read. Nothing was done. |",
-        "| 130 | It was interrupted. |",
+        "| 0 | Success. |",
+        "| 1 | Failed or refused: no database, no such run, an invalid file, a failed check. |",
+        "| 2 | Invalid usage: an unknown option or an invalid value. Nothing was changed. |",
+        "| 130 | Interrupted. |",
         "",
-        "A schedule is named by as much of source/namespace/name as makes it unique; a run by its id, its uuid or the",
-        "first 8 characters of that. `--dsn`, `--zone` and `--version` may stand anywhere on the line.",
+        "Name a schedule by any unique part of source/namespace/name, and a run by its id, its uuid or the first 8",
+        "characters of its uuid. `--dsn`, `--zone` and `--version` can be written anywhere in the command.",
         "",
-        "People see times in UTC. `--zone local` or `--zone Europe/Lisbon` (always: `WAKEBOARD_ZONE`) shows them in",
-        "that zone, `up` included, and reads `--at` and `--since` in it where they have no offset.",
+        "Times are shown in UTC. `--zone local` or `--zone Europe/Lisbon` (or `WAKEBOARD_ZONE`) shows them in that",
+        "time zone, also in `up`. `--at` and `--since` use it for times without an offset.",
         "",
-        "With `--dry-run --json`, `retry`, `cancel`, `replay` and `discard` print the runs as `runs --json` has them.",
+        "With `--dry-run --json`, `retry`, `cancel`, `replay` and `discard` print the runs like `runs --json`.",
         "",
         *_help_block([]),
     ]

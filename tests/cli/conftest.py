@@ -1,4 +1,4 @@
-"""The command line as a person types it, on a board with a story."""
+"""Fixtures that run `wakeboard` commands in this process, with and without a database."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from wakeboard.cli import main
 
 
 @dataclass(frozen=True)
-class Said:
-    """What a command said, and how it ended."""
+class Result:
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -29,34 +29,39 @@ class Said:
     def lines(self) -> list[str]:
         return [line.rstrip() for line in self.out.splitlines()]
 
+    @property
+    def cells(self) -> list[str]:
+        """The lines with single spaces between words."""
+        return [" ".join(line.split()) for line in self.lines]
 
-Type = Callable[..., Said]
+
+Cli = Callable[..., Result]
 
 
 @pytest.fixture
-def type_anywhere(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Type:
-    """Types a command in an empty folder, with no database said."""
+def bare_cli(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Cli:
+    """Runs a command in an empty folder, without a DSN."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
 
-    def type_words(*words: str) -> Said:
+    def run(*arguments: str) -> Result:
         capsys.readouterr()
-        code = main(words)
-        said = capsys.readouterr()
-        return Said(code, said.out, said.err)
+        code = main(arguments)
+        printed = capsys.readouterr()
+        return Result(code, printed.out, printed.err)
 
-    return type_words
-
-
-@pytest.fixture
-def type_command(type_anywhere: Type, database: str) -> Type:
-    """Types a command for the test's own board."""
-    return lambda *words: type_anywhere(*words, "--dsn", database)
+    return run
 
 
 @pytest.fixture
-def story(database: str) -> Iterator[SampleStore]:
-    """What happened on the test's own board."""
+def cli(bare_cli: Cli, database: str) -> Cli:
+    """Runs a command with the test's database."""
+    return lambda *arguments: bare_cli(*arguments, "--dsn", database)
+
+
+@pytest.fixture
+def sample(database: str) -> Iterator[SampleStore]:
+    """Puts runs, schedules and workers into the test's database."""
     store = SampleStore(database)
     yield store
     store.close()

@@ -1,4 +1,4 @@
-"""Runs in every state, made as they come about: by the board's moves, in plain SQL."""
+"""Puts schedules, a worker and runs in every status into a database, with the SQL functions of the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORKER = 77
 
 
 class SampleStore:
-    """What happened on a board, told move by move."""
+    """A connection to the test's database, with one method for each step of a run's life."""
 
     def __init__(self, dsn: str) -> None:
         self.conn = psycopg.connect(dsn, autocommit=True)
@@ -28,9 +28,7 @@ class SampleStore:
     def value(self, query: str, *values: Any) -> Any:
         return self.sql(query, *values)[0][0]
 
-    # -- people and applications
-
-    def declare(
+    def add_schedule(
         self,
         name: str,
         schedule: str | None = "0 8 * * MON",
@@ -39,7 +37,7 @@ class SampleStore:
         source: str = "file:test",
         **columns: Any,
     ) -> int:
-        """Declares billing/NAME, whose next tick is due in so long; its id."""
+        """Adds the schedule billing/NAME with its next tick `due_in` from now; returns its id."""
         namespace, _, bare = name.rpartition("/")
         row: dict[str, Any] = {
             "namespace": namespace or "billing", "name": bare, "uid": "", "generation": 1, "spec_hash": "-",
@@ -61,7 +59,7 @@ class SampleStore:
         return tzdata_version()
 
     def enqueue(self, job_type: str = "ping", payload: Any = None, **named: Any) -> int:
-        """Enqueues as an application does; the run's id."""
+        """Enqueues a run as an application does; returns its id."""
         arguments = "".join(f", {name} => %s" for name in named)
         query = f"select id from wakeboard.enqueue(%s, %s::jsonb{arguments})"
         return self.value(query, job_type, json.dumps(payload or {}), *named.values())
@@ -69,15 +67,13 @@ class SampleStore:
     def run_now(self, definition: int) -> int:
         return self.value("select id from wakeboard.run_now(%s)", definition)
 
-    # -- a worker
-
-    def works(self, *job_types: str, queues: tuple[str, ...] = ("default",)) -> None:
-        """A worker is here that knows these types."""
+    def register_worker(self, *job_types: str, queues: tuple[str, ...] = ("default",)) -> None:
+        """Registers the worker with handlers for ping and these types."""
         query = "select wakeboard.register_worker(%s, 'worker-a', 'default', 'here', '0.1.0', %s, 10, 60, %s)"
         self.sql(query, WORKER, list(queues), ["ping", *job_types])
 
     def claim(self, run: int) -> int:
-        """The worker claims this run; the epoch of its lease."""
+        """Claims this run for the worker; returns its lease epoch."""
         (job_type, queue, priority, limit_key) = self.sql(
             "select job_type, queue, priority, limit_key from wakeboard.job_runs where id = %s", run
         )[0]
@@ -90,9 +86,9 @@ class SampleStore:
                 " array(select run_at - interval '1 us' from wakeboard.job_runs where id = %s), '{0}', %s, 1)"
             )
             rows = self.sql(query, WORKER, [queue], [priority], run, [job_type])
-        found = dict(rows)
-        assert run in found, f"run {run} cannot be claimed"
-        return found[run]
+        epochs = dict(rows)
+        assert run in epochs, f"run {run} cannot be claimed"
+        return epochs[run]
 
     def succeed(self, run: int, result: Any = None) -> None:
         epoch = self.claim(run)
@@ -102,7 +98,7 @@ class SampleStore:
         assert not refused
 
     def fail(self, run: int, error: str = "no luck", *, outcome: str = "failed", delay_s: float | None = 600.0) -> None:
-        """An attempt goes wrong; `outcome` discarded makes it dead."""
+        """Claims the run and fails the attempt; the outcome "discarded" makes the run dead."""
         epoch = self.claim(run)
         refused = self.sql(
             "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s, %s, %s, %s, %s::real[])",
@@ -117,10 +113,10 @@ class SampleStore:
     def effect(self, run: int, epoch: int, key: str, *, done: bool = False) -> None:
         self.sql("select wakeboard.effect(%s, %s, %s, %s, %s)", WORKER, run, epoch, key, done)
 
-    def in_state(self, state: str) -> int:
-        """A run in that state."""
+    def run_with_status(self, status: str) -> int:
+        """Enqueues a run and brings it to this status; returns its id."""
         run = self.enqueue()
-        match state:
+        match status:
             case "running":
                 self.claim(run)
             case "failed":
@@ -131,22 +127,20 @@ class SampleStore:
                 self.succeed(run)
             case _:
                 pass
-        if state in {"cancelled", "discarded"}:
-            self.sql(f"select wakeboard.{state.removesuffix('led').removesuffix('ed')}(array[%s]::bigint[])", run)
+        if status in {"cancelled", "discarded"}:
+            self.sql(f"select wakeboard.{status.removesuffix('led').removesuffix('ed')}(array[%s]::bigint[])", run)
         return run
 
-    # -- time passes
-
-    def long_ago(self, run: int, ago: str) -> None:
-        """What is known of this run happened so long ago; what is to come stays."""
-        for table, key, moments in (
+    def backdate(self, run: int, ago: str) -> None:
+        """Moves the past times of this run and its attempts, steps and effects into the past by `ago`."""
+        for table, key, columns in (
             ("job_runs", "id", ("dead_at", "failed_at")),
             ("job_run_history", "id", ("finished_at",)),
             ("job_attempts", "run_id", ("started_at", "ended_at")),
             ("job_steps", "run_id", ("started_at", "finished_at")),
             ("job_effects", "run_id", ("started_at", "finished_at")),
         ):
-            moved = ", ".join(f"{moment} = {moment} - interval '{ago}'" for moment in moments)
-            self.sql(f"update wakeboard.{table} set {moved} where {key} = %s", run)
+            earlier = ", ".join(f"{column} = {column} - interval '{ago}'" for column in columns)
+            self.sql(f"update wakeboard.{table} set {earlier} where {key} = %s", run)
         due = f"update wakeboard.job_runs set run_at = run_at - interval '{ago}' where id = %s and run_at <= now()"
         self.sql(due, run)

@@ -1,4 +1,4 @@
-"""What the checklist makes of the facts."""
+"""The findings of `wakeboard check` for given facts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from wakeboard.cli.checklist import Finding, Here, checklist, worst
+from wakeboard.cli.support.checklist import Finding, LocalFacts, checklist
 from wakeboard.store.queries.health_checks import (
     Definitions,
     Due,
@@ -21,6 +21,7 @@ from wakeboard.store.queries.health_checks import (
 from wakeboard.store.queries.listings import PauseRow, RemovalRow
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
+HOURS_2 = timedelta(hours=2)
 AGO = {
     "1 min": NOW - timedelta(minutes=1),
     "6 min": NOW - timedelta(minutes=6),
@@ -28,7 +29,7 @@ AGO = {
     "4 h": NOW - timedelta(hours=4),
 }
 
-WELL = HealthFacts(
+HEALTHY = HealthFacts(
     server=Server(
         now=NOW,
         version=180_001,
@@ -72,7 +73,7 @@ WELL = HealthFacts(
     pauses=[],
     removals=[],
 )
-HERE = Here(
+LOCAL = LocalFacts(
     clock_ahead=timedelta(milliseconds=3),
     route="direct",
     functions_hash="h",
@@ -100,146 +101,109 @@ def due(**changed: Any) -> Due:
     return replace(usual, **changed)
 
 
-def finding(what: str, vitals: HealthFacts = WELL, here: Here = HERE) -> Finding:
-    (found,) = [each for each in checklist(vitals, here) if each.what == what]
+def finding(check: str, facts: HealthFacts = HEALTHY, local: LocalFacts = LOCAL) -> Finding:
+    (found,) = [each for each in checklist(facts, local) if each.check == check]
     return found
 
 
-def test_a_store_that_is_well_is_all_ok():
-    findings = checklist(WELL, HERE)
+def test_a_healthy_database_has_no_warnings():
+    findings = checklist(HEALTHY, LOCAL)
 
     assert {each.level for each in findings} == {"ok"}
-    assert worst(findings) == "ok"
-    assert all(each.do is None for each in findings)
+    assert all(each.hint is None for each in findings)
 
 
 @pytest.mark.parametrize(
-    ("part", "changed", "level", "what", "says"),
+    ("part", "changed", "level", "check", "message"),
     [
         ("server", {"replica": True}, "fail", "database", "read-only replica"),
         ("server", {"version": 140_003}, "fail", "database", "PostgreSQL 14"),
-        ("server", {"durable": False}, "warn", "durability", "may be lost"),
-        ("server", {"replicas": 2}, "warn", "durability", "a failover may lose the newest commits"),
+        ("server", {"encoding": "LATIN1"}, "fail", "database", "cannot represent every text"),
+        ("server", {"durable": False}, "warn", "durability", "can be lost"),
+        ("server", {"replicas": 2}, "warn", "durability", "a failover can lose the latest commits"),
         ("server", {"replicas": 2, "synchronous_replicas": 1}, "ok", "durability", "synchronous"),
         ("server", {"autovacuum": False}, "fail", "vacuum", "autovacuum is off"),
-        ("server", {"oldest_transaction": timedelta(hours=2)}, "warn", "vacuum", "of psql has been open for 2 h"),
-        ("server", {"oldest_prepared": timedelta(hours=2)}, "warn", "vacuum", "prepared transaction"),
+        ("server", {"oldest_transaction": HOURS_2}, "warn", "vacuum", "of psql has been open for 2 h"),
+        ("server", {"oldest_prepared": HOURS_2}, "warn", "vacuum", "prepared transaction"),
         ("server", {"slots_holding_back": ["old"]}, "warn", "vacuum", "replication slot old"),
         ("server", {"notify_trigger": False}, "warn", "notify", "workers only poll"),
-        ("server", {"encoding": "LATIN1"}, "fail", "database", "cannot hold every text"),
-        ("server", {"odd_settings": ["array_nulls = off"]}, "warn", "settings", "array_nulls = off: each statement"),
-        (
-            "server",
-            {"odd_settings": ["default_transaction_read_only = on"]},
-            "fail",
-            "settings",
-            "nothing can be written",
-        ),
-        ("installed", {"functions_hash": "other", "functions_revision": 8}, "warn", "schema", "newer than this"),
-        ("installed", {"functions_hash": "other"}, "fail", "schema", "differ from those of this installation"),
+        ("server", {"odd_settings": ["array_nulls = off"]}, "warn", "settings", "array_nulls = off: wakeboard sets"),
+        ("server", {"odd_settings": ["default_transaction_read_only = on"]}, "fail", "settings", "cannot write"),
+        ("installed", {"functions_hash": "other", "functions_revision": 8}, "warn", "schema", "are newer than"),
+        ("installed", {"functions_hash": "other"}, "fail", "schema", "differ from those of this release"),
         ("installed", {"functions_by": "0.2.0"}, "warn", "schema", "this is 0.1.0"),
-        ("duties", {"last_worker": None}, "fail", "workers", "no worker was ever seen"),
-        ("duties", {"last_worker": AGO["6 min"]}, "fail", "workers", "last seen 6 min ago"),
-        (
-            "definitions",
-            {"stalled": 1, "stalled_example": "a/b: why"},
-            "fail",
-            "ticks",
-            "1 schedule stalled, such as a/b: why",
-        ),
-        (
-            "definitions",
-            {"late": 2, "oldest_late": AGO["1 h"]},
-            "fail",
-            "ticks",
-            "2 schedules overdue, the oldest since 60 min ago",
-        ),
-        (
-            "definitions",
-            {"tzdata_versions": ["2025b", "2026a"]},
-            "warn",
-            "time zones",
-            "zone data 2025b; this is 2026a",
-        ),
+        ("maintenance", {"last_worker": None}, "fail", "workers", "no worker has ever registered"),
+        ("maintenance", {"last_worker": AGO["6 min"]}, "fail", "workers", "last seen 6 min ago"),
+        ("definitions", {"stalled": 1, "stalled_example": "a/b: why"}, "fail", "ticks", "for example a/b: why"),
+        ("definitions", {"late": 2, "oldest_late": AGO["1 h"]}, "fail", "ticks", "the oldest was due 60 min ago"),
+        ("definitions", {"tzdata_versions": ["2025b", "2026a"]}, "warn", "time zones", "2025b; this release has 2026a"),
         ("definitions", {"unserved": ["mail"]}, "warn", "queues", "no worker has served mail"),
-        ("runs", {"lapsed": 2, "oldest_lapse": AGO["6 min"]}, "fail", "leases", "2 runs with a lapsed lease"),
+        ("runs", {"lapsed": 2, "oldest_lapse": AGO["6 min"]}, "fail", "leases", "2 runs with an expired lease"),
         ("runs", {"lapsed": 2, "oldest_lapse": AGO["1 min"]}, "ok", "leases", "none stuck"),
-        ("runs", {"cancels_unheeded": 1}, "warn", "leases", "asked to stop"),
-        ("runs", {"oldest_quarantined": AGO["6 min"]}, "warn", "leases", "killed its worker twice"),
-        ("runs", {"dead": 3, "dead_since_yesterday": 2}, "warn", "dead runs", "3 dead runs, 2 of them since yesterday"),
+        ("runs", {"cancels_unheeded": 1}, "warn", "leases", "after they were cancelled"),
+        ("runs", {"oldest_quarantined": AGO["6 min"]}, "warn", "leases", "whose worker crashed twice"),
+        ("runs", {"dead": 3, "dead_since_yesterday": 2}, "warn", "dead runs", "3 dead runs, 2 of them new"),
         ("runs", {"dead": 3}, "ok", "dead runs", "3 dead runs, 0 of them"),
-        ("duties", {"partition_now": False}, "fail", "partitions", "none for this week"),
-        ("duties", {"partitions_until": NOW + timedelta(days=3)}, "warn", "partitions", "until 2026-04-01"),
-        ("duties", {"oldest_partition_end": NOW - timedelta(days=60)}, "warn", "retention", "beyond the 30 days"),
-        ("duties", {"oldest_change": AGO["4 h"]}, "warn", "tidying", "since 4 h ago"),
+        ("maintenance", {"partition_now": False}, "fail", "partitions", "no partition for this week"),
+        ("maintenance", {"partitions_until": NOW + timedelta(days=3)}, "warn", "partitions", "until 2026-04-01"),
+        ("maintenance", {"oldest_partition_end": NOW - timedelta(days=60)}, "warn", "retention", "is 30 days"),
+        ("maintenance", {"oldest_change": AGO["4 h"]}, "warn", "maintenance", "from 4 h ago"),
     ],
 )
-def test_what_is_not_well_is_said_with_what_to_do(part: str, changed: dict[str, Any], level: str, what: str, says: str):
-    found = finding(what, replace(WELL, **{part: replace(getattr(WELL, part), **changed)}))
+def test_each_problem_has_a_level_a_message_and_a_hint(
+    part: str, changed: dict[str, Any], level: str, check: str, message: str
+):
+    found = finding(check, replace(HEALTHY, **{part: replace(getattr(HEALTHY, part), **changed)}))
 
-    assert (found.level, says in found.says) == (level, True), found
-    assert (found.do is None) == (level == "ok")
+    assert (found.level, message in found.message) == (level, True), found
+    assert (found.hint is None) == (level == "ok")
 
 
 @pytest.mark.parametrize(
-    ("waiting", "level", "what", "says"),
+    ("waiting", "level", "check", "message"),
     [
         (due(served=False, known=False), "warn", "queues", "mail"),
-        (due(known=False), "fail", "job types", "knows send: 4 runs queued, the oldest due 60 min ago"),
-        (
-            due(known=False, oldest=AGO["6 min"]),
-            "warn",
-            "job types",
-            "knows send: 4 runs queued, the oldest due 6 min",
-        ),
-        (due(known=False, paused=True), "ok", "job types", "known"),
+        (due(known=False), "fail", "job types", "handler for send: 4 runs queued, the oldest due 60 min ago"),
+        (due(known=False, oldest=AGO["6 min"]), "warn", "job types", "for send: 4 runs queued, the oldest due 6 min"),
+        (due(known=False, paused=True), "ok", "job types", "handlers for all due runs"),
         (due(), "warn", "due runs", "4 runs waiting in mail, the oldest due 60 min ago"),
         (due(longest_timeout_s=7200), "warn", "due runs", "above WAKEBOARD_MAX_TIMEOUT_SECONDS (3600)"),
-        (due(paused=True), "ok", "due runs", "none for long"),
-        (due(oldest=AGO["1 min"]), "ok", "due runs", "4 runs waiting, none for long"),
+        (due(paused=True), "ok", "due runs", "none for more than 5 minutes"),
+        (due(oldest=AGO["1 min"]), "ok", "due runs", "4 runs waiting, none for more than 5 minutes"),
     ],
 )
-def test_runs_that_wait_too_long_are_noticed(waiting: Due, level: str, what: str, says: str):
-    found = finding(what, replace(WELL, due=[waiting]))
+def test_runs_that_wait_too_long_are_reported(waiting: Due, level: str, check: str, message: str):
+    found = finding(check, replace(HEALTHY, due=[waiting]))
 
-    assert (found.level, says in found.says) == (level, True), found
+    assert (found.level, message in found.message) == (level, True), found
 
 
 @pytest.mark.parametrize(
-    ("changed", "level", "what", "says"),
+    ("changed", "level", "check", "message"),
     [
-        ({"clock_ahead": timedelta(seconds=-9)}, "warn", "clock", "9.0 s behind this machine's"),
+        ({"clock_ahead": timedelta(seconds=-9)}, "warn", "clock", "9.0 s behind this machine"),
         ({"route": "session pooler"}, "ok", "connection", "through a session pooler"),
-        ({"route": "transaction pooler"}, "ok", "connection", "LISTEN receives nothing"),
+        ({"route": "transaction pooler"}, "ok", "connection", "does not support LISTEN"),
         ({"route": "transaction pooler", "listen": False}, "ok", "connection", "transaction pooler"),
-        (
-            {"route": "transaction pooler", "prepared_statements": True},
-            "fail",
-            "connection",
-            "prepared statements break",
-        ),
+        ({"route": "transaction pooler", "prepared_statements": True}, "fail", "connection", "prepared statements"),
     ],
 )
-def test_what_is_not_well_here_is_said(changed: dict[str, Any], level: str, what: str, says: str):
-    found = finding(what, here=replace(HERE, **changed))
+def test_problems_of_this_machine_are_reported(changed: dict[str, Any], level: str, check: str, message: str):
+    found = finding(check, local=replace(LOCAL, **changed))
 
-    assert (found.level, says in found.says) == (level, True), found
+    assert (found.level, message in found.message) == (level, True), found
 
 
-def test_pauses_and_held_removals_are_not_forgotten():
-    pauses = [PauseRow(what="queue", name="mail", reason="", paused_at=AGO["1 h"])]
+def test_pauses_and_pending_removals_are_reported():
+    pauses = [PauseRow(kind="queue", name="mail", reason="", paused_at=AGO["1 h"])]
     removals = [RemovalRow(source="file:x", count=12, requested_at=AGO["1 h"], confirmed_at=None)]
-    vitals = replace(WELL, pauses=pauses, removals=removals)
+    facts = replace(HEALTHY, pauses=pauses, removals=removals)
 
-    assert "paused: queue mail, the first 60 min ago" in finding("pauses", vitals).says
-    assert finding("removals", vitals).do == "if that is meant: `wakeboard confirm removal file:x`"
+    assert "paused: queue mail, the first 60 min ago" in finding("pauses", facts).message
+    assert finding("removals", facts).hint == "if it is intended, run `wakeboard confirm removal file:x`"
 
 
-def test_no_worker_yet_is_no_failure_on_an_empty_store():
-    empty = replace(
-        WELL,
-        definitions=replace(WELL.definitions, schedules=0),
-        maintenance=replace(WELL.maintenance, last_worker=None),
-    )
+def test_a_database_without_schedules_needs_no_worker_yet():
+    definitions, seen = replace(HEALTHY.definitions, schedules=0), replace(HEALTHY.maintenance, last_worker=None)
 
-    assert finding("workers", empty).level == "warn"
+    assert finding("workers", replace(HEALTHY, definitions=definitions, maintenance=seen)).level == "warn"

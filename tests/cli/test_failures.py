@@ -9,29 +9,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Type
+    from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
 
 MONITORING = Path(__file__).parents[2] / "docs/monitoring.md"
 
 
 @pytest.fixture
-def ended(story: SampleStore) -> SampleStore:
+def ended(sample: SampleStore) -> SampleStore:
     """Mails: one succeeded at its second attempt, one is dead, one failed and waits. Pings: two succeeded."""
-    again, dead, waiting = (story.enqueue("mail") for _ in range(3))
-    story.fail(again, "try later", delay_s=0.0)
-    story.succeed(again)
-    story.fail(dead, "no such address", outcome="discarded")
-    story.fail(waiting, "try later")
+    again, dead, waiting = (sample.enqueue("mail") for _ in range(3))
+    sample.fail(again, "try later", delay_s=0.0)
+    sample.succeed(again)
+    sample.fail(dead, "no such address", outcome="discarded")
+    sample.fail(waiting, "try later")
     for _ in range(2):
-        story.succeed(story.enqueue("ping"))
-    return story
+        sample.succeed(sample.enqueue("ping"))
+    return sample
 
 
-def test_failures_are_counted_by_job_type(type_command: Type, ended: SampleStore):
+def test_failures_are_counted_by_job_type(cli: Cli, ended: SampleStore):
     for run in range(1, 6):
-        ended.long_ago(run, "2 hours")
-    rows = type_command("failures", "--json").json
+        ended.backdate(run, "2 hours")
+    rows = cli("failures", "--json").json
 
     assert [(row["job_type"], row["failure_rate"], row["succeeded"], row["failed"], row["dead"]) for row in rows] == [
         ("mail", 0.75, 1, 3, 1),
@@ -40,41 +40,41 @@ def test_failures_are_counted_by_job_type(type_command: Type, ended: SampleStore
     assert rows[0]["errors"] == {"ValueError": 3}
     assert rows[0]["last_error"] == "try later"
     assert rows[1]["last_failed_at"] is None
-    assert [line.split() for line in type_command("failures").lines] == [
+    assert [line.split() for line in cli("failures").lines] == [
         ["JOB", "TYPE", "RATE", "SUCCEEDED", "FAILED", "TIMED", "OUT", "CRASHED", "DEAD", "LAST", "ERRORS"],
         ["mail", "75.0%", "1", "3", "0", "0", "1", "2", "h", "ago", "3", "ValueError"],
         ["ping", "0.0%", "2", "0", "0", "0", "0", "-"],
     ]
 
 
-def test_failures_of_one_type_and_time_only(type_command: Type, ended: SampleStore):
-    assert [row["job_type"] for row in type_command("failures", "--type", "ping", "--json").json] == ["ping"]
+def test_failures_can_be_filtered_by_type_and_time(cli: Cli, ended: SampleStore):
+    assert [row["job_type"] for row in cli("failures", "--type", "ping", "--json").json] == ["ping"]
     for run in range(1, 6):
-        ended.long_ago(run, "2 days")
-    assert type_command("failures").out == "no attempt ended in this period.\n"
-    assert len(type_command("failures", "--since", "3d", "--json").json) == 2
+        ended.backdate(run, "2 days")
+    assert cli("failures").out == "no attempt ended in this period.\n"
+    assert len(cli("failures", "--since", "3d", "--json").json) == 2
 
 
 @pytest.mark.parametrize("outcome", ["snoozed", "released"])
-def test_an_attempt_that_was_put_off_is_no_failure(type_command: Type, ended: SampleStore, outcome: str):
-    put_off = "update wakeboard.job_attempts set outcome = %s, error_type = null, error = null where run_id = %s"
+def test_snoozed_and_released_attempts_are_no_failures(cli: Cli, ended: SampleStore, outcome: str):
+    postpone = "update wakeboard.job_attempts set outcome = %s, error_type = null, error = null where run_id = %s"
     for job_type in ("ping", "patience"):
         run = ended.enqueue(job_type)
         ended.fail(run)
-        ended.sql(put_off, outcome, run)
-    pings = type_command("failures", "--type", "ping", "--json").json
+        ended.sql(postpone, outcome, run)
+    pings = cli("failures", "--type", "ping", "--json").json
 
     assert [(row["failure_rate"], row["succeeded"], row["errors"]) for row in pings] == [(0, 2, {})]
-    assert [row["job_type"] for row in type_command("failures", "--json").json] == ["mail", "ping"]
-    test_the_documented_query_answers_the_same(type_command, ended)
+    assert [row["job_type"] for row in cli("failures", "--json").json] == ["mail", "ping"]
+    test_the_documented_query_returns_the_same(cli, ended)
 
 
-def test_the_documented_query_answers_the_same(type_command: Type, ended: SampleStore):
+def test_the_documented_query_returns_the_same(cli: Cli, ended: SampleStore):
     query = re.search(r"```sql\n(.*?failure_rate.*?)```", MONITORING.read_text("utf-8"), re.DOTALL)
     assert query
     rows = ended.sql(query[1])
 
-    asked = type_command("failures", "--json").json
+    asked = cli("failures", "--json").json
     assert [(row[0], float(row[1]), *row[2:]) for row in rows] == [
         (each["job_type"], each["failure_rate"], each["succeeded"], each["failed"], each["timed_out"], each["crashed"])
         for each in asked

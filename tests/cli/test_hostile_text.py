@@ -1,4 +1,4 @@
-"""Every command with stored texts that contain terminal controls, forged lines and credentials."""
+"""Commands sanitise stored texts with terminal control characters, forged lines and credentials."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from rich.text import Text
 
 from wakeboard.cli.app import application
-from wakeboard.cli.echo import complain, say
-from wakeboard.cli.tables import Column, print_lines, print_table
+from wakeboard.cli.support.output import print_error, print_message
+from wakeboard.cli.support.tables import Column, print_lines, print_table
 from wakeboard.local.live_view import LiveView
 from wakeboard.local.picture import ViewState, Waking
 from wakeboard.local.plain_lines import PlainLines
@@ -24,7 +24,7 @@ from wakeboard.local.telling import OutputLine
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.conftest import Type
+    from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
 
 HOSTILE = "x\x1b]0;owned\x07\x1b[31m\u009b2J\u202eevil\u2028\r\nFORGED 99 succeeded"
@@ -44,20 +44,20 @@ def assert_harmless(text: str) -> None:
 
 
 @pytest.fixture
-def hostile_run(story: SampleStore) -> int:
-    """A dead run; each text on it and about it is hostile, unless the database refuses such a text."""
-    story.works("odd")
-    story.declare("calm", job_type="odd")
-    run = story.enqueue("odd", {HOSTILE: HOSTILE}, idempotency_key="key", limit_key="limit")
-    epoch = story.claim(run)
-    story.step(run, epoch, "step", HOSTILE)
-    story.effect(run, epoch, "effect")
+def hostile_run(sample: SampleStore) -> int:
+    """A dead run whose texts are hostile, except where the database refuses such a text."""
+    sample.register_worker("odd")
+    sample.add_schedule("calm", job_type="odd")
+    run = sample.enqueue("odd", {HOSTILE: HOSTILE}, idempotency_key="key", limit_key="limit")
+    epoch = sample.claim(run)
+    sample.step(run, epoch, "step", HOSTILE)
+    sample.effect(run, epoch, "effect")
     fail = "select wakeboard.fail(77, %s::bigint[], %s::bigint[], '{discarded}', %s, %s, %s, %s::real[])"
-    story.sql(fail, [run], [epoch], [HOSTILE], [HOSTILE], [HOSTILE], [None])
-    story.sql("select wakeboard.pause('queue:default', 'why')")
+    sample.sql(fail, [run], [epoch], [HOSTILE], [HOSTILE], [HOSTILE], [None])
+    sample.sql("select wakeboard.pause('queue:default', 'why')")
     for table, column in CHOSEN:
         with suppress(psycopg.Error):
-            story.sql(f"update wakeboard.{table} set {column} = %s", HOSTILE)
+            sample.sql(f"update wakeboard.{table} set {column} = %s", HOSTILE)
     return run
 
 
@@ -84,18 +84,16 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     ]  # fmt: skip
 
 
-def test_no_command_shows_what_steers_a_terminal_or_forges_a_line(
-    type_command: Type, hostile_run: int, tmp_path: Path
-) -> None:
+def test_no_command_prints_control_characters_or_a_forged_line(cli: Cli, hostile_run: int, tmp_path: Path) -> None:
     for words in commands(hostile_run, folder_of(tmp_path)):
-        said = type_command(*words)
-        assert_harmless(said.out + said.err)
+        result = cli(*words)
+        assert_harmless(result.out + result.err)
 
 
-def test_the_walk_misses_no_command(tmp_path: Path) -> None:
+def test_every_command_is_tested_with_hostile_text(tmp_path: Path) -> None:
     names = [each.name or getattr(each.callback, "__name__", "") for each in _commands(application)]
-    walked = {word for words in commands(1, "") for word in words[:2]}
-    assert {name for name in names if name.replace("_", "-") not in walked} == set()
+    tested = {word for words in commands(1, "") for word in words[:2]}
+    assert {name for name in names if name.replace("_", "-") not in tested} == set()
 
 
 def _commands(group: Any) -> list[Any]:
@@ -105,21 +103,21 @@ def _commands(group: Any) -> list[Any]:
     return found
 
 
-def test_json_keeps_what_was_written(type_command: Type, hostile_run: int) -> None:
-    assert type_command("run", str(hostile_run), "--json").json["payload"] == {HOSTILE: HOSTILE}
+def test_json_keeps_the_original_text(cli: Cli, hostile_run: int) -> None:
+    assert cli("run", str(hostile_run), "--json").json["payload"] == {HOSTILE: HOSTILE}
 
 
-def test_whatever_is_printed_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
-    say(HOSTILE)
+def test_all_print_functions_sanitise_text(capsys: pytest.CaptureFixture[str]) -> None:
+    print_message(HOSTILE)
     print_lines([HOSTILE, Text(HOSTILE, "bold")])
-    print_table([Column("A"), Column("B", narrows=True)], [[HOSTILE, Text(HOSTILE, "red")]])
+    print_table([Column("A"), Column("B", shrinks=True)], [[HOSTILE, Text(HOSTILE, "red")]])
     PlainLines().tell(OutputLine(HOSTILE, HOSTILE))
-    complain(HOSTILE)
-    said = capsys.readouterr()
-    assert_harmless(said.out + said.err)
+    print_error(HOSTILE)
+    result = capsys.readouterr()
+    assert_harmless(result.out + result.err)
 
 
-def test_the_live_view_draws_nothing_that_steers_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_live_view_sanitises_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TERM", "xterm")
     out = io.StringIO()
@@ -135,6 +133,6 @@ def test_the_live_view_draws_nothing_that_steers_the_terminal(monkeypatch: pytes
     assert "owned" in out.getvalue()
 
 
-def test_errors_show_no_credentials(capsys: pytest.CaptureFixture[str]) -> None:
-    complain("cannot connect to postgresql://app:hunter2@db/shop")
+def test_errors_mask_credentials(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("cannot connect to postgresql://app:hunter2@db/shop")
     assert "hunter2" not in capsys.readouterr().err

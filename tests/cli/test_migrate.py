@@ -1,4 +1,4 @@
-"""migrate, effects install, version: and what a board says that does not fit."""
+"""The commands `wakeboard migrate`, `effects install` and `version`, and unsuitable schemas."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ import pytest
 from wakeboard import __version__
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Type
+    from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
     from tests.postgres_servers import PostgresServer
 
 WAKEBOARD = Path(sys.executable).with_name("wakeboard")
 
 
-def test_migrate_makes_the_schema_and_says_so_once(type_anywhere: Type, empty_database: str):
-    missing = type_anywhere("runs", "--dsn", empty_database)
-    first = type_anywhere("migrate", "--dsn", empty_database)
-    again = type_anywhere("migrate", "--dsn", empty_database, "--json")
+def test_migrate_creates_the_schema_once(bare_cli: Cli, empty_database: str):
+    missing = bare_cli("runs", "--dsn", empty_database)
+    first = bare_cli("migrate", "--dsn", empty_database)
+    again = bare_cli("migrate", "--dsn", empty_database, "--json")
 
     assert missing.err.endswith("has no wakeboard schema yet: run `wakeboard migrate`.\n")
     assert first.out.startswith("applied installation, schedules, runs, ")
     assert (again.json["applied"], again.json["functions_written"]) == ([], False)
-    assert type_anywhere("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
+    assert bare_cli("migrate", "--dsn", empty_database).out.startswith("nothing to do: the schema is at migration")
 
 
-def test_roles_are_printed_for_a_dba(type_anywhere: Type, monkeypatch: pytest.MonkeyPatch):
-    assert type_anywhere("migrate", "--print-roles").err.startswith("wakeboard: no roles are named")
+def test_print_roles_prints_sql(bare_cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    assert bare_cli("migrate", "--print-roles").err.startswith("wakeboard: no roles are set")
     monkeypatch.setenv("WAKEBOARD_WORKER_ROLE", "wb_worker")
-    assert 'create role "wb_worker" login' in type_anywhere("migrate", "--print-roles").out
+    assert 'create role "wb_worker" login' in bare_cli("migrate", "--print-roles").out
 
 
-def test_a_role_that_does_not_exist_is_named(type_command: Type, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WAKEBOARD_WORKER_ROLE", "wb_nobody_made")
+def test_a_missing_role_is_an_error(cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WAKEBOARD_WORKER_ROLE", "wb_missing")
 
-    assert "the database role wb_nobody_made does not exist" in type_command("migrate").err
+    assert "the database role wb_missing does not exist" in cli("migrate").err
 
 
-def test_migrate_gives_up_when_the_database_does_not_come(type_anywhere: Type):
-    said = type_anywhere("migrate", "--wait", "0.6", "--dsn", "postgresql://ada:s3cret@127.0.0.1:1/board")
+def test_migrate_waits_for_the_database_and_then_fails(bare_cli: Cli):
+    result = bare_cli("migrate", "--wait", "0.6", "--dsn", "postgresql://ada:s3cret@127.0.0.1:1/board")
 
-    assert said.code == 1
-    waits, gives_up = said.err.splitlines()
+    assert result.code == 1
+    waits, gives_up = result.err.splitlines()
     assert waits.startswith(
         "wakeboard: waiting up to 1 s more: cannot connect to database board on 127.0.0.1:1 as ada: "
     )
@@ -58,20 +58,20 @@ def test_migrate_gives_up_when_the_database_does_not_come(type_anywhere: Type):
 @pytest.mark.parametrize(
     ("dsn", "says"),
     [
-        ("{database}&user=wb_nobody_made", "as wb_nobody_made: role does not exist."),
+        ("{database}&user=wb_missing", "as wb_missing: role does not exist."),
         ("postgresql://ada:s3%cret@db/board", "the DSN cannot be read: write postgresql://"),
     ],
 )
-def test_migrate_does_not_wait_for_what_waiting_cannot_mend(type_anywhere: Type, database: str, dsn: str, says: str):
-    said = type_anywhere("migrate", "--wait", "600", "--dsn", dsn.format(database=database))
+def test_migrate_does_not_wait_for_a_refused_login_or_an_invalid_dsn(bare_cli: Cli, database: str, dsn: str, says: str):
+    result = bare_cli("migrate", "--wait", "600", "--dsn", dsn.format(database=database))
 
-    assert said.code == 1
-    assert says in said.err
-    assert said.err.count("\n") == 1
-    assert "cret" not in said.err
+    assert result.code == 1
+    assert says in result.err
+    assert result.err.count("\n") == 1
+    assert "cret" not in result.err
 
 
-def test_migrate_waits_for_a_database_that_is_made_meanwhile(postgres: PostgresServer):
+def test_migrate_waits_until_the_database_is_created(postgres: PostgresServer):
     command = [WAKEBOARD, "migrate", "--wait", "60", "--dsn", postgres.dsn_of("made_late")]
     with subprocess.Popen(command, stdout=PIPE, stderr=PIPE, text=True, encoding="utf-8") as waiting:
         assert waiting.stderr is not None
@@ -86,71 +86,69 @@ def test_migrate_waits_for_a_database_that_is_made_meanwhile(postgres: PostgresS
                 conn.execute("drop database made_late with (force)")
 
 
-def test_a_role_loses_its_rights_only_when_that_is_requested(
-    type_anywhere: Type, database: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_role_loses_its_rights_only_with_revoke_role(bare_cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch):
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("create role wb_revoked login")
         try:
             monkeypatch.setenv("WAKEBOARD_VIEWER_ROLE", "wb_revoked")
-            type_anywhere("migrate", "--dsn", database)
+            bare_cli("migrate", "--dsn", database)
             monkeypatch.delenv("WAKEBOARD_VIEWER_ROLE")
-            assert type_anywhere("migrate", "--dsn", database).out.startswith("nothing to do")
-            said = type_anywhere("migrate", "--revoke-role", "viewer", "--dsn", database)
-            assert said.out == "the database role wb_revoked has lost its rights.\n"
+            assert bare_cli("migrate", "--dsn", database).out.startswith("nothing to do")
+            result = bare_cli("migrate", "--revoke-role", "viewer", "--dsn", database)
+            assert result.out == "revoked all rights of the database role wb_revoked.\n"
         finally:
             conn.execute("drop owned by wb_revoked; drop role wb_revoked")
 
 
-def test_a_schema_that_is_too_old_is_said_in_one_sentence(type_command: Type, story: SampleStore):
-    story.sql("delete from wakeboard.migrations where version > 1")
+def test_a_schema_that_is_too_old_is_one_sentence(cli: Cli, sample: SampleStore):
+    sample.sql("delete from wakeboard.migrations where version > 1")
 
-    said = type_command("schedules")
+    result = cli("schedules")
 
-    assert (said.code, said.err.count("\n")) == (1, 1)
-    assert "is at migration 1 and this release needs" in said.err
-    assert "run `wakeboard migrate`" in said.err
-
-
-def test_a_schema_that_is_newer_works_down_to_the_release_that_it_names(type_command: Type, story: SampleStore):
-    story.sql("insert into wakeboard.migrations (version, name, applied_by) values (99, 'later', '0.2.0')")
-    assert type_command("schedules").code == 0
-
-    story.sql("update wakeboard.installation set min_code_version = '9.0.0'")
-    said = type_command("schedules")
-
-    assert said.code == 1
-    assert f"needs wakeboard 9.0.0 or newer, and this is {__version__}" in said.err
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert "is at migration 1 and this release needs" in result.err
+    assert "run `wakeboard migrate`" in result.err
 
 
-def test_the_address_of_the_effects_ledger_may_stand_in_the_environment(
-    type_anywhere: Type, empty_database: str, monkeypatch: pytest.MonkeyPatch
+def test_a_newer_schema_works_with_the_releases_that_it_supports(cli: Cli, sample: SampleStore):
+    sample.sql("insert into wakeboard.migrations (version, name, applied_by) values (99, 'later', '0.2.0')")
+    assert cli("schedules").code == 0
+
+    sample.sql("update wakeboard.installation set min_code_version = '9.0.0'")
+    result = cli("schedules")
+
+    assert result.code == 1
+    assert f"needs wakeboard 9.0.0 or newer, and this is {__version__}" in result.err
+
+
+def test_effects_install_reads_the_dsn_from_the_environment(
+    bare_cli: Cli, empty_database: str, monkeypatch: pytest.MonkeyPatch
 ):
     """The command line is visible to every user of the machine."""
     monkeypatch.setenv("WAKEBOARD_EFFECTS_DSN", empty_database)
-    assert type_anywhere("effects", "install").out.startswith("the effects ledger is in database test_")
+    assert bare_cli("effects", "install").out.startswith("the effects ledger is installed in database test_")
 
 
-def test_the_effects_ledger_is_installed_in_another_database(type_anywhere: Type, empty_database: str):
-    said = type_anywhere("effects", "install", empty_database)
+def test_effects_install_creates_the_ledger_in_another_database(bare_cli: Cli, empty_database: str):
+    result = bare_cli("effects", "install", empty_database)
 
-    assert said.code == 0
-    assert said.out.startswith("the effects ledger is in database test_")
+    assert result.code == 0
+    assert result.out.startswith("the effects ledger is installed in database test_")
     with psycopg.connect(empty_database) as conn:
         assert conn.execute("select to_regprocedure('wakeboard.once(bigint,bigint,uuid,bigint,text)')").fetchone() != (
             None,
         )
-    assert type_anywhere("effects", "install", empty_database, "--json").code == 0
+    assert bare_cli("effects", "install", empty_database, "--json").code == 0
 
 
-def test_no_ledger_is_installed_beside_the_store(type_anywhere: Type, database: str):
-    said = type_anywhere("effects", "install", database)
+def test_effects_install_refuses_the_database_of_wakeboard(bare_cli: Cli, database: str):
+    result = bare_cli("effects", "install", database)
 
-    assert said.code == 1
-    assert "has wakeboard's own schema: `run.once` works there without a ledger" in said.err
+    assert result.code == 1
+    assert "has wakeboard's own schema: `run.once` works there without a ledger" in result.err
 
 
-def test_the_version_is_told(type_anywhere: Type):
-    assert type_anywhere("version").out.startswith(f"wakeboard {__version__}, Python 3.")
-    assert type_anywhere("version", "--json").json["wakeboard"] == __version__
-    assert type_anywhere("--version").out == f"wakeboard {__version__}\n"
+def test_version_prints_versions(bare_cli: Cli):
+    assert bare_cli("version").out.startswith(f"wakeboard {__version__}, Python 3.")
+    assert bare_cli("version", "--json").json["wakeboard"] == __version__
+    assert bare_cli("--version").out == f"wakeboard {__version__}\n"

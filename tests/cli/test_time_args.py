@@ -1,4 +1,4 @@
-"""Moments and durations as people read and write them."""
+"""How times and durations are parsed and formatted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.cli.time_args import clock, iso, moment_since, read_duration, read_moment, read_since
+from wakeboard.cli.support.time_args import iso, parse_duration, parse_since, parse_time, time_since, with_offset
 from wakeboard.display_zone import use_zone
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.rules.humanize import lasted, relative
@@ -20,7 +20,7 @@ NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("away", "said"),
+    ("away", "text"),
     [
         (timedelta(0), "now"),
         (timedelta(milliseconds=-400), "now"),
@@ -35,39 +35,39 @@ NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
         (timedelta(days=-4000), "2015-04-16"),
     ],
 )
-def test_how_far_a_moment_is(away: timedelta, said: str):
-    assert relative(NOW + away, NOW) == said
+def test_a_relative_time_has_one_unit_and_beyond_60_days_is_a_date(away: timedelta, text: str):
+    assert relative(NOW + away, NOW) == text
 
 
-def test_no_moment_is_a_dash():
+def test_a_missing_time_is_a_dash():
     assert relative(None, NOW) == "-"
 
 
 @pytest.mark.parametrize(
-    ("span", "said"),
+    ("span", "text"),
     [(0.0854, "85 ms"), (1.23, "1.2 s"), (42, "42 s"), (720, "12 min"), (10_800, "3 h"), (-5, "0 ms")],
 )
-def test_how_long_something_took(span: float, said: str):
-    assert lasted(timedelta(seconds=span)) == said
+def test_a_duration_is_formatted_with_one_unit(span: float, text: str):
+    assert lasted(timedelta(seconds=span)) == text
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("90s", 90), ("10m", 600), ("10min", 600), ("2h", 7200), ("1h30m", 5400), ("0.5D", 43_200), ("1w", 604_800)],
 )
-def test_a_length_of_time_is_read(text: str, seconds: int):
-    assert read_duration(text).total_seconds() == seconds
+def test_a_duration_is_parsed(text: str, seconds: int):
+    assert parse_duration(text).total_seconds() == seconds
 
 
 @pytest.mark.parametrize("text", ["", "5", "h", "-5m", "5 parsecs", "9" * 400 + "s"])
-def test_what_is_no_length_of_time_is_refused(text: str):
+def test_an_invalid_duration_is_refused(text: str):
     with pytest.raises(WakeboardError, match="write for example 90s"):
-        read_duration(text)
+        parse_duration(text)
 
 
 @pytest.fixture
 def in_kathmandu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This machine is far from UTC; afterwards times are shown in UTC again."""
+    """Sets the machine's time zone to Kathmandu, and the display zone back to UTC afterwards."""
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     time.tzset()
     yield
@@ -78,31 +78,31 @@ def in_kathmandu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("in_kathmandu")
 @pytest.mark.parametrize(
-    ("zone", "moment", "shown"),
+    ("zone", "parsed", "shown"),
     [
         ("UTC", "2026-03-29T08:00:00.000Z", "2026-03-29 12:00:00 UTC"),
         ("local", "2026-03-29T02:15:00.000Z", "2026-03-29 17:45:00 +05:45"),
         ("Europe/Lisbon", "2026-03-29T07:00:00.000Z", "2026-03-29 13:00:00 +01:00"),
     ],
 )
-def test_times_are_shown_and_read_in_the_zone_that_is_asked_for(zone: str, moment: str, shown: str):
+def test_times_are_formatted_and_parsed_in_the_display_zone(zone: str, parsed: str, shown: str):
     use_zone(zone)
 
-    assert clock(NOW) == shown
-    assert iso(read_moment("2026-03-29T08:00")) == moment
-    assert iso(read_moment("2026-03-29T08:00+01:00")) == "2026-03-29T07:00:00.000Z"
-    assert iso(read_moment("2026-03-29T08:00Z")) == "2026-03-29T08:00:00.000Z"
+    assert with_offset(NOW) == shown
+    assert iso(parse_time("2026-03-29T08:00")) == parsed
+    assert iso(parse_time("2026-03-29T08:00+01:00")) == "2026-03-29T07:00:00.000Z"
+    assert iso(parse_time("2026-03-29T08:00Z")) == "2026-03-29T08:00:00.000Z"
 
 
 @pytest.mark.parametrize("name", ["Mars", "utc", "../etc/passwd", "Europe/Lisbon "])
-def test_a_zone_that_is_not_known_is_refused(name: str):
+def test_an_unknown_time_zone_is_refused(name: str):
     with pytest.raises(InvalidValue, match="write local, UTC or an IANA name"):
         use_zone(name)
 
 
-def test_since_takes_either():
-    assert moment_since(read_since("2h"), NOW) == NOW - timedelta(hours=2)
-    assert moment_since(read_since("2026-03-28T00:00Z"), NOW) == NOW - timedelta(hours=36)
+def test_since_is_a_duration_or_a_time():
+    assert time_since(parse_since("2h"), NOW) == NOW - timedelta(hours=2)
+    assert time_since(parse_since("2026-03-28T00:00Z"), NOW) == NOW - timedelta(hours=36)
     for text in ("yesterday", "99999999w"):
         with pytest.raises(WakeboardError, match="write for example 2h"):
-            moment_since(read_since(text), NOW)
+            time_since(parse_since(text), NOW)

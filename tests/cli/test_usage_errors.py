@@ -1,4 +1,4 @@
-"""An invalid call gives one sentence that says what to write, and exit code 2."""
+"""Invalid usage is one sentence that says what to write, and exit code 2."""
 
 from __future__ import annotations
 
@@ -11,82 +11,82 @@ import pytest
 from tools.generate_docs import command_words
 
 if TYPE_CHECKING:
-    from tests.cli.conftest import Type
+    from tests.cli.conftest import Cli
 
-WRONG = {  # the call: the beginning of the sentence
+INVALID = {  # arguments: the beginning of the sentence
     "enqueue ping --priority 9": "--priority '9': write a whole number from 1 to 5.",
     "enqueue ping --priority high": "--priority 'high': write a whole number from 1 to 5.",
-    "enqueue ping --in 5": "'5' is no length of time; write for example 90s, 10m, 2h or 3d.",
-    "enqueue ping --in": "--in needs a value after it.",
-    "enqueue ping --at tomorrow": "'tomorrow' is no moment; write for example 2026-03-29T08:00:00+01:00",
-    "enqueue ping --at 2h --in 2h": "--in: say --at or --in, not both.",
+    "enqueue ping --in 5": "'5' is not a duration; write for example 90s, 10m, 2h or 3d.",
+    "enqueue ping --in": "--in needs a value.",
+    "enqueue ping --at tomorrow": "'tomorrow' is not an ISO 8601 time; write for example 2026-03-29T08:00:00+01:00",
+    "enqueue ping --at 2h --in 2h": "--in: use --at or --in, not both.",
     "enqueue ping {": "the payload is not JSON (",
     """enqueue ping '["a\tb"]'""": "the payload is not JSON (Invalid control character at line 1, column 4); write",
-    "enqueue": "TYPE is missing: the job type: which handler runs it.",
+    "enqueue": "TYPE is missing: the job type, which selects the handler that runs it.",
     "runs --limit 0": "--limit '0': write a whole number from 1 to 100,000.",
     "runs -n x": "--limit 'x': write a whole number from 1 to 100,000.",
     "runs --status lost": "--status 'lost': write queued, running, failed, dead, succeeded, cancelled, skipped or disc",
-    "runs --since yesterday": "'yesterday' is neither a length of time nor a moment; write for example 2h",
+    "runs --since yesterday": "'yesterday' is neither a duration nor an ISO 8601 time; write for example 2h",
     "runs --dns x": "there is no option '--dns'; did you mean --dsn?",
-    "runs --dsn": "--dsn needs a value after it.",
-    "run": "RUN is missing: its id, its uuid, or the first 8 characters of it.",
-    "run 1 2": "'2' is more than this command takes.",
-    "run x": "'x' is no run: write its id (a whole number), its uuid, or the first 8 characters of that.",
-    "retry": "RUN: name runs by id or uuid, or say --all-dead or --all-failed.",
-    "retry x": "'x' is no run: ",
-    "discard 1 --all-dead": "RUN: name runs, or choose them by --all-dead and filters, not both.",
+    "runs --dsn": "--dsn needs a value.",
+    "run": "RUN is missing: its id, its uuid, or the first 8 characters of its uuid.",
+    "run 1 2": "there is an unexpected argument '2'.",
+    "run x": "'x' is not a run: write its id (a whole number), its uuid, or the first 8 characters of its",
+    "retry": "RUN: give runs by id or uuid, or use --all-dead or --all-failed.",
+    "retry x": "'x' is not a run: ",
+    "discard 1 --all-dead": "RUN: give runs, or use --all-dead with filters, not both.",
     "next '0 8 * *'": "",
     "next '0 8 * * *' --zone Mars/Base": "",
     "next '0 8 * * *' --gap never": "--gap 'never': write RunAfter or Skip.",
     "pause planet": "all|queue|schedule 'planet': write all, queue or schedule.",
-    "pause queue": "NAME: say which queue.",
+    "pause queue": "NAME: give the name of the queue.",
     "limit api many": "N 'many': write a whole number from 0 to 1,000,000.",
     "worker --linger -1": "--linger '-1': write a number from 0 to 604,800.",
     "worker --linger soon": "--linger 'soon': write a number from 0 to 604,800.",
     "worker --linger inf": "--linger 'inf': write a number from 0 to 604,800.",
-    "worker --forever --linger 5": "--linger: say --forever or --linger, not both.",
+    "worker --forever --linger 5": "--linger: use --forever or --linger, not both.",
     "migrate --wait long": "--wait 'long': write a number from 0 to 604,800.",
     "migrate --wait nan": "--wait 'nan': write a number from 0 to 604,800.",
     "apply": "DIR is missing: a folder of YAML files, one file, or - for standard input.",
-    "apply ''": "DIR: an empty word names no folder; write . for the current one.",
-    "apply --prune ''": "DIR: an empty word names no folder",
-    "up ''": "DIR: an empty word names no folder",
+    "apply ''": "DIR: the path is empty; write . for the current folder.",
+    "apply --prune ''": "DIR: the path is empty",
+    "up ''": "DIR: the path is empty",
     "shedules": "there is no command 'shedules'; did you mean schedules?",
     "confirm removals": "there is no command 'removals'; did you mean removal?",
     "--colour": "there is no option '--colour'",
 }
 
 
-@pytest.mark.parametrize("call", WRONG)
-def test_wrong_words_are_one_sentence_and_exit_code_2(type_anywhere: Type, call: str):
-    """No database is asked first, and nobody reads the words of a library."""
-    said = type_anywhere("--dsn", "host=127.0.0.1 port=1", *shlex.split(call))
+@pytest.mark.parametrize("arguments", INVALID)
+def test_invalid_usage_is_one_sentence_and_exit_code_2(bare_cli: Cli, arguments: str):
+    """The command does not connect first, and no message of typer or pydantic is printed."""
+    result = bare_cli("--dsn", "host=127.0.0.1 port=1", *shlex.split(arguments))
 
-    assert said.err.startswith(f"wakeboard: {WRONG[call]}")
-    assert said.err.count("\n") == 1
-    assert not re.search(r"Value error|Input should|Invalid value|range|Traceback|Error:", said.err)
-    assert (said.code, said.out) == (2, "")
+    assert result.err.startswith(f"wakeboard: {INVALID[arguments]}")
+    assert result.err.count("\n") == 1
+    assert not re.search(r"Value error|Input should|Invalid value|range|Traceback|Error:", result.err)
+    assert (result.code, result.out) == (2, "")
 
 
 @pytest.mark.parametrize("word", ["\0", "a\0b", "\udcff"])
 @pytest.mark.parametrize("command", ["runs --type", "runs --schedule", "enqueue", "pause queue", "next", "limit x"])
-def test_what_is_no_text_is_refused(type_anywhere: Type, command: str, word: str):
-    said = type_anywhere(*command.split(), word)
+def test_an_argument_that_is_not_utf8_text_is_refused(bare_cli: Cli, command: str, word: str):
+    result = bare_cli(*command.split(), word)
 
-    assert said.code == 2
-    assert said.err.count("\n") == 1
+    assert result.code == 2
+    assert result.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", command_words(), ids=" ".join)
-def test_help_has_no_words_of_python(type_anywhere: Type, words: list[str]):
-    assert not re.search(r"<(str|int|float|path|list|bool)", type_anywhere(*words, "--help").out)
+def test_help_has_no_python_types(bare_cli: Cli, words: list[str]):
+    assert not re.search(r"<(str|int|float|path|list|bool)", bare_cli(*words, "--help").out)
 
 
-def test_the_version_may_be_asked_anywhere(type_anywhere: Type):
-    assert type_anywhere("runs", "--version").out == type_anywhere("--version").out != ""
+def test_version_is_accepted_anywhere_in_the_command(bare_cli: Cli):
+    assert bare_cli("runs", "--version").out == bare_cli("--version").out != ""
 
 
-def test_a_word_after_two_dashes_is_no_option(type_anywhere: Type):
-    said = type_anywhere("run", "--", "--dsn")
+def test_an_argument_after_two_dashes_is_no_option(bare_cli: Cli):
+    result = bare_cli("run", "--", "--dsn")
 
-    assert said.err.startswith("wakeboard: '--dsn' is no run")
+    assert result.err.startswith("wakeboard: '--dsn' is not a run")

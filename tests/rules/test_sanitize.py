@@ -65,7 +65,7 @@ def test_a_record_that_cannot_be_formatted_is_logged_all_the_same(formatter: log
 
 
 WRITERS = {"wakeboard/output.py"}  # everything that is shown passes here
-JSON_OUT = {"wakeboard/cli/echo.py"}  # writes what json_text made
+JSON_OUT = {"wakeboard/cli/support/output.py"}  # writes what json_text made
 
 
 def test_nothing_writes_to_a_terminal_but_the_one_module() -> None:

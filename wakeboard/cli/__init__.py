@@ -1,6 +1,8 @@
-"""The command line. Start-up counts: nothing heavy is imported before a command needs it.
+"""The command line: the entry point `main`, errors and exit codes. Each command is a module in `commands/`.
 
-Exit codes: 0 done; 1 refused or failed; 2 the words of the call are wrong, values among them; 130 interrupted.
+Modules that are slow to import (psycopg, pydantic, rich) are imported when a command needs them.
+
+Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ if TYPE_CHECKING:
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-USUAL = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})  # settings of the command line
-ANYWHERE = ("--dsn", "--zone")  # options with a value that may stand anywhere on the line
+CLI_SETTINGS = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})
+GLOBAL_OPTIONS = ("--dsn", "--zone")  # accepted anywhere in the command, with a value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit code: 0, 1 or 2 with a sentence on standard error."""
+    """Runs one command and returns its exit code. Errors are one sentence on standard error."""
     stand_in_front()  # `wakeboard migrate` may be a container's command
     try:
         try:
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        # The reader has seen enough. Whatever is still buffered must not fail again when Python exits.
+        # The reader of the pipe is gone. What is still buffered must not fail again when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except KeyboardInterrupt:
@@ -51,15 +53,15 @@ def _run(arguments: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     try:
-        _question_settings()
+        _warn_of_unknown_settings()
         _require_text(arguments)
         with sanitized_streams():
             return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
-    except Abort:  # a question was answered with no
-        write_error("wakeboard", "nothing was done.")
+    except Abort:  # the user did not confirm
+        write_error("wakeboard", "nothing was changed.")
         return FAILED
     except TyperException as exc:
-        return _wrong_words(exc)
+        return _report_usage_error(exc)
     except WakeboardError as exc:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
@@ -67,9 +69,9 @@ def _run(arguments: Sequence[str]) -> int:
         return USAGE if isinstance(exc, InvalidValue) else FAILED
 
 
-def _question_settings() -> None:
-    """Warns of WAKEBOARD_ variables that are no settings. Known common names are skipped without an import."""
-    names = [name for name in os.environ if name.startswith("WAKEBOARD_") and name not in USUAL]
+def _warn_of_unknown_settings() -> None:
+    """Warns of WAKEBOARD_ variables that are not settings. The settings module is imported only if there may be one."""
+    names = [name for name in os.environ if name.startswith("WAKEBOARD_") and name not in CLI_SETTINGS]
     if names and "_WAKEBOARD_COMPLETE" not in os.environ:
         from wakeboard.settings import unknown_settings
 
@@ -78,42 +80,39 @@ def _question_settings() -> None:
 
 
 def _require_text(arguments: Sequence[str]) -> None:
-    """Raises InvalidValue for a word that Postgres could not store: with a NUL, or bytes that are not UTF-8."""
+    """Raises InvalidValue for an argument that Postgres cannot store: with a NUL, or bytes that are not UTF-8."""
     for word in arguments:
         if "\0" in word or any("\ud800" <= letter <= "\udfff" for letter in word):
-            raise InvalidValue(f"{word[:60]!r} is not text in UTF-8; leave out what cannot be read.")
+            raise InvalidValue(f"{word[:60]!r} is not valid UTF-8 text; remove the invalid characters.")
 
 
-def _wrong_words(error: TyperException) -> int:
-    """Reports an error of the parser; a group without a command shows its help."""
-    from wakeboard.cli.usage_errors import usage_sentence
+def _report_usage_error(error: TyperException) -> int:
+    """Prints an error of the parser, or the help of a group without a command."""
+    from wakeboard.cli.support.usage_errors import usage_sentence
 
     if type(error).__name__ == "NoArgsIsHelpError":
         write_line(error.format_message(), sys.stderr)
     else:
-        write_error("wakeboard", usage_sentence(error, ANYWHERE))
+        write_error("wakeboard", usage_sentence(error, GLOBAL_OPTIONS))
     return USAGE
 
 
 def global_options_first(arguments: Sequence[str]) -> list[str]:
-    """The options of `wakeboard` itself may be written anywhere on the line; the parser expects them first.
-
-    Raises InvalidValue when one has no value.
-    """
+    """Moves the global options to the front, where the parser expects them. Raises InvalidValue if one has no value."""
     first: list[str] = []
     rest: list[str] = []
     words = iter(arguments)
     for word in words:
         if word == "--":
             return [*first, *rest, word, *words]
-        if rest[:1] == ["next"] and word.startswith("--zone"):  # the zone of its cron line
+        if rest[:1] == ["next"] and word.startswith("--zone"):  # the time zone of its cron expression
             rest.append(word)
-        elif word in ANYWHERE:
+        elif word in GLOBAL_OPTIONS:
             value = next(words, "-")
             if value.startswith("-"):
-                raise InvalidValue(f"{word} needs a value after it.")
+                raise InvalidValue(f"{word} needs a value.")
             first += [word, value]
-        elif word == "--version" or word.startswith(tuple(f"{option}=" for option in ANYWHERE)):
+        elif word == "--version" or word.startswith(tuple(f"{option}=" for option in GLOBAL_OPTIONS)):
             first.append(word)
         else:
             rest.append(word)

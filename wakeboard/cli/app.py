@@ -1,4 +1,4 @@
-"""The typer application: what is true of all commands, and in which order they are listed."""
+"""The typer application: the order of the commands, the help of `wakeboard`, and its global options."""
 
 from __future__ import annotations
 
@@ -7,20 +7,32 @@ from typing import Annotated
 import typer
 from typer.core import TyperArgument
 
-from wakeboard.cli import (
+from wakeboard.cli.commands import (
     apply,
+    cancel,
     check,
-    deciding,
+    confirm,
+    discard,
+    effects,
+    enqueue,
     failures,
-    looking,
-    making,
+    limit,
     migrate,
-    steering,
+    next,  # noqa: A004 - the name of the command
+    pause,
+    replay,
+    resume,
+    retry,
+    run,
+    run_now,
+    runs,
+    schedules,
     up,
+    version,
     worker,
 )
-from wakeboard.cli.help_examples import examples
-from wakeboard.cli.session import use_dsn
+from wakeboard.cli.support.options import examples
+from wakeboard.cli.support.session import set_dsn
 from wakeboard.display_zone import use_zone
 from wakeboard.output import write_line
 
@@ -30,18 +42,20 @@ application = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-# Hides the Python type that typer writes beside an argument: the name of the argument is enough.
+# Without this, typer shows the Python type of an argument after its name.
 TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
-for group in (up, apply, looking, failures, making, deciding, steering):
-    application.add_typer(group.commands)
-application.add_typer(steering.confirm_commands, name="confirm")
-for group in (check, worker, migrate):
-    application.add_typer(group.commands)
-application.add_typer(migrate.effects_commands, name="effects")
+for module in (up, apply, schedules, next, runs, run, failures, enqueue, run_now, retry, cancel, replay, discard):
+    application.add_typer(module.commands)
+for module in (pause, resume, limit):
+    application.add_typer(module.commands)
+application.add_typer(confirm.commands, name="confirm")
+for module in (check, worker, migrate, version):
+    application.add_typer(module.commands)
+application.add_typer(effects.commands, name="effects")
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from wakeboard import __version__
 
         write_line(f"wakeboard {__version__}")
@@ -50,11 +64,11 @@ def _show_version(asked: bool) -> None:
 
 @application.callback(
     epilog=examples(
-        "wakeboard up examples/       run a folder of schedules on this machine, with a database of its own",
-        "wakeboard schedules          when everything is due",
-        "wakeboard runs               what happened",
-        "wakeboard run 1042           why",
-        "wakeboard COMMAND --help     more about one command",
+        "wakeboard up examples/       run a folder of schedules on this machine, with its own database",
+        "wakeboard schedules          when schedules are due",
+        "wakeboard runs               the newest runs",
+        "wakeboard run 1042           one run in detail",
+        "wakeboard COMMAND --help     the help of a command",
     )
 )
 def root(
@@ -75,19 +89,20 @@ def root(
             "--zone",
             envvar="WAKEBOARD_ZONE",
             metavar="ZONE",
-            help="Show times in this zone, and read those without an offset: local or an IANA name. JSON stays in UTC."
-            " After `next` it is the zone of a cron line.",
+            help="Time zone of times in the output, and of times without an offset in options: local or an IANA name."
+            " JSON is always in UTC. After `next` it is the time zone of the cron expression.",
             show_envvar=True,
         ),
     ] = "UTC",
-    version: Annotated[  # noqa: ARG001 - its callback answers
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    version: Annotated[  # noqa: ARG001 - handled by its callback
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Cron wakes, the board decides: scheduled jobs from YAML, kept in Postgres, run by workers.
+    """Run scheduled and background jobs. Cron wakes, the board decides.
 
-    Without a DSN the commands visit the database of a `wakeboard up` that runs in the current folder, or else what
-    libpq's own PG* variables say. These options may stand anywhere on the line.
+    Schedules are YAML, and schedules and runs are stored in Postgres. Without a DSN, commands use the database of a
+    `wakeboard up` that runs in the current folder, or else the one that libpq's PG* variables name. The options below
+    can be written anywhere in the command.
     """
-    use_dsn(dsn)
+    set_dsn(dsn)
     use_zone(zone)

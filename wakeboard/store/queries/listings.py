@@ -150,12 +150,17 @@ class LimitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRow:
-    """Something paused: all, queue or schedule, and its name."""
+    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule."""
 
-    what: str
+    kind: str
     name: str | None
     reason: str
     paused_at: datetime
+
+    @property
+    def label(self) -> str:
+        """For users: all, queue NAME or schedule NAMESPACE/NAME."""
+        return f"{self.kind} {self.name}" if self.name else self.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -331,7 +336,7 @@ select bound.key, bound.max_running, bound.is_explicit,
 """
 
 _PAUSES: LiteralString = """
-select split_part(pause.scope, ':', 1) as what,
+select split_part(pause.scope, ':', 1) as kind,
        coalesce(def.namespace || '/' || def.name, nullif(regexp_replace(pause.scope, '^[a-z]+:?', ''), '')) as name,
        pause.reason, pause.paused_at
   from wakeboard.pauses as pause

@@ -35,7 +35,7 @@ class AttemptRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepRow:
-    """A named part of the run. `finished_at` None: begun, not done."""
+    """A named part of the run. `finished_at` None: started, not done."""
 
     name: str
     started_at: datetime
@@ -47,8 +47,8 @@ class StepRow:
 class EffectRow:
     """Something that must happen once.
 
-    `state`: done, begun (by the attempt that runs now), or in doubt: the attempt that began it is over and has not said
-    that it was done.
+    `state`: done, begun (by the running attempt), or in doubt (the attempt that began it ended and did not report it as
+    done).
     """
 
     key: str

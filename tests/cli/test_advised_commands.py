@@ -1,0 +1,59 @@
+"""Commands in messages and docs exist and have these options."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from wakeboard.cli.app import application
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / "wakeboard", ROOT / "worker/wakeboard_worker", ROOT / "operator/wakeboard_operator"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+ADVICE = re.compile(r"`wakeboard ([a-z][^`]*)`")
+MANY = {"retry", "cancel", "replay", "discard"}
+EVERYWHERE = {"--dsn", "--zone", "--version", "--help", "-h"}
+
+
+def test_advised_commands_and_options_exist():
+    wrong = [f"{place}: wakeboard {words}" for place, words in _advice() if not _can_be_typed(words.split())]
+
+    assert not wrong, "\n".join(wrong)
+
+
+def _advice() -> Iterator[tuple[str, str]]:
+    for source in SOURCES:
+        for file in sorted(source.rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                if isinstance(node, ast.JoinedStr | ast.Constant):
+                    yield from ((f"{file.name}:{node.lineno}", words) for words in ADVICE.findall(_text(node)))
+    for page in PAGES:
+        yield from ((page.name, words) for words in ADVICE.findall(page.read_text("utf-8")))
+
+
+def _text(node: ast.JoinedStr | ast.Constant) -> str:
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    return "".join(str(part.value) if isinstance(part, ast.Constant) else "VALUE" for part in node.values)
+
+
+def _can_be_typed(words: list[str]) -> bool:
+    command: Any = typer.main.get_command(application)
+    while words and hasattr(command, "commands"):
+        command = command.commands.get(words[0])
+        words = words[1:]
+    if command is None:
+        return False
+    known = {str(option) for each in command.params for option in (*each.opts, *each.secondary_opts)}
+    by_name = bool(words) and not words[0].startswith("-")
+    if command.name in MANY and words and not by_name and not any(word.startswith("--all-") for word in words):
+        return False  # filters alone choose no runs
+    options = [word.partition("=")[0] for word in words if word.startswith("-") and word != "-"]
+    return all(option in known | EVERYWHERE for option in options)

@@ -1,0 +1,64 @@
+"""The command `wakeboard enqueue`."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+    from tests.cli.sample_store import SampleStore
+
+
+def test_the_enqueued_run_has_the_values_of_the_options(cli: Cli, sample: SampleStore):
+    result = cli(
+        *("enqueue", "mail", '{"to": "ada"}', "--queue", "post", "--priority", "5", "--in", "10m"),
+        *("--key", "k1", "--limit-key", "smtp"),
+    )
+
+    assert result.out == "run 1 is queued: mail, due in 10 min.\n"
+    row = "select job_type, payload, queue, priority, idempotency_key, limit_key, run_at > now() + interval '9 min'"
+    assert sample.sql(f"{row} from wakeboard.job_runs") == [("mail", {"to": "ada"}, "post", 5, "k1", "smtp", True)]
+
+
+def test_the_same_idempotency_key_enqueues_one_run(cli: Cli):
+    first = cli("enqueue", "mail", "{}", "--key", "k1", "--json").json
+    again = cli("enqueue", "mail", "{}", "--key", "k1", "--json").json
+
+    assert (again["id"], again["uuid"]) == (first["id"], first["uuid"])
+    assert (first["created"], again["created"]) == (True, False)
+    assert "already has this key" in cli("enqueue", "mail", "{}", "--key", "k1").out
+    refused = cli("enqueue", "mail", '{"other": 1}', "--key", "k1")
+    assert (refused.code, "which has another payload" in refused.err) == (1, True)
+
+
+def test_enqueue_reads_the_payload_from_standard_input(cli: Cli, sample: SampleStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'["a", 1]')))
+
+    assert cli("enqueue", "mail", "-").code == 0
+    assert sample.value("select payload from wakeboard.job_runs") == ["a", 1]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["{"], "the payload is not JSON"),
+        (["[" * 200_000], "the payload is nested too deeply"),
+        (['{"a": ' + "9" * 5000 + "}"], "the payload has a number with too many digits"),
+        (["3"], "payload is 3, neither an object nor a list"),
+        (['{"a": "\\u0000"}'], "payload.a holds a NUL character"),
+        (["{}", "--at", "tomorrow"], "'tomorrow' is not an ISO 8601 time; write for example 2026-"),
+        (["{}", "--in", "soon"], "'soon' is not a duration; write for example 90s"),
+        (["{}", "--in", "99999999999w"], "is too"),
+        (['{"a": "' + "x" * 70_000 + '"}'], "payload is 70,009 bytes, more than 64 KiB (65536); pass ids, not blobs"),
+        (["{}", "--queue", "q" * 64], "at most 63"),
+    ],
+)
+def test_an_invalid_enqueue_is_refused_with_a_valid_example(cli: Cli, words: list[str], sentence: str):
+    result = cli("enqueue", "mail", *words)
+
+    assert result.code == 2
+    assert sentence in result.err
+    assert result.err.count("\n") == 1

@@ -1,0 +1,61 @@
+"""The keys of --json are those that docs/cli.md lists."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tools.generate_docs import answers, command_words, keys_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli
+    from tests.cli.sample_store import SampleStore
+
+ARGUMENTS = {
+    "apply": ["apply", "schedules"],
+    "schedules": ["schedules"],
+    "next": ["next", "@daily"],
+    "runs": ["runs"],
+    "run": ["run", "1"],
+    "failures": ["failures"],
+    "enqueue": ["enqueue", "ping"],
+    "run-now": ["run-now", "weekly-report"],
+    "retry": ["retry", "1"],
+    "cancel": ["cancel", "1"],
+    "replay": ["replay", "2"],
+    "discard": ["discard", "1"],
+    "pause": ["pause", "all"],
+    "resume": ["resume", "all"],
+    "limit": ["limit", "smtp", "2"],
+    "confirm removal": ["confirm", "removal", "file:large"],
+    "check": ["check"],
+    "migrate": ["migrate"],
+    "version": ["version"],
+}
+
+
+def test_every_command_with_json_is_documented_and_tested():
+    assert set(answers()) == {*ARGUMENTS, "effects install"}
+    without_json = {"up", "worker"}
+    assert {" ".join(words) for words in command_words()} - set(answers()) == without_json
+
+
+@pytest.mark.parametrize("command", ARGUMENTS)
+def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: str):
+    (tmp_path / "schedules").mkdir()
+    sample.add_schedule("weekly-report")
+    sample.fail(sample.enqueue(), outcome="discarded")
+    sample.succeed(sample.enqueue())
+    sample.sql("select wakeboard.request_removal('file:large', 'hash', 12)")
+
+    printed: Any = cli(*ARGUMENTS[command], "--json").json
+
+    answer = answers()[command]
+    assert isinstance(printed, list) == answer.many
+    rows = printed if answer.many else [printed]
+    assert rows
+    for row in rows:
+        assert list(row) == keys_of(answer)

@@ -1,0 +1,110 @@
+"""The command `wakeboard runs`: rows, filters, and messages for empty lists."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+    from tests.cli.sample_store import SampleStore
+
+
+def test_runs_are_listed_newest_first_with_time_and_details_for_each_status(cli: Cli, sample: SampleStore):
+    schedule = sample.add_schedule("weekly-report")
+    sample.register_worker("report", "mail")
+    succeeded = sample.enqueue("ping")
+    dead = sample.run_now(schedule)
+    failed = sample.enqueue("mail")
+    cancelled = sample.enqueue("mail")
+    running = sample.enqueue("mail", queue="default")
+    sample.enqueue("mail", run_at=sample.value("select now() + interval '3 hours'"))
+    sample.succeed(succeeded)
+    sample.fail(dead, "the other side result 503", outcome="discarded")
+    sample.fail(failed, "connection reset", delay_s=720.0)
+    sample.sql("select wakeboard.cancel(%s)", [cancelled])
+    epoch = sample.claim(running)
+    sample.sql("select wakeboard.renew(77, 60, %s::bigint[], %s::bigint[], '{7200}', '{0.4}')", [running], [epoch])
+    sample.backdate(dead, "2 hours")
+    sample.backdate(cancelled, "5 minutes")
+    sample.backdate(succeeded, "4 hours")
+
+    result = cli("runs")
+
+    assert (
+        result.lines
+        == dedent("""
+        ID  STATUS     RUN OF                 WHEN             TRY  DETAILS
+         6  queued     mail                   due in 3 h         -
+         5  running    mail                   started 2 h ago  1/5  40% done
+         4  cancelled  mail                   5 min ago          -
+         3  failed     mail                   again in 12 min  1/5  ValueError: connection reset
+         2  dead       billing/weekly-report  2 h ago          1/5  ValueError: the other side result 503
+         1  succeeded  ping                   4 h ago          1/5
+        """)
+        .strip("\n")
+        .splitlines()
+    )
+
+
+def test_runs_can_be_filtered(cli: Cli, sample: SampleStore):
+    weekly = sample.add_schedule("weekly-report")
+    of_schedule, mail, old = sample.run_now(weekly), sample.enqueue("mail", queue="post"), sample.enqueue("ping")
+    sample.succeed(old)
+    sample.backdate(old, "3 hours")
+
+    def ids(*words: str) -> list[int]:
+        return [run["id"] for run in cli("runs", "--json", *words).json]
+
+    assert ids() == [old, mail, of_schedule]
+    assert ids("--status", "queued") == [mail, of_schedule]
+    assert ids("--status", "succeeded", "--status", "queued") == [old, mail, of_schedule]
+    assert ids("--schedule", "weekly-report") == [of_schedule]
+    assert ids("--type", "mail") == [mail]
+    assert ids("--queue", "post") == [mail]
+    assert ids("--since", "2h") == [mail, of_schedule]
+    assert ids("--since", "2020-01-01") == [old, mail, of_schedule]
+    assert ids("--limit", "1") == [old]
+
+
+def test_a_discarded_run_is_listed_as_discarded_not_dead(cli: Cli, sample: SampleStore):
+    kept, given_up = sample.enqueue(), sample.enqueue()
+    for run in (kept, given_up):
+        sample.fail(run, outcome="discarded")
+    sample.sql("select wakeboard.discard(%s)", [given_up])
+
+    assert [run["id"] for run in cli("runs", "--status", "dead", "--json").json] == [kept]
+    assert [run["id"] for run in cli("runs", "--status", "discarded", "--json").json] == [given_up]
+
+
+def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
+    sample.add_schedule("tidy", "* * * * *", due_in="-1 minute")
+    sample.sql(
+        "select wakeboard.enqueue_due_ticks(array[id], array[generation], array[next_run_at],"
+        " array[next_run_at + interval '1 h'], array[next_run_at], array[null], '{}', '{}', array[id],"
+        " array[next_run_at - interval '36 minutes'],"
+        " array[next_run_at], array[37], array['CatchUpLatest']) from wakeboard.job_definitions"
+    )
+
+    sample.backdate(sample.value("select id from wakeboard.job_run_history"), "2 hours")
+
+    assert " ".join(cli("runs").lines[1].split()[1:]) == "skipped billing/tidy 2 h ago - CatchUpLatest, 37 ticks"
+
+
+def test_runs_of_a_removed_schedule_can_be_listed(cli: Cli, sample: SampleStore):
+    gone = sample.add_schedule("weekly-report")
+    run = sample.run_now(gone)
+    sample.fail(run, outcome="discarded")
+    sample.sql("select wakeboard.remove_definitions('file:test', %s::bigint[])", [gone])
+
+    assert [row["id"] for row in cli("runs", "--schedule", "weekly-report", "--json").json] == [run]
+    assert cli("run-now", "weekly-report").code == 1
+
+
+def test_an_empty_list_names_the_next_command(cli: Cli):
+    assert cli("schedules").out.startswith("there are no schedules yet. `wakeboard apply DIR`")
+    assert cli("runs").out.startswith("there are no runs yet. `wakeboard enqueue ping`")
+    assert cli("runs", "--type", "mail").out == "no run matches.\n"
+    assert cli("limit").out == "no limit keys are in use.\n"
+    assert cli("pause").out == "nothing is paused.\n"
+    assert cli("runs", "--json").json == []

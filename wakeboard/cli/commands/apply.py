@@ -1,0 +1,175 @@
+"""The command `wakeboard apply`: creates, updates and removes the schedules of a folder of YAML."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples, read_path
+from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.session import with_session
+from wakeboard.errors import InvalidSchedule, InvalidValue
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.session import Session
+    from wakeboard.maintenance.desired_schedule import DesiredSchedule
+
+commands = typer.Typer()
+
+STANDARD_INPUT = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """What the command changed, or with --dry-run would change. Schedules are listed as namespace/name.
+
+    `missing`: schedules that are no longer in the folder and were not removed. `conflicts`: schedules that other
+    processes changed at the same time; apply again. `failed`: schedules whose ticks cannot be computed, and why; their
+    last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
+    """
+
+    source: str
+    dry_run: bool
+    created: list[str]
+    updated: list[str]
+    unchanged: list[str]
+    removed: list[str]
+    missing: list[str]
+    conflicts: list[str] = field(default_factory=list[str])
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    pending_removal: str | None = None
+
+    @property
+    def complete(self) -> bool:
+        """Everything in the folder was applied."""
+        return not (self.failed or self.conflicts or self.pending_removal)
+
+
+@commands.command(
+    "apply",
+    epilog=examples(
+        "wakeboard apply schedules/ --dry-run      show what would change",
+        "wakeboard apply schedules/",
+        "wakeboard apply schedules/ --prune        also remove schedules that are no longer in the folder",
+    ),
+)
+def apply(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", parser=read_path, help="A folder of YAML files, one file, or - for standard input."
+        ),
+    ],
+    prune: Annotated[
+        bool, typer.Option("--prune", help="Remove schedules that are no longer in the folder.", show_default=False)
+    ] = False,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The source is file:NAME. The default is the folder's name.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change and change nothing.", show_default=False)
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create and update the JobSchedules of a folder.
+
+    The schedules belong to the source file:NAME; schedules of other sources are not changed. If a file is invalid,
+    nothing is changed. A removal of many schedules at once needs `wakeboard confirm removal`.
+    """
+    desired = _load(folder)
+    source = f"file:{name or _name_of(folder)}"
+    operation = _preview if dry_run else _apply
+    result = with_session(lambda session: operation(session, source, desired, prune))
+    if as_json:
+        print_json(result)
+    else:
+        _print(result)
+    if not result.complete:
+        raise typer.Exit(1)
+
+
+def _name_of(folder: Path) -> str:
+    if str(folder) == STANDARD_INPUT:
+        raise InvalidValue("standard input has no name for the source: add --name NAME.")
+    resolved = folder.resolve()
+    return resolved.stem if resolved.is_file() else resolved.name
+
+
+def _load(folder: Path) -> list[DesiredSchedule]:
+    """The schedules of the folder. Raises InvalidSchedule with one sentence for each problem."""
+    from wakeboard.local.manifests import load_folder, load_stream
+    from wakeboard.maintenance.desired_schedule import declared_in_files
+
+    from_stdin = str(folder) == STANDARD_INPUT
+    manifests = load_stream(sys.stdin.buffer, "standard input") if from_stdin else load_folder(folder)
+    for note in manifests.notes:
+        print_error(f"note: {note}")
+    if manifests.problems:
+        raise InvalidSchedule(*manifests.problems, "Nothing was changed.")
+    return declared_in_files(manifests.schedules)
+
+
+async def _apply(session: Session, source: str, desired: Sequence[DesiredSchedule], prune: bool) -> Applied:
+    from datetime import timedelta
+
+    from wakeboard.maintenance.sync import sync
+    from wakeboard.settings import read_settings
+
+    misfire_grace = timedelta(seconds=read_settings().misfire_grace_seconds)
+    report = await sync(session.store, source, desired, prune=prune, misfire_grace=misfire_grace)
+    return Applied(
+        source=report.source,
+        dry_run=False,
+        created=sorted(report.created),
+        updated=sorted(report.updated),
+        unchanged=sorted(report.unchanged),
+        removed=report.removed,
+        missing=report.missing,
+        conflicts=report.unsettled,
+        failed=report.failed,
+        pending_removal=report.held,
+    )
+
+
+async def _preview(session: Session, source: str, desired: Sequence[DesiredSchedule], prune: bool) -> Applied:
+    known = {(each.namespace, each.name): each for each in await session.store.list_definitions(source)}
+    current = {key for key, each in known.items() if not each.removed}
+    same = {each.key for each in desired if each.is_on_store(known.get(each.key))}
+    missing = sorted(f"{namespace}/{name}" for namespace, name in current - {each.key for each in desired})
+    return Applied(
+        source=source,
+        dry_run=True,
+        created=sorted(each.full_name for each in desired if each.key not in current),
+        updated=sorted(each.full_name for each in desired if each.key in current - same),
+        unchanged=sorted(each.full_name for each in desired if each.key in same),
+        removed=missing if prune else [],
+        missing=[] if prune else missing,
+    )
+
+
+def _print(result: Applied) -> None:
+    would = "would be " if result.dry_run else ""
+    for verb in ("created", "updated", "removed"):
+        for name in getattr(result, verb):
+            print_message(f"{would}{verb}: {name}")
+    for name, problem in result.failed.items():
+        print_error(f"{name}: {problem}")
+    for name in result.conflicts:
+        print_error(f"{name}: another process changed it at the same time; apply again.")
+    if result.pending_removal:
+        print_error(result.pending_removal)
+    elif result.missing:
+        print_message(f"no longer in the folder (--prune removes them): {', '.join(result.missing)}")
+    print_message(f"{result.source}: {_summary(result)}{'; nothing was changed' if result.dry_run else ''}.")
+
+
+def _summary(result: Applied) -> str:
+    would = "would be " if result.dry_run else ""
+    labels = {"created": would, "updated": would, "removed": would, "unchanged": ""}
+    counts = {verb: len(getattr(result, verb)) for verb in labels}
+    return ", ".join(f"{count} {labels[verb]}{verb}" for verb, count in counts.items() if count) or "no schedules"

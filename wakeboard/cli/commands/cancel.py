@@ -1,0 +1,50 @@
+"""The command `wakeboard cancel`: cancels unfinished runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+
+commands = typer.Typer()
+
+ACTION = BulkAction(
+    verb="cancel",
+    statuses=("queued", "failed", "running"),
+    apply=lambda store, ids: store.cancel(ids),
+    options="--all-queued, --all-failed or --all-running",
+    messages={"cancelled": "is cancelled", "requested": "is running; its worker will be asked to stop it"},
+)
+
+
+@commands.command(
+    "cancel",
+    epilog=examples(
+        "wakeboard cancel 1042",
+        "wakeboard cancel --all-queued --type send_mail --since 1h",
+    ),
+)
+def cancel(
+    runs: Runs = None,
+    all_queued: Annotated[bool, typer.Option("--all-queued", help="All queued runs.", show_default=False)] = False,
+    all_failed: Annotated[bool, typer.Option("--all-failed", help="All failed runs.", show_default=False)] = False,
+    all_running: Annotated[bool, typer.Option("--all-running", help="All running runs.", show_default=False)] = False,
+    schedule: OfSchedule = None,
+    job_type: JobType = None,
+    queue: OfQueue = None,
+    since: Since = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Cancel unfinished runs.
+
+    A running run is cancelled at the next heartbeat of its worker, unless it succeeds before.
+    """
+    flags = {"queued": all_queued, "failed": all_failed, "running": all_running}
+    statuses = [status for status, given in flags.items() if given]
+    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

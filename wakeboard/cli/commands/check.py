@@ -1,0 +1,104 @@
+"""The command `wakeboard check`: runs the production checks (support/checklist.py) on the database."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json
+from wakeboard.cli.support.session import DSN_HINT, database_dsn
+from wakeboard.cli.support.tables import print_lines, styled
+from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.checklist import Finding, LocalFacts
+    from wakeboard.settings import Settings
+    from wakeboard.store.connection import AsyncConnection
+
+commands = typer.Typer()
+
+
+@commands.command(
+    "check",
+    epilog=examples(
+        "wakeboard check                  all checks, with hints for those that are not ok",
+        "wakeboard check --strict         also fail for warnings",
+        "wakeboard check --json | jq '.[] | select(.level != \"ok\")'",
+    ),
+)
+def check(
+    strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.", show_default=False)] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check that the installation is ready for production and works.
+
+    The checks cover the schema, clocks, the pooler, durability and vacuum; workers, ticks, queues, job types, due and
+    stuck runs; partitions, retention and maintenance. The exit code is 1 if a check failed.
+    """
+    findings = asyncio.run(_findings(database_dsn()))
+    if as_json:
+        print_json(findings)
+    else:
+        _print(findings)
+    if {finding.level for finding in findings} & ({"fail", "warn"} if strict else {"fail"}):
+        raise typer.Exit(1)
+
+
+async def _findings(dsn: str) -> list[Finding]:
+    """All findings, or one if there is no database or no suitable schema."""
+    from wakeboard.cli.support.checklist import Finding, checklist
+    from wakeboard.settings import read_settings
+    from wakeboard.store.connection import connect, require_schema
+    from wakeboard.store.queries.health_checks import read_health_facts
+
+    settings = read_settings()
+    try:
+        conn = await connect(dsn, name="wakeboard check")
+        async with conn:
+            await require_schema(conn)
+            local = await _local_facts(dsn, conn, settings)
+            return checklist(await read_health_facts(conn), local)
+    except SchemaMismatch as exc:
+        return [Finding(level="fail", check="schema", message=str(exc), hint="run `wakeboard migrate`")]
+    except DatabaseUnavailable as exc:
+        hint = "check that the server runs and that the DSN is correct" if dsn else DSN_HINT
+        return [Finding(level="fail", check="database", message=str(exc), hint=hint)]
+
+
+async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:
+    from datetime import UTC, datetime, timedelta
+
+    from wakeboard import __version__
+    from wakeboard.cli.support.checklist import LocalFacts
+    from wakeboard.rules.zones import tzdata_version
+    from wakeboard.store.migrate import functions_hash, functions_revision
+    from wakeboard.store.queries.health_checks import route_to
+    from wakeboard.store.queries.listings import Listings
+
+    before = datetime.now(UTC)
+    database_now = await Listings(conn).now()
+    after = datetime.now(UTC)
+    return LocalFacts(
+        clock_ahead=database_now - (before + (after - before) / 2),
+        route=await route_to(dsn, conn),
+        functions_hash=functions_hash(),
+        functions_revision=functions_revision(),
+        version=__version__,
+        tzdata=tzdata_version(),
+        listen=settings.listen,
+        prepared_statements=settings.prepared_statements,
+        history_retention=timedelta(days=settings.history_retention_days),
+        max_timeout_s=settings.max_timeout_seconds,
+    )
+
+
+def _print(findings: list[Finding]) -> None:
+    for finding in findings:
+        padding = " " * (6 - len(finding.level))
+        print_lines([styled(finding.level, f"{padding}{finding.check:<12}{one_line(finding.message)}")])
+        if finding.hint:
+            print_lines([f"{'':18}-> {finding.hint}"])

@@ -1,0 +1,49 @@
+"""The command `wakeboard discard`: moves dead runs to history."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+
+commands = typer.Typer()
+
+ACTION = BulkAction(
+    verb="discard",
+    statuses=("dead",),
+    apply=lambda store, ids: store.discard(ids),
+    options="--all-dead",
+    messages={"discarded": "is discarded"},
+)
+
+
+@commands.command(
+    "discard",
+    epilog=examples(
+        "wakeboard discard 1042",
+        "wakeboard discard --all-dead --dry-run",
+        "wakeboard discard --all-dead --schedule weekly-report --yes",
+    ),
+)
+def discard(
+    runs: Runs = None,
+    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead runs.", show_default=False)] = False,
+    schedule: OfSchedule = None,
+    job_type: JobType = None,
+    queue: OfQueue = None,
+    since: Since = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Move dead runs to history, without another attempt.
+
+    `wakeboard replay` can still enqueue copies of them.
+    """
+    flags = {"dead": all_dead}
+    statuses = [status for status, given in flags.items() if given]
+    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

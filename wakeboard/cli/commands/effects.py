@@ -1,0 +1,52 @@
+"""The command `wakeboard effects install`: creates the effects ledger in the database of an application."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json, print_message
+
+commands = typer.Typer(no_args_is_help=True, help="Install the effects ledger in other databases.")
+
+
+@commands.command(
+    "install",
+    epilog=examples(
+        "wakeboard effects install postgresql://owner@shop-db/shop",
+        "wakeboard effects install postgresql://owner@shop-db/shop --role shop_app",
+    ),
+)
+def install(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="DSN",
+            envvar="WAKEBOARD_EFFECTS_DSN",
+            help="The application's database. If the DSN has a password, use the environment variable: other users of"
+            " this machine can read command lines.",
+            show_envvar=True,
+            show_default=False,
+        ),
+    ],
+    role: Annotated[
+        str | None, typer.Option(metavar="ROLE", help="The application's role in that database, if not the owner.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create the effects ledger in an application's database.
+
+    `run.once(conn, key)` needs it if the application uses another database than wakeboard. It records one effect per
+    run and key, in the application's transaction. The command can be repeated.
+    """
+    from wakeboard.store.connection import describe_dsn
+    from wakeboard.store.effects import install_ledger
+
+    asyncio.run(install_ledger(target, role))
+    if as_json:
+        print_json({"installed": describe_dsn(target)})
+    else:
+        print_message(f"the effects ledger is installed in {describe_dsn(target)}.")

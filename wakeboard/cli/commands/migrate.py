@@ -1,0 +1,155 @@
+"""The command `wakeboard migrate`: creates or upgrades the schema, grants rights to roles, stores the retention."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.session import database_dsn
+from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
+from wakeboard.output import write_line
+
+if TYPE_CHECKING:
+    from wakeboard.store.migrate import Migrated, Roles
+
+commands = typer.Typer()
+
+RETRY_INTERVAL_S = 0.5
+MESSAGE_INTERVAL_S = 10.0
+RETENTION_SETTINGS = {"history_retention_days", "idempotency_key_retention_days", "dead_retention_days"}
+
+
+class Part(StrEnum):
+    """The parts of wakeboard that can have a database role of their own."""
+
+    OPERATOR = "operator"
+    WORKER = "worker"
+    CLIENT = "client"
+    VIEWER = "viewer"
+
+
+@commands.command(
+    "migrate",
+    epilog=examples(
+        "wakeboard migrate",
+        "wakeboard migrate --wait 60              in a start-up script",
+        "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
+        "wakeboard migrate --revoke-role client   applications can no longer enqueue",
+    ),
+)
+def migrate(
+    wait: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS", min=0, max=604_800, help="Wait this long for the database.", show_default=False
+        ),
+    ] = 0.0,
+    print_roles: Annotated[
+        bool,
+        typer.Option("--print-roles", help="Print the SQL that creates the roles; do not migrate.", show_default=False),
+    ] = False,
+    revoke_role: Annotated[
+        list[Part] | None,
+        typer.Option(
+            metavar="PART", help="Revoke all rights of the role of this part: operator, worker, client or viewer."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create the schema `wakeboard`, or upgrade it to this release.
+
+    The command needs only the right CREATE on the database. Each migration is applied once. Two migrations can start at
+    once, and workers of the previous release can be running.
+
+    The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE and _VIEWER_ROLE are granted exactly what they
+    need. A part without its variable keeps its role. If no part has a role, the owner of the schema does everything.
+
+    If WAKEBOARD_HISTORY_RETENTION_DAYS, WAKEBOARD_IDEMPOTENCY_KEY_RETENTION_DAYS or WAKEBOARD_DEAD_RETENTION_DAYS is
+    set, the retention is stored.
+    """
+    roles = _roles()
+    if print_roles:
+        _print_roles(roles)
+        return
+    done = asyncio.run(_migrate(database_dsn(), roles, tuple(revoke_role or ()), wait))
+    asyncio.run(_store_retention(database_dsn()))
+    if as_json:
+        print_json(done)
+    else:
+        _print(done)
+
+
+def _roles() -> Roles:
+    from wakeboard.settings import read_settings
+    from wakeboard.store.migrate import Roles
+
+    settings = read_settings()
+    return Roles(settings.operator_role, settings.worker_role, settings.client_role, settings.viewer_role)
+
+
+async def _store_retention(dsn: str) -> None:
+    """Stores the retention settings. If none is set in the environment, the stored retention does not change."""
+    from datetime import timedelta
+
+    from wakeboard.settings import read_settings
+    from wakeboard.store.connection import connect
+    from wakeboard.store.maintenance_api import Store
+
+    settings = read_settings()
+    if not settings.model_fields_set & RETENTION_SETTINGS:
+        return
+    dead = settings.dead_retention_days
+    async with await connect(dsn) as conn:
+        await Store(conn).set_retention(
+            timedelta(days=settings.history_retention_days),
+            timedelta(days=settings.idempotency_key_retention_days),
+            None if dead is None else timedelta(days=dead),
+        )
+
+
+def _print_roles(roles: Roles) -> None:
+    from wakeboard.store.migrate import create_roles
+
+    if not roles.named():
+        raise WakeboardError("no roles are set: set WAKEBOARD_WORKER_ROLE or another role, or migrate without roles.")
+    write_line(create_roles(roles))
+
+
+async def _migrate(dsn: str, roles: Roles, revoke: tuple[Part, ...], wait_s: float) -> Migrated:
+    """Migrates, and retries for `wait_s` while the database is unavailable or does not exist.
+
+    Raises DatabaseUnavailable after that, and immediately for a refused login or an invalid DSN.
+    """
+    from wakeboard.store.migrate import migrate as migrate_schema
+
+    loop = asyncio.get_running_loop()
+    deadline, next_message = loop.time() + wait_s, loop.time()
+    while True:
+        try:
+            return await migrate_schema(dsn, roles=roles, revoke=revoke)
+        except LoginRefused:
+            raise
+        except DatabaseUnavailable as error:
+            now = loop.time()
+            if now >= deadline:
+                raise
+            if now >= next_message:
+                print_error(f"waiting up to {deadline - now:.0f} s more: {error}")
+                next_message = now + MESSAGE_INTERVAL_S
+            await asyncio.sleep(min(RETRY_INTERVAL_S, deadline - now))
+
+
+def _print(done: Migrated) -> None:
+    if done.applied:
+        print_message(f"applied {', '.join(done.applied)}; the schema is at migration {done.version}.")
+    elif done.functions_written:
+        print_message(f"updated the SQL functions; the schema is at migration {done.version}.")
+    elif not done.revoked:
+        print_message(f"nothing to do: the schema is at migration {done.version}.")
+    for name in done.revoked:
+        print_message(f"revoked all rights of the database role {name}.")

@@ -1,0 +1,180 @@
+"""The command `wakeboard next`: the next ticks of a schedule or a cron expression, with notes on clock changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from wakeboard.cli.commands.schedules import UTC_NAMES, cron_and_zone
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.shell_completion import complete_schedule
+from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.display_zone import in_zone, zone_label
+from wakeboard.errors import InvalidSchedule, InvalidValue
+from wakeboard.rules.humanize import relative
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.session import Session
+    from wakeboard.rules.dst_ticks import TickSchedule
+
+commands = typer.Typer()
+
+Gap = Literal["RunAfter", "Skip"]
+Overlap = Literal["First", "Both"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    """One tick. `local`: the time in the time zone of the schedule. `note`: what a clock change does to it."""
+
+    at: datetime
+    local: str
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextTicks:
+    """The next ticks in order: `at` in UTC, `local` in the time zone, `note` if a clock change affects the tick.
+
+    `skipped`: a sentence for each local time in this period that does not exist because of a clock change.
+    """
+
+    schedule: str | None
+    cron: str | None
+    time_zone: str
+    state: str
+    ticks: list[Tick]
+    skipped: list[str]
+
+
+@commands.command(
+    "next",
+    epilog=examples(
+        "wakeboard next billing/weekly-report             the next ticks of a schedule",
+        "wakeboard next '0 2 * * *' --zone Europe/Lisbon -n 400",
+        "                                                 of a cron expression, with notes on clock changes",
+        "wakeboard next 'H H * * *' --name billing/tidy   the value of H for this schedule",
+    ),
+)
+def next_ticks(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="SCHEDULE|CRON",
+            help="The name of a schedule, or a cron expression.",
+            autocompletion=complete_schedule,
+        ),
+    ],
+    count: Annotated[int, typer.Option("--count", "-n", metavar="N", min=1, max=10_000, help="Number of ticks.")] = 10,
+    zone: Annotated[str, typer.Option(metavar="ZONE", help="Time zone of the cron expression.")] = "Etc/UTC",
+    name: Annotated[
+        str, typer.Option(metavar="NAMESPACE/NAME", help="The schedule for which `H` is computed.")
+    ] = "default/example",
+    gap: Annotated[
+        Gap,
+        typer.Option(metavar="RunAfter|Skip", help="For a cron expression: what to do if a local time does not exist."),
+    ] = "RunAfter",
+    overlap: Annotated[
+        Overlap,
+        typer.Option(metavar="First|Both", help="For a cron expression: what to do if a local time occurs twice."),
+    ] = "First",
+    as_json: AsJson = False,
+) -> None:
+    """Show the next ticks of a schedule or a cron expression.
+
+    Notes say which ticks are affected by clock changes. An argument that contains a space or begins with @ is a cron
+    expression; the command then needs no database. The time zone and the rules of a schedule come from the database.
+    """
+    if " " in text.strip() or text.startswith("@"):
+        found, now = _of_cron(text, count, name, zone, gap, overlap)
+    else:
+        found, now = with_session(lambda session: _of_schedule(session, text, count))
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, now)
+
+
+def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Overlap) -> tuple[NextTicks, datetime]:
+    from wakeboard.rules.cron_parser import parse_cron
+    from wakeboard.rules.dst_ticks import TickSchedule
+
+    now = datetime.now(UTC)  # there may be no database
+    try:
+        ticks, skipped = _ticks(TickSchedule(parse_cron(cron, name=name), zone, gap, overlap), now, count)
+    except InvalidSchedule as error:
+        raise InvalidValue(str(error)) from None
+    return NextTicks(schedule=None, cron=cron, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
+
+
+async def _of_schedule(session: Session, name: str, count: int) -> tuple[NextTicks, datetime]:
+    from wakeboard.cli.support.lookup import find_schedule
+    from wakeboard.rules.dst_ticks import tick_schedule_for
+
+    known = await find_schedule(session.listings, name)
+    times = await session.listings.schedule_times(known.id)
+    ticks, skipped = [], []
+    if times.cron_fields is not None:
+        tick_schedule = tick_schedule_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
+        ticks, skipped = _ticks(tick_schedule, session.now, count)
+    found = NextTicks(
+        schedule=known.short,
+        cron=times.schedule,
+        time_zone=times.time_zone,
+        state=times.state,
+        ticks=ticks,
+        skipped=skipped,
+    )
+    return found, session.now
+
+
+def _ticks(tick_schedule: TickSchedule, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
+    """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
+    from wakeboard.rules.clock_change_notes import explain, skipped_between
+
+    times = tick_schedule.upcoming(after, count)
+    ticks = [
+        Tick(at=at, local=_local(tick_schedule.zone, at).isoformat(timespec="minutes"), note=explain(tick_schedule, at))
+        for at in times
+    ]
+    return ticks, list(skipped_between(tick_schedule, after, times[-1])) if times else []
+
+
+def _local(zone: str, at: datetime) -> datetime:
+    """`at` in the time zone, by the same zone data that computes the ticks."""
+    from wakeboard.rules.zones import periods_from
+
+    period = next(periods_from(zone, int(at.timestamp())))
+    return at.astimezone(timezone(timedelta(seconds=period.offset)))
+
+
+def _print(found: NextTicks, now: datetime) -> None:
+    state = "" if found.state in {"active", "on demand"} else f" It is {found.state}."
+    if found.cron is None:
+        print_message(
+            f"{found.schedule} has no cron expression: `wakeboard run-now {found.schedule}` enqueues a run.{state}"
+        )
+    elif found.schedule:
+        print_message(f"{found.schedule}: {cron_and_zone(found.cron, found.time_zone)}.{state}")
+    if found.ticks:
+        local = found.time_zone not in UTC_NAMES or zone_label() != "UTC"
+        headings = ["LOCAL", zone_label().upper()] if local else ["UTC"]
+        columns = [*(Column(heading) for heading in headings), Column("IN"), Column("NOTE", shrinks=True)]
+        print_table(columns, [_cells(tick, now, local=local) for tick in found.ticks])
+    elif found.cron is not None:
+        print_message("there are no further ticks.")
+    for sentence in found.skipped:
+        print_message(f"Note: {sentence}.")
+
+
+def _cells(tick: Tick, now: datetime, *, local: bool) -> list[str]:
+    """One tick. `local`: show the local time and the time in the display zone, else only the time in UTC."""
+    at = datetime.fromisoformat(tick.local)
+    weekday_and_time = f"{at:%a %Y-%m-%d %H:%M}"
+    times = [f"{weekday_and_time} {tick.local[-6:]}", f"{in_zone(tick.at):%Y-%m-%d %H:%M}"]
+    return [*(times if local else [weekday_and_time]), relative(tick.at, now), tick.note or ""]

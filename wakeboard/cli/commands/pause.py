@@ -1,0 +1,112 @@
+"""The command `wakeboard pause`: pauses everything, a queue or a schedule, and lists pauses."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.shell_completion import complete_pause_name
+from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.rules.humanize import relative
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.cli.support.session import Session
+    from wakeboard.store.queries.listings import PauseRow
+
+commands = typer.Typer()
+
+
+class Kind(StrEnum):
+    """What can be paused."""
+
+    ALL = "all"
+    QUEUE = "queue"
+    SCHEDULE = "schedule"
+
+
+PauseKind = Annotated[Kind | None, typer.Argument(metavar="all|queue|schedule", show_default=False)]
+PauseName = Annotated[
+    str | None,
+    typer.Argument(metavar="NAME", help="The name of the queue or schedule.", autocompletion=complete_pause_name),
+]
+
+
+@commands.command(
+    "pause",
+    epilog=examples(
+        "wakeboard pause                                  list what is paused",
+        "wakeboard pause all --reason 'database upgrade'",
+        "wakeboard pause queue mail",
+        "wakeboard pause schedule billing/weekly-report",
+    ),
+)
+def pause(
+    kind: PauseKind = None,
+    name: PauseName = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown in the list of pauses.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Pause everything, a queue or a schedule.
+
+    Without arguments, list what is paused. Until `wakeboard resume`, workers claim no runs of it and its ticks are not
+    run. Running runs continue. After the pause, the catchUp policy of each schedule applies to the missed ticks.
+    """
+    if kind is None:
+        print_pauses(as_json)
+        return
+    require_name(kind, name)
+
+    async def add(session: Session) -> tuple[str, str, bool]:
+        scope, label = await pause_scope(session, kind, name)
+        if kind is Kind.QUEUE and name not in await session.listings.queues():
+            print_error(f"note: no schedule, run or worker uses a queue {name!r} yet.")
+        return scope, label, await session.store.pause(scope, reason)
+
+    scope, label, changed = with_session(add)
+    if as_json:
+        print_json({"scope": scope, "changed": changed})
+    else:
+        print_message(f"{label} is paused." if changed else f"{label} was already paused.")
+
+
+def require_name(kind: Kind, name: str | None) -> None:
+    """Raises BadParameter unless there is a name exactly for a queue and a schedule."""
+    if (name is None) != (kind is Kind.ALL):
+        problem = "all takes no name" if kind is Kind.ALL else f"give the name of the {kind}"
+        raise typer.BadParameter(problem, param_hint="NAME")
+
+
+async def pause_scope(session: Session, kind: Kind, name: str | None) -> tuple[str, str]:
+    """The scope for the SQL functions, and its label for users."""
+    if name is None:
+        return "all", "everything"
+    if kind is Kind.QUEUE:
+        return f"queue:{name}", f"queue {name}"
+    from wakeboard.cli.support.lookup import find_schedule
+
+    known = await find_schedule(session.listings, name)
+    return f"schedule:{known.id}", f"schedule {known.short}"
+
+
+def print_pauses(as_json: bool) -> None:
+    """Lists what is paused."""
+
+    async def query(session: Session) -> tuple[list[PauseRow], datetime]:
+        return await session.listings.pauses(), session.now
+
+    rows, now = with_session(query)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        columns = (Column("PAUSED"), Column("SINCE"), Column("REASON", shrinks=True))
+        print_table(columns, [[row.label, relative(row.paused_at, now), one_line(row.reason)] for row in rows])
+    else:
+        print_message("nothing is paused.")

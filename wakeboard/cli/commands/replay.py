@@ -1,0 +1,56 @@
+"""The command `wakeboard replay`: enqueues copies of finished runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+
+commands = typer.Typer()
+
+ACTION = BulkAction(
+    verb="replay",
+    statuses=("succeeded", "cancelled", "discarded"),
+    apply=lambda store, ids: store.replay(ids),
+    options="--all-succeeded, --all-cancelled or --all-discarded",
+    messages={"queued": "is replayed"},
+)
+
+
+@commands.command(
+    "replay",
+    epilog=examples(
+        "wakeboard replay 1042",
+        "wakeboard replay --all-succeeded --schedule export --since 1d",
+    ),
+)
+def replay(
+    runs: Runs = None,
+    all_succeeded: Annotated[
+        bool, typer.Option("--all-succeeded", help="All succeeded runs.", show_default=False)
+    ] = False,
+    all_cancelled: Annotated[
+        bool, typer.Option("--all-cancelled", help="All cancelled runs.", show_default=False)
+    ] = False,
+    all_discarded: Annotated[
+        bool, typer.Option("--all-discarded", help="All discarded runs.", show_default=False)
+    ] = False,
+    schedule: OfSchedule = None,
+    job_type: JobType = None,
+    queue: OfQueue = None,
+    since: Since = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue copies of finished runs.
+
+    Each copy has a new uuid, so its effects happen again. Use retry for dead runs.
+    """
+    flags = {"succeeded": all_succeeded, "cancelled": all_cancelled, "discarded": all_discarded}
+    statuses = [status for status, given in flags.items() if given]
+    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

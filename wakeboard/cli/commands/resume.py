@@ -1,0 +1,45 @@
+"""The command `wakeboard resume`: ends a pause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from wakeboard.cli.commands.pause import Kind, PauseKind, PauseName, pause_scope, print_pauses, require_name
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.session import with_session
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.session import Session
+
+commands = typer.Typer()
+
+
+@commands.command(
+    "resume", epilog=examples("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule tidy")
+)
+def resume(kind: PauseKind = None, name: PauseName = None, as_json: AsJson = False) -> None:
+    """End a pause.
+
+    Without arguments, list what is paused. The catchUp policy of each schedule applies to the ticks that were missed.
+    """
+    if kind is None:
+        print_pauses(as_json)
+        return
+    require_name(kind, name)
+
+    async def remove(session: Session) -> tuple[str, str, bool]:
+        scope, label = await pause_scope(session, kind, name)
+        return scope, label, await session.store.resume(scope)
+
+    scope, label, changed = with_session(remove)
+    if as_json:
+        print_json({"scope": scope, "changed": changed})
+    elif changed:
+        print_message(f"{label} is resumed.")
+    elif kind is Kind.ALL:  # queues and schedules may still be paused
+        print_message("there is no pause of everything; `wakeboard pause` lists what is paused.")
+    else:
+        print_message(f"{label} was not paused.")

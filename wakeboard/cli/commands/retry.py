@@ -1,0 +1,51 @@
+"""The command `wakeboard retry`: retries dead or failed runs now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+
+commands = typer.Typer()
+
+ACTION = BulkAction(
+    verb="retry",
+    statuses=("dead", "failed"),
+    apply=lambda store, ids: store.retry(ids),
+    options="--all-dead or --all-failed",
+    messages={"queued": "is queued again, due now"},
+)
+
+
+@commands.command(
+    "retry",
+    epilog=examples(
+        "wakeboard retry 1042 1043",
+        "wakeboard retry --all-dead --schedule weekly-report",
+        "wakeboard retry --all-dead --since 1d --dry-run        show which runs",
+        "wakeboard retry --all-failed --type send_mail --yes    do not wait for their backoff",
+    ),
+)
+def retry(
+    runs: Runs = None,
+    all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead runs.", show_default=False)] = False,
+    all_failed: Annotated[bool, typer.Option("--all-failed", help="All failed runs.", show_default=False)] = False,
+    schedule: OfSchedule = None,
+    job_type: JobType = None,
+    queue: OfQueue = None,
+    since: Since = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    as_json: AsJson = False,
+) -> None:
+    """Retry dead or failed runs now.
+
+    The runs keep their ids, attempts, completed steps and completed effects.
+    """
+    flags = {"dead": all_dead, "failed": all_failed}
+    statuses = [status for status, given in flags.items() if given]
+    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

@@ -1,0 +1,56 @@
+"""The command `wakeboard run`: shows one run in detail (formatted by support/run_details.py)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json
+from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.tables import print_lines, terminal_width
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.cli.support.session import Session
+    from wakeboard.store.queries.run_details import RunDetails
+
+commands = typer.Typer()
+
+
+@commands.command(
+    "run", epilog=examples("wakeboard run 1042", "wakeboard run 0b0e1c5a --json", "wakeboard run 1042 | less")
+)
+def run(
+    text: Annotated[
+        str, typer.Argument(metavar="RUN", help="Its id, its uuid, or the first 8 characters of its uuid.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Show one run in detail.
+
+    The output has its payload, attempts, errors, steps, effects and timeline. An effect is in doubt if the attempt that
+    started it ended and did not report it as done.
+    """
+    from wakeboard.cli.support.lookup import find_runs, no_such_run, parse_run
+
+    wanted = parse_run(text)
+
+    async def query(session: Session) -> tuple[RunDetails, datetime]:
+        from wakeboard.store.queries.run_details import read_run_details
+
+        (run_id,) = await find_runs(session.listings, [wanted])
+        details = await read_run_details(session.conn, run_id)
+        if details is None:
+            raise no_such_run(text)
+        return details, session.now
+
+    details, now = with_session(query)
+    if as_json:
+        print_json(details)
+        return
+    from wakeboard.cli.support.run_details import run_details
+
+    print_lines(run_details(details, now, terminal_width()))

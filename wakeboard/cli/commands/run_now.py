@@ -1,0 +1,50 @@
+"""The command `wakeboard run-now`: enqueues a run of a schedule that is due now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.shell_completion import complete_schedule
+from wakeboard.errors import WakeboardError
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.session import Session
+
+commands = typer.Typer()
+
+
+@commands.command(
+    "run-now", epilog=examples("wakeboard run-now billing/weekly-report", "wakeboard run-now tidy --json")
+)
+def run_now(
+    schedule: Annotated[
+        str,
+        typer.Argument(metavar="SCHEDULE", help="The name of the schedule.", autocompletion=complete_schedule),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Run a schedule now, in addition to its ticks.
+
+    This works for a suspended schedule too. The concurrency policy applies: Forbid refuses the run while another run of
+    the schedule is unfinished.
+    """
+
+    async def enqueue_run(session: Session) -> tuple[str, int]:
+        from wakeboard.cli.support.lookup import find_schedule
+
+        known = await find_schedule(session.listings, schedule)
+        run_id, answer = await session.store.run_now(known.id)
+        if run_id is None:
+            raise WakeboardError(f"{known.short}: {answer}.")
+        return known.short, run_id
+
+    name, run_id = with_session(enqueue_run)
+    if as_json:
+        print_json({"schedule": name, "id": run_id})
+    else:
+        print_message(f"run {run_id} of {name} is queued, due now.")

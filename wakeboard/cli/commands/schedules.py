@@ -1,0 +1,96 @@
+"""The command `wakeboard schedules`: lists schedules with their next tick, last run and unfinished runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.tables import Column, print_lines, print_table, styled
+from wakeboard.rules.humanize import relative
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.text import Text
+
+    from wakeboard.cli.support.session import Session
+    from wakeboard.store.queries.listings import ScheduleRow
+
+commands = typer.Typer()
+
+UTC_NAMES = {"UTC", "Etc/UTC"}
+COLUMNS = (
+    Column("SCHEDULE", shrinks=True),
+    Column("WHEN", shrinks=True),
+    Column("NEXT"),
+    Column("LAST"),
+    Column("RUNS", shrinks=True),
+)
+
+
+@commands.command(
+    "schedules",
+    epilog=examples("wakeboard schedules", "wakeboard schedules --namespace billing", "wakeboard schedules --json"),
+)
+def schedules(
+    namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Only schedules in this namespace.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List schedules with their next tick and last run.
+
+    RUNS counts the unfinished runs. NEXT is a state instead of a time if no tick is planned: suspended (by its YAML),
+    paused (by `wakeboard pause`), stalled (its ticks cannot be computed), or on demand (it has no cron expression; use
+    `wakeboard run-now`).
+    """
+
+    async def query(session: Session) -> tuple[list[ScheduleRow], datetime]:
+        return await session.listings.schedules(namespace), session.now
+
+    rows, now = with_session(query)
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(COLUMNS, [_cells(row, now) for row in rows])
+        print_lines(_errors(rows))
+    elif namespace:
+        print_message(f"there are no schedules in namespace {namespace!r}.")
+    else:
+        print_message("there are no schedules yet. `wakeboard apply DIR` creates them from a folder of YAML.")
+
+
+def _cells(row: ScheduleRow, now: datetime) -> list[str | Text]:
+    last = styled(row.last_status, f" {relative(row.last_finished_at, now)}") if row.last_status else "-"
+    return [
+        f"{row.namespace}/{row.name}",
+        cron_and_zone(row.schedule, row.time_zone),
+        relative(row.next_run_at, now) if row.state == "active" else styled(row.state),
+        last,
+        _counts(row),
+    ]
+
+
+def cron_and_zone(cron: str | None, time_zone: str) -> str:
+    """A cron expression and its time zone unless that is UTC; "-" for None."""
+    if cron is None:
+        return "-"
+    return cron if time_zone in UTC_NAMES else f"{cron} {time_zone}"
+
+
+def _counts(row: ScheduleRow) -> Text:
+    from rich.text import Text
+
+    counts = {"dead": row.dead, "failed": row.failed, "running": row.running, "queued": row.queued}
+    return Text(", ").join(Text(f"{count} ") + styled(status) for status, count in counts.items() if count)
+
+
+def _errors(rows: list[ScheduleRow]) -> list[str]:
+    return [
+        f"{row.namespace}/{row.name} is stalled: {one_line(row.schedule_error)}"
+        for row in rows
+        if row.state == "stalled" and row.schedule_error
+    ]

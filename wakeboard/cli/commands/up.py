@@ -1,0 +1,44 @@
+"""The command `wakeboard up`: runs a folder of schedules on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wakeboard.cli.support.options import examples, read_path
+from wakeboard.cli.support.session import explicit_dsn
+
+commands = typer.Typer()
+
+
+@commands.command(
+    "up",
+    epilog=examples(
+        "wakeboard up examples/",
+        "wakeboard up examples/ --fresh          start with an empty database",
+        "wakeboard up examples/ --no-live | tee up.log",
+    ),
+)
+def up(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", parser=read_path, help="A folder of JobSchedule YAML, and Python modules with handlers."
+        ),
+    ],
+    fresh: Annotated[bool, typer.Option("--fresh", help="Empty the database first.", show_default=False)] = False,
+    no_live: Annotated[
+        bool, typer.Option("--no-live", help="Print plain lines on a terminal too.", show_default=False)
+    ] = False,
+) -> None:
+    """Run a folder of schedules on this machine until Ctrl-C.
+
+    The command starts a Postgres server in .wakeboard/ (or uses the database of --dsn), applies the folder and its
+    changes, wakes a worker now and every minute, and shows what happens. Other commands in the current folder find the
+    database. Settings for the workers can be in DIR/wakeboard.env.
+    """
+    from wakeboard.local.up import UpOptions, run_up
+
+    raise typer.Exit(run_up(UpOptions(folder=folder, dsn=explicit_dsn(), fresh=fresh, live=not no_live)))

@@ -1,0 +1,24 @@
+"""The command `wakeboard version`."""
+
+from __future__ import annotations
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.output import print_json, print_message
+
+commands = typer.Typer()
+
+
+@commands.command("version", epilog=examples("wakeboard version --json"))
+def version(as_json: AsJson = False) -> None:
+    """Print the versions of wakeboard, Python and the time zone data."""
+    import platform
+
+    from wakeboard import __version__
+    from wakeboard.rules.zones import tzdata_version
+
+    if as_json:
+        print_json({"wakeboard": __version__, "python": platform.python_version(), "tzdata": tzdata_version()})
+    else:
+        print_message(f"wakeboard {__version__}, Python {platform.python_version()}, tzdata {tzdata_version()}")

@@ -1,0 +1,1 @@
+"""What several commands share: the database session, options, output, look-ups."""

@@ -1,0 +1,215 @@
+"""The commands retry, cancel, replay and discard: select runs, preview them, change them, print the results."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.time_args import parse_since
+from wakeboard.output import write_line
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.cli.support.session import Session
+    from wakeboard.store.admin_api import AdminStore, Replayed
+    from wakeboard.store.maintenance_api import Answer
+    from wakeboard.store.queries.listings import RunRow
+
+BATCH_SIZE = 1000  # runs in one SQL statement
+MAX_MESSAGES = 20  # runs with a message of their own
+SAMPLE_SIZE = 10  # runs and groups in a preview
+
+Runs = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="RUN", help="Ids, uuids, or the first 8 characters of uuids.", show_default=False),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.", show_default=False)]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs and change nothing.", show_default=False)]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The selected runs: those named in `runs`, or all with these statuses that match the filters."""
+
+    runs: Sequence[str]
+    statuses: Sequence[str]
+    schedule: str | None
+    job_type: str | None
+    queue: str | None
+    since: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """The options --yes, --dry-run and --json."""
+
+    yes: bool
+    dry_run: bool
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BulkAction:
+    """An action on runs. The store refuses runs in statuses other than `statuses`.
+
+    `options`: the --all-… options, for error messages. `messages`: what to print for each answer of the store.
+    """
+
+    verb: str
+    statuses: Sequence[str]
+    apply: Callable[[AdminStore, Sequence[int]], Awaitable[Sequence[Answer | Replayed]]]
+    options: str
+    messages: dict[str, str]
+
+
+def run_bulk_action(action: BulkAction, selection: Selection, mode: Mode) -> None:
+    """Applies the action to the selected runs and prints the results.
+
+    Raises typer.Exit(1) if the store refused a run, or with --dry-run if it would refuse one.
+    """
+    _require_one_selection(selection, action.options)
+    find = _finder(selection)
+    if mode.dry_run:
+        _print_preview(action, with_session(lambda session: _preview(session, find)), mode.as_json)
+        return
+    ids = with_session(find) if selection.runs or mode.yes else _confirmed(action, find)
+    answers = with_session(lambda session: _apply(session, action, ids)) if ids else []
+    if mode.as_json:
+        print_json([{**answer._asdict(), "refused": answer.answer.startswith("refused")} for answer in answers])
+    else:
+        _print_answers(action, answers)
+    if any(answer.answer.startswith("refused") for answer in answers):
+        raise typer.Exit(1)
+
+
+def _require_one_selection(selection: Selection, options: str) -> None:
+    filters = (selection.schedule, selection.job_type, selection.queue, selection.since)
+    filtered = bool(selection.statuses) or any(value is not None for value in filters)
+    if selection.runs and filtered:
+        raise typer.BadParameter(f"give runs, or use {options} with filters, not both", param_hint="RUN")
+    if not selection.runs and not selection.statuses:
+        raise typer.BadParameter(f"give runs by id or uuid, or use {options}", param_hint="RUN")
+
+
+def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
+    """The query for the selected runs. Raises InvalidValue before the command connects."""
+    from wakeboard.cli.support.lookup import find_runs, parse_run, run_filter
+
+    runs = [parse_run(text) for text in selection.runs]
+    since = parse_since(selection.since) if selection.since is not None else None
+
+    async def find(session: Session) -> list[int]:
+        if runs:
+            return await find_runs(session.listings, runs)
+        matching = await run_filter(
+            session, selection.statuses, selection.schedule, selection.job_type, selection.queue, since
+        )
+        return await session.listings.run_ids(matching)
+
+    return find
+
+
+# -- preview -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Preview:
+    """The selected runs, newest first. `ids` may contain runs that do not exist."""
+
+    ids: list[int]
+    runs: list[RunRow]
+    now: datetime
+
+
+async def _preview(session: Session, find: Callable[[Session], Awaitable[list[int]]]) -> _Preview:
+    from wakeboard.store.queries.listings import RunFilter
+
+    ids = await find(session)
+    return _Preview(ids, await session.listings.runs(RunFilter(ids=ids), len(ids)) if ids else [], session.now)
+
+
+def _confirmed(action: BulkAction, find: Callable[[Session], Awaitable[list[int]]]) -> list[int]:
+    """The ids of the selected runs, after the user has confirmed the preview. Raises typer.Abort."""
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "there is no terminal for the confirmation: add --yes, or --dry-run to see the runs", param_hint="--yes"
+        )
+    preview = with_session(lambda session: _preview(session, find))
+    if preview.ids:
+        for line in _preview_lines(preview.runs, preview.now):
+            write_line(line, sys.stderr)
+        typer.confirm(f"{action.verb.capitalize()} {counted(len(preview.ids), 'run')}?", abort=True, err=True)
+    return preview.ids
+
+
+def _print_preview(action: BulkAction, preview: _Preview, as_json: bool) -> None:
+    from wakeboard.cli.support.tables import print_lines
+
+    accepted = [run for run in preview.runs if run.status in action.statuses]
+    refused = [run for run in preview.runs if run.status not in action.statuses]
+    missing = sorted({*preview.ids} - {run.id for run in preview.runs})
+    if as_json:
+        print_json(accepted)
+    else:
+        print_lines(list(_preview_lines(accepted, preview.now)))
+    for run in refused[:MAX_MESSAGES]:
+        print_error(f"run {run.id} would be refused: it is {run.status}.")
+    for run_id in missing[:MAX_MESSAGES]:
+        print_error(f"run {run_id} would be refused: there is no such run.")
+    if not as_json:
+        print_message(f"would {action.verb} {counted(len(accepted), 'run')}; nothing was changed.")
+    if refused or missing:
+        raise typer.Exit(1)
+
+
+def _preview_lines(runs: Sequence[RunRow], now: datetime) -> Iterator[str]:
+    """The number of runs for each status and schedule or job type, then the newest runs."""
+    from wakeboard.cli.support.run_table import RUN_COLUMNS, run_cells
+    from wakeboard.cli.support.tables import table, terminal_width
+
+    groups = Counter((run.status, run.schedule, run.job_type) for run in runs)
+    for (status, schedule, job_type), count in groups.most_common(SAMPLE_SIZE):
+        of_schedule = f"of {one_line(schedule)}, job type" if schedule else "of job type"
+        yield f"{counted(count, f'{status} run')} {of_schedule} {one_line(job_type)}"
+    if len(groups) > SAMPLE_SIZE:
+        yield f"… and {counted(len(groups) - SAMPLE_SIZE, 'other group')}"
+    if runs:
+        for line in table(RUN_COLUMNS, [run_cells(run, now) for run in runs[:SAMPLE_SIZE]], terminal_width()):
+            yield line.plain
+    if len(runs) > SAMPLE_SIZE:
+        yield f"… and {counted(len(runs) - SAMPLE_SIZE, 'other run')}"
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
+async def _apply(session: Session, action: BulkAction, ids: Sequence[int]) -> list[Answer | Replayed]:
+    answers: list[Answer | Replayed] = []
+    for start in range(0, len(ids), BATCH_SIZE):
+        answers += await action.apply(session.store, ids[start : start + BATCH_SIZE])
+    return answers
+
+
+def _print_answers(action: BulkAction, answers: Sequence[Answer | Replayed]) -> None:
+    if not answers:
+        print_message("no run matches; nothing was changed.")
+    for answer in answers[:MAX_MESSAGES]:
+        if answer.answer.startswith("refused"):
+            print_error(f"run {answer.id}: {answer.answer}.")
+        else:
+            new_id = getattr(answer, "new_id", None)
+            as_new = f" as run {new_id}" if new_id else ""
+            print_message(f"run {answer.id} {action.messages.get(answer.answer, answer.answer)}{as_new}.")
+    if len(answers) > MAX_MESSAGES:
+        refused = sum(answer.answer.startswith("refused") for answer in answers)
+        print_message(f"… {counted(len(answers), 'run')} in total, {refused} refused.")

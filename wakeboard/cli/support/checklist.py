@@ -1,0 +1,347 @@
+"""The production checks of `wakeboard check`: pure functions from the facts of the database to findings.
+
+The queries are in store/queries/health_checks.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from wakeboard.rules.humanize import counted, lasted, relative
+from wakeboard.store.queries.health_checks import NO_WORKER_AFTER
+
+if TYPE_CHECKING:
+    from wakeboard.store.queries.health_checks import Due, HealthFacts, Route
+
+Level = Literal["ok", "warn", "fail"]
+
+MAX_CLOCK_SKEW = timedelta(seconds=5)  # a drain claims runs that are due within 15 s
+UNSERVED_AFTER = timedelta(minutes=10)
+WAITING_AFTER = timedelta(minutes=5)
+EXPIRED_AFTER = timedelta(minutes=2)  # expired leases are reaped at least once a minute
+TRANSACTION_AFTER = timedelta(minutes=10)
+PARTITIONS_AHEAD = timedelta(weeks=2)  # maintenance creates them five weeks ahead
+RETENTION_GRACE = timedelta(weeks=2)  # a partition covers one week and is dropped by the next maintenance pass
+CHANGE_AFTER = timedelta(hours=3)  # maintenance deletes old changes after one hour
+OLDEST_POSTGRES = 15
+MAX_NAMES = 5  # in a message
+BLOCKS_VACUUM = "prevents vacuum from removing dead rows"
+CHECK_PROCESSES = "check that workers wake, or that the operator runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """The result of one check. `level`: ok, warn or fail. `hint`: what to do, or null if the level is ok."""
+
+    level: Level
+    check: str
+    message: str
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalFacts:
+    """Facts about this machine, its settings and the installed release. The facts of the database are HealthFacts."""
+
+    clock_ahead: timedelta  # how far the database's clock is ahead of this machine's
+    route: Route
+    functions_hash: str
+    functions_revision: int
+    version: str
+    tzdata: str
+    listen: bool
+    prepared_statements: bool
+    history_retention: timedelta
+    max_timeout_s: int
+
+
+def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
+    """All findings: the database first, then schedules, runs and maintenance."""
+    return [
+        _server(facts),
+        _session_settings(facts),
+        _schema(facts, local),
+        _clock(local),
+        _connection(local),
+        _durability(facts),
+        _vacuum(facts),
+        _notify(facts, local),
+        _workers(facts),
+        _ticks(facts),
+        _time_zones(facts, local),
+        _queues(facts),
+        _job_types(facts),
+        _due_runs(facts, local),
+        _leases(facts),
+        _dead_runs(facts),
+        _partitions(facts),
+        _retention(facts, local),
+        _maintenance(facts),
+        _pauses(facts),
+        _removals(facts),
+    ]
+
+
+def _ok(check: str, message: str) -> Finding:
+    return Finding(level="ok", check=check, message=message)
+
+
+def _warn(check: str, message: str, hint: str) -> Finding:
+    return Finding(level="warn", check=check, message=message, hint=hint)
+
+
+def _fail(check: str, message: str, hint: str) -> Finding:
+    return Finding(level="fail", check=check, message=message, hint=hint)
+
+
+def _server(facts: HealthFacts) -> Finding:
+    server = facts.server
+    major = server.version // 10_000
+    if server.replica:
+        return _fail("database", "the server is a read-only replica", "connect to the primary")
+    if major < OLDEST_POSTGRES:
+        return _fail("database", f"PostgreSQL {major}", f"upgrade to PostgreSQL {OLDEST_POSTGRES} or later")
+    if server.encoding != "UTF8":
+        message = f"the encoding is {server.encoding}, which cannot represent every text"
+        return _fail("database", message, "use a database that was created with `encoding 'UTF8'`")
+    return _ok("database", f"PostgreSQL {major}")
+
+
+def _session_settings(facts: HealthFacts) -> Finding:
+    odd = facts.server.odd_settings
+    if "default_transaction_read_only = on" in odd:
+        hint = "turn it off for wakeboard's roles"
+        return _fail("settings", "default_transaction_read_only is on: wakeboard cannot write", hint)
+    if odd:
+        message = f"{', '.join(odd)}: wakeboard sets these for each statement, which takes three more round trips"
+        return _warn("settings", message, "use `alter role` to set them to the Postgres defaults for wakeboard's roles")
+    return _ok("settings", "sessions have the defaults that wakeboard needs")
+
+
+def _schema(facts: HealthFacts, local: LocalFacts) -> Finding:
+    installed = facts.installed
+    message = f"at migration {installed.schema_version}, SQL functions of {installed.functions_by}"
+    if installed.functions_by == local.version and installed.functions_revision > local.functions_revision:
+        return _warn("schema", f"{message} that are newer than those of this release", "upgrade this installation")
+    if installed.functions_hash != local.functions_hash and installed.functions_by == local.version:
+        return _fail("schema", f"{message} that differ from those of this release", "run `wakeboard migrate`")
+    if installed.functions_by != local.version:
+        hint = "upgrade the older installation, then run `wakeboard migrate`"
+        return _warn("schema", f"{message}; this is {local.version}", hint)
+    return _ok("schema", message)
+
+
+def _clock(local: LocalFacts) -> Finding:
+    ahead = local.clock_ahead
+    message = f"the database is {lasted(abs(ahead))} {'ahead of' if ahead > timedelta() else 'behind'} this machine"
+    if abs(ahead) > MAX_CLOCK_SKEW:
+        return _warn("clock", message, "synchronize both clocks; wakeboard uses the database's clock")
+    return _ok("clock", message)
+
+
+def _connection(local: LocalFacts) -> Finding:
+    if local.route == "direct":
+        return _ok("connection", "direct")
+    message = f"through a {local.route}"
+    if local.route == "transaction pooler" and local.prepared_statements:
+        hint = "set WAKEBOARD_PREPARED_STATEMENTS=false, or connect directly"
+        return _fail("connection", f"{message}, which does not support prepared statements", hint)
+    if local.route == "transaction pooler" and local.listen:
+        # Workers poll in any case. Their settings are not known here.
+        return _ok("connection", f"{message}, which does not support LISTEN: workers poll")
+    return _ok("connection", message)
+
+
+def _durability(facts: HealthFacts) -> Finding:
+    server = facts.server
+    if not server.durable:
+        hint = "turn fsync, full_page_writes and synchronous_commit on"
+        return _warn("durability", "commits can be lost when the server crashes", hint)
+    if server.replicas > server.synchronous_replicas == 0:
+        message = f"{counted(server.replicas, 'replica')}, all asynchronous: a failover can lose the latest commits"
+        return _warn("durability", message, "make one replica synchronous, or expect such runs to run again")
+    return _ok("durability", "commits are durable" + (" and replicated synchronously" if server.replicas else ""))
+
+
+def _vacuum(facts: HealthFacts) -> Finding:
+    server = facts.server
+    if not server.autovacuum:
+        return _fail("vacuum", "autovacuum is off", "turn on autovacuum and track_counts")
+    if server.oldest_prepared is not None and server.oldest_prepared > TRANSACTION_AFTER:
+        message = f"a prepared transaction is {lasted(server.oldest_prepared)} old and {BLOCKS_VACUUM}"
+        return _warn("vacuum", message, "commit it or roll it back: see pg_prepared_xacts")
+    if server.slots_holding_back:
+        message = f"replication slot {server.slots_holding_back[0]} is inactive and {BLOCKS_VACUUM}"
+        return _warn("vacuum", message, "connect its consumer or drop the slot")
+    if server.oldest_transaction is not None and server.oldest_transaction > TRANSACTION_AFTER:
+        application = server.oldest_transaction_of or "an unknown application"
+        message = (
+            f"a transaction of {application} has been open for {lasted(server.oldest_transaction)} and {BLOCKS_VACUUM}"
+        )
+        return _warn("vacuum", message, "end it, and set idle_in_transaction_session_timeout")
+    return _ok("vacuum", "autovacuum is on and can remove dead rows")
+
+
+def _notify(facts: HealthFacts, local: LocalFacts) -> Finding:
+    if facts.server.notify_trigger:
+        return _ok("notify", "new runs notify listening workers")
+    message = "the trigger job_runs_notify is missing or disabled: workers only poll"
+    hint = "run `alter table wakeboard.job_runs enable trigger job_runs_notify`"
+    return _warn("notify", message, hint) if local.listen else _ok("notify", message)
+
+
+def _workers(facts: HealthFacts) -> Finding:
+    maintenance, now = facts.maintenance, facts.server.now
+    if maintenance.last_worker is None:
+        level = "fail" if facts.definitions.schedules or facts.due else "warn"
+        hint = "start one: `wakeboard worker`, or the CronJob of the Helm chart"
+        return Finding(level=level, check="workers", message="no worker has ever registered", hint=hint)
+    message = f"last seen {relative(maintenance.last_worker, now)}"
+    if now - maintenance.last_worker > NO_WORKER_AFTER:
+        return _fail("workers", message, "check the CronJob or Deployment of the workers and their last log")
+    return _ok("workers", f"{message}, {counted(maintenance.workers, 'worker')} running")
+
+
+def _ticks(facts: HealthFacts) -> Finding:
+    known, now = facts.definitions, facts.server.now
+    if known.stalled:
+        message = f"{counted(known.stalled, 'schedule')} stalled, for example {known.stalled_example}"
+        return _fail("ticks", message, "correct the schedule and apply it again")
+    if known.late:
+        message = f"{counted(known.late, 'schedule')} overdue, the oldest was due {relative(known.oldest_late, now)}"
+        return _fail("ticks", message, "workers and the operator enqueue due ticks: check that they run")
+    return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
+
+
+def _time_zones(facts: HealthFacts, local: LocalFacts) -> Finding:
+    others = [version for version in facts.definitions.tzdata_versions if version != local.tzdata]
+    if others:
+        message = f"some next ticks were computed with tzdata {', '.join(others)}; this release has {local.tzdata}"
+        return _warn("time zones", message, "apply the schedules again to compute their next ticks")
+    return _ok("time zones", f"tzdata {local.tzdata}")
+
+
+def _queues(facts: HealthFacts) -> Finding:
+    now = facts.server.now
+    waiting = [due.queue for due in facts.due if not due.served and _waits(due, now, UNSERVED_AFTER)]
+    unserved = sorted({*facts.definitions.unserved, *waiting})
+    if unserved:
+        message = f"no worker has served {_listed(unserved)} in the last 10 minutes"
+        return _warn("queues", message, "add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule")
+    return _ok("queues", "all queues are served")
+
+
+def _job_types(facts: HealthFacts) -> Finding:
+    now = facts.server.now
+    unknown = [due for due in facts.due if due.served and not due.known and not due.paused]
+    if unknown:
+        names = sorted({due.job_type for due in unknown})
+        oldest = unknown[0]
+        message = (
+            f"no worker of the queue has a handler for {_listed(names)}:"
+            f" {counted(sum(due.runs for due in unknown), 'run')} queued, the oldest due {relative(oldest.oldest, now)}"
+        )
+        hint = f"deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --all-queued --type {names[0]}`"
+        long = any(_waits(due, now, UNSERVED_AFTER) for due in unknown)
+        return _fail("job types", message, hint) if long else _warn("job types", message, hint)
+    return _ok("job types", "workers have handlers for all due runs")
+
+
+def _due_runs(facts: HealthFacts, local: LocalFacts) -> Finding:
+    now = facts.server.now
+    late = [due for due in facts.due if due.known and _waits(due, now, WAITING_AFTER)]
+    if not late:
+        waiting = counted(sum(due.runs for due in facts.due), "run")
+        return _ok("due runs", f"{waiting} waiting, none for more than 5 minutes")
+    waiting, queues = counted(sum(due.runs for due in late), "run"), _listed(sorted({due.queue for due in late}))
+    message = f"{waiting} waiting in {queues}, the oldest due {relative(late[0].oldest, now)}"
+    if any(due.longest_timeout_s > local.max_timeout_s for due in late):
+        message += f"; some have a timeout above WAKEBOARD_MAX_TIMEOUT_SECONDS ({local.max_timeout_s})"
+    return _warn("due runs", message, "add workers, or raise their concurrency or the `wakeboard limit`")
+
+
+def _waits(due: Due, now: datetime, for_long: timedelta) -> bool:
+    return not due.paused and now - due.oldest > for_long
+
+
+def _leases(facts: HealthFacts) -> Finding:
+    runs, now = facts.runs, facts.server.now
+    if runs.oldest_lapse is not None and now - runs.oldest_lapse > EXPIRED_AFTER:
+        expired = relative(runs.oldest_lapse, now)
+        message = f"{counted(runs.lapsed, 'run')} with an expired lease, the oldest expired {expired}"
+        return _fail("leases", message, f"no process reaps expired leases: {CHECK_PROCESSES}")
+    if runs.cancels_unheeded:
+        message = f"{counted(runs.cancels_unheeded, 'run')} still running more than 5 minutes after they were cancelled"
+        return _warn("leases", message, "handlers must check run.cancelled; the timeout ends a run that does not stop")
+    if runs.oldest_quarantined is not None and now - runs.oldest_quarantined > WAITING_AFTER:
+        message = (
+            f"a run whose worker crashed twice was due {relative(runs.oldest_quarantined, now)}; it must run alone"
+        )
+        return _warn("leases", message, "`wakeboard runs --status queued` shows it; fix its handler or cancel it")
+    return _ok("leases", f"{counted(runs.running, 'run')} running, none stuck")
+
+
+def _dead_runs(facts: HealthFacts) -> Finding:
+    runs = facts.runs
+    if runs.dead:
+        message = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} of them new in the last 24 hours"
+        hint = "list them with `wakeboard runs --status dead`, then retry or discard them"
+        return (
+            _warn("dead runs", message, hint) if runs.dead_since_yesterday else _ok("dead runs", f"{message}; {hint}")
+        )
+    return _ok("dead runs", "none")
+
+
+def _partitions(facts: HealthFacts) -> Finding:
+    maintenance, now = facts.maintenance, facts.server.now
+    if not maintenance.partition_now or maintenance.partitions_until is None:
+        hint = "run `select wakeboard.create_partitions()`"
+        return _fail("partitions", "the history has no partition for this week", hint)
+    message = f"the history has partitions until {maintenance.partitions_until:%Y-%m-%d}"
+    if maintenance.partitions_until - now < PARTITIONS_AHEAD:
+        return _warn("partitions", message, f"no process creates new ones: {CHECK_PROCESSES}")
+    return _ok("partitions", message)
+
+
+def _retention(facts: HealthFacts, local: LocalFacts) -> Finding:
+    oldest, now = facts.maintenance.oldest_partition_end, facts.server.now
+    days = local.history_retention.days
+    if oldest is not None and now - oldest > local.history_retention + RETENTION_GRACE:
+        message = f"the history begins at {oldest:%Y-%m-%d}; the retention is {counted(days, 'day')}"
+        return _warn("retention", message, f"no process drops old partitions: {CHECK_PROCESSES}")
+    return _ok("retention", f"the history is kept for {counted(days, 'day')}")
+
+
+def _maintenance(facts: HealthFacts) -> Finding:
+    maintenance, now = facts.maintenance, facts.server.now
+    if maintenance.oldest_change is not None and now - maintenance.oldest_change > CHANGE_AFTER:
+        message = f"the oldest definition change is from {relative(maintenance.oldest_change, now)}"
+        return _warn("maintenance", message, f"no process deletes old rows: {CHECK_PROCESSES}")
+    reaped = relative(maintenance.last_reap, now) if maintenance.last_reap else "never"
+    return _ok("maintenance", f"the last full reap of leases was {reaped}")
+
+
+def _pauses(facts: HealthFacts) -> Finding:
+    if not facts.pauses:
+        return _ok("pauses", "nothing is paused")
+    oldest = min(pause.paused_at for pause in facts.pauses)
+    labels = _listed([pause.label for pause in facts.pauses])
+    message = f"paused: {labels}, the first {relative(oldest, facts.server.now)}"
+    return _warn("pauses", message, "end a pause with `wakeboard resume`")
+
+
+def _removals(facts: HealthFacts) -> Finding:
+    pending = [removal for removal in facts.removals if removal.confirmed_at is None]
+    if not pending:
+        return _ok("removals", "none is pending")
+    first = pending[0]
+    requested = relative(first.requested_at, facts.server.now)
+    message = f"{first.source} requested the removal of {counted(first.count, 'schedule')} {requested}"
+    return _warn("removals", message, f"if it is intended, run `wakeboard confirm removal {first.source}`")
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:MAX_NAMES])
+    return shown if len(names) <= MAX_NAMES else f"{shown} and {len(names) - MAX_NAMES} more"

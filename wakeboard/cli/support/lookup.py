@@ -1,0 +1,136 @@
+"""Resolves what the user typed: a schedule by its name, runs by id or uuid, filter options to a RunFilter."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from wakeboard.cli.support.time_args import time_since
+from wakeboard.cli.support.usage_errors import quoted
+from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.rules.humanize import counted
+
+if TYPE_CHECKING:
+    from datetime import datetime, timedelta
+
+    from wakeboard.cli.support.session import Session
+    from wakeboard.store.queries.listings import Listings, RunFilter, ScheduleName
+
+MAX_ID = 2**63 - 1
+MAX_ID_LENGTH = 40  # characters, with leading zeros
+UUID_DIGITS = 32
+MIN_UUID_DIGITS = 8
+MAX_CHOICES = 5  # names in an error message
+_UUID_PREFIX = re.compile(r"[0-9a-f-]+…?", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class UuidRange:
+    """The uuids that begin with `text`."""
+
+    text: str
+    first: UUID
+    last: UUID
+
+    @property
+    def complete(self) -> bool:
+        """`text` is a whole uuid."""
+        return self.first == self.last
+
+
+async def find_schedule(listings: Listings, text: str, *, include_removed: bool = False) -> ScheduleName:
+    """The schedule called name, namespace/name or source/namespace/name. A current schedule precedes a removed one.
+
+    Raises WakeboardError if there is none (with the closest name) or more than one.
+    """
+    name = text.rpartition("/")[2]
+    matching = [known for known in await listings.schedule_names(name) if text in {known.name, known.short, known.full}]
+    for removed in (False, True) if include_removed else (False,):
+        found = [known for known in matching if known.removed == removed]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise WakeboardError(f"{text!r} is the name of {counted(len(found), 'schedule')}: write {_choices(found)}.")
+    names = [known for known in await listings.schedule_names() if include_removed or not known.removed]
+    raise WakeboardError(f"there is no schedule {quoted(text)}{_suggestion(text, names)}")
+
+
+def _choices(found: Sequence[ScheduleName]) -> str:
+    shorts = [known.short for known in found]
+    return _listed(shorts if len(set(shorts)) == len(shorts) else [known.full for known in found])
+
+
+def _suggestion(text: str, names: Sequence[ScheduleName]) -> str:
+    if not names:
+        return ": there are no schedules yet (`wakeboard apply DIR` creates them)."
+    by_name = {known.name: known.short for known in names} | {known.short: known.short for known in names}
+    close = get_close_matches(text, by_name, n=1)
+    return f"; did you mean {by_name[close[0]]}?" if close else ": `wakeboard schedules` lists them."
+
+
+async def find_runs(listings: Listings, runs: Sequence[int | UuidRange]) -> list[int]:
+    """The ids of these runs. Raises WakeboardError if a uuid matches no run, or several."""
+    complete = [run.first for run in runs if isinstance(run, UuidRange) and run.complete]
+    known = await listings.ids_of(complete) if complete else {}
+    return [run if isinstance(run, int) else await _id_of(listings, run, known) for run in runs]
+
+
+async def _id_of(listings: Listings, uuids: UuidRange, known: Mapping[UUID, int]) -> int:
+    if uuids.first in known:
+        return known[uuids.first]
+    found = [] if uuids.complete else await listings.ids_between(uuids.first, uuids.last)
+    if not found:
+        raise no_such_run(uuids.text)
+    if len(found) > 1:
+        choices = _listed([str(uuid) for uuid, _ in found])
+        raise WakeboardError(f"the uuids of several runs begin with {uuids.text}: write {choices}.")
+    return found[0][1]
+
+
+def no_such_run(text: str) -> WakeboardError:
+    """The error for a run that is neither live nor in history."""
+    return WakeboardError(f"there is no run {text}; it may be older than the retention of the history.")
+
+
+def parse_run(text: str) -> int | UuidRange:
+    """Parses a run's id, its uuid, or the beginning of its uuid. Raises InvalidValue."""
+    if text.isascii() and text.isdigit() and len(text) < MAX_ID_LENGTH and int(text) <= MAX_ID:
+        return int(text)
+    digits = text.rstrip("…").replace("-", "").lower()
+    if text.isdigit() or not (_UUID_PREFIX.fullmatch(text) and MIN_UUID_DIGITS <= len(digits) <= UUID_DIGITS):
+        raise InvalidValue(
+            f"{quoted(text)} is not a run: write its id (a whole number), its uuid, or the first 8 characters of its"
+            " uuid."
+        )
+    return UuidRange(text, UUID(digits.ljust(UUID_DIGITS, "0")), UUID(digits.ljust(UUID_DIGITS, "f")))
+
+
+def _listed(names: Sequence[str]) -> str:
+    *others, last = names[:MAX_CHOICES]
+    more = f" or one of {len(names) - MAX_CHOICES} more" if len(names) > MAX_CHOICES else ""
+    return (f"{', '.join(others)} or {last}" if others else last) + more
+
+
+async def run_filter(
+    session: Session,
+    statuses: Sequence[str],
+    schedule: str | None,
+    job_type: str | None,
+    queue: str | None,
+    since: timedelta | datetime | None,
+) -> RunFilter:
+    """The filter of these options. Raises WakeboardError if there is no such schedule."""
+    from wakeboard.store.queries.listings import RunFilter
+
+    known = await find_schedule(session.listings, schedule, include_removed=True) if schedule is not None else None
+    return RunFilter(
+        statuses=statuses,
+        definition_id=known.id if known else None,
+        job_type=job_type,
+        queue=queue,
+        since=time_since(since, session.now) if since is not None else None,
+    )

@@ -1,0 +1,57 @@
+"""Prints what a command returns: messages and errors for users, or JSON for programs.
+
+The keys of the JSON are the fields of the row types. Times are ISO 8601 in UTC, durations are seconds, and missing
+values are null.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+from uuid import UUID
+
+from wakeboard.cli.support.time_args import iso
+from wakeboard.output import write_error, write_line
+from wakeboard.rules.sanitize import json_text, one_line
+
+
+def print_json(value: Any) -> None:
+    """Prints rows, lists and plain values as JSON."""
+    sys.stdout.write(json_text(to_json_types(value), indent=2) + "\n")
+
+
+def to_json_types(value: Any) -> Any:
+    """The same value in types that JSON has."""
+    if hasattr(value, "_asdict"):
+        return to_json_types(value._asdict())
+    if is_dataclass(value):
+        return {field.name: to_json_types(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, dict):
+        return {key: to_json_types(item) for key, item in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [to_json_types(item) for item in cast("list[Any]", value)]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    match value:
+        case datetime():
+            return iso(value)
+        case timedelta():
+            return value.total_seconds()
+        case UUID():
+            return str(value)
+        case _:
+            return value
+
+
+def print_message(sentence: str) -> None:
+    """Prints one line on standard output."""
+    write_line(one_line(sentence))
+
+
+def print_error(sentence: str) -> None:
+    """Prints one line on standard error, after "wakeboard: "."""
+    write_error("wakeboard", sentence)

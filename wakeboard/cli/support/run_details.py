@@ -1,0 +1,243 @@
+"""Formats one run for `wakeboard run`: facts, payload, result, attempts, steps, effects, timeline, next commands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_when
+from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
+from wakeboard.cli.support.time_args import in_display_zone, with_offset
+from wakeboard.display_zone import zone_label
+from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative, times
+from wakeboard.rules.sanitize import one_line, printable
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.store.queries.run_details import AttemptRow, EffectRow, RunDetails, StepRow
+
+MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
+HASH_LENGTH = 12  # characters of a spec's hash; --json has all
+MAX_STACK_LINES = 25  # the last lines of the stack
+
+_CREATED_BY = {
+    "tick": "by its schedule",
+    "manual": "by run-now",
+    "replay": "by replay",
+    "application": "by an application",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the timeline."""
+
+    at: datetime
+    text: str
+
+
+def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[Text]:
+    """All lines of the output, at most `width` columns wide where they are tables."""
+    return [
+        _title(run, now),
+        *_facts(run),
+        *_value("payload", run.payload),
+        *(_value("result", run.result) if run.result is not None else []),
+        *_attempts(run, now, width),
+        *_steps(run.steps, now, width),
+        *_effects(run.effects, now, width),
+        *_timeline(run),
+        *_advice(run),
+    ]
+
+
+def _title(run: RunDetails, now: datetime) -> Text:
+    parts = [run_when(run, now), run_notes(run)]
+    return Text(f"run {run.id}  ") + styled(run.status, "".join(f"  {part}" for part in parts if part))
+
+
+def _facts(run: RunDetails) -> Iterator[Text]:
+    tick = f", tick of {with_offset(run.scheduled_for)}" if run.trigger == "tick" else ""
+    facts = {
+        "schedule": f"{one_line(run_of(run))}{tick}" if run.schedule else "",
+        "spec": _spec(run),
+        "created": f"{with_offset(run.created_at)}, {_CREATED_BY.get(run.trigger, run.trigger)}",
+        "type": f"{one_line(run.job_type)}, queue {one_line(run.queue)}, priority {run.priority}",
+        "uuid": str(run.uuid),
+        "attempts": _attempt_limits(run),
+        "worker": _worker(run),
+        "limit": one_line(run.limit_key or ""),
+        "key": one_line(run.idempotency_key or ""),
+        "start by": f"{with_offset(run.start_before)}" if run.start_before else "",
+    }
+    for name, fact in facts.items():
+        if fact:
+            yield Text(f"  {name:<8}  ", "dim") + Text(fact)
+
+
+def _spec(run: RunDetails) -> str:
+    if run.definition_generation is None:
+        return ""
+    spec = f"spec {run.spec_hash[:HASH_LENGTH]}" if run.spec_hash else "the spec of the schedule has changed since"
+    return f"generation {run.definition_generation}, {spec}"
+
+
+def _worker(run: RunDetails) -> str:
+    if run.worker is None or run.locked_until is None:
+        return ""
+    return f"{one_line(run.worker)}, lease until {with_offset(run.locked_until)}"
+
+
+def _attempt_limits(run: RunDetails) -> str:
+    backoff = (
+        f"{run.backoff_base_s} s" if run.backoff_strategy == "fixed" else f"{run.backoff_base_s}…{run.backoff_cap_s} s"
+    )
+    parts = [
+        f"{run.attempts} of {run.max_attempts}",
+        f"timeout {run.timeout_s} s",
+        f"{run.backoff_strategy} backoff {backoff}",
+        counted(run.crash_count, "crash") if run.crash_count else "",
+        f"released {times(run.release_count)}" if run.release_count else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def _value(name: str, value: Any) -> Iterator[Text]:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    lines = printable(text[:MAX_VALUE_LENGTH]).splitlines()
+    if len(text) > MAX_VALUE_LENGTH:
+        lines.append(f"… {counted(len(text) - MAX_VALUE_LENGTH, 'more character')}; --json shows all")
+    yield Text()
+    yield Text(name, "bold")
+    yield from (Text(f"  {line}") for line in lines)
+
+
+def _attempts(run: RunDetails, now: datetime, width: int) -> Iterator[Text]:
+    failed = [attempt for attempt in run.attempts_made if attempt.outcome not in {"snoozed", "released"}]
+    columns = (Column("TRY", right=True), *(Column(name) for name in ("OUTCOME", "ENDED", "DURATION", "WORKER")))
+    yield from _section(
+        "failed attempts",
+        [*columns, Column("ERROR", shrinks=True)],
+        [
+            [
+                str(attempt.attempt),
+                styled(attempt.outcome),
+                relative(attempt.ended_at, now),
+                lasted(attempt.ended_at - attempt.started_at),
+                one_line(attempt.worker or "-"),
+                error_line(attempt.error_type, attempt.error),
+            ]
+            for attempt in failed
+        ],
+        width,
+    )
+    yield from _stack(failed)
+
+
+def _stack(attempts: Sequence[AttemptRow]) -> Iterator[Text]:
+    last = next((attempt.stack for attempt in reversed(attempts) if attempt.stack), None)
+    if last is None:
+        return
+    lines = printable(last).splitlines()
+    yield Text()
+    yield Text("last stack", "bold")
+    if len(lines) > MAX_STACK_LINES:
+        yield Text(f"  … {counted(len(lines) - MAX_STACK_LINES, 'line')} above; --json shows all", "dim")
+    yield from (Text(f"  {line}", "dim") for line in lines[-MAX_STACK_LINES:])
+
+
+def _steps(steps: Sequence[StepRow], now: datetime, width: int) -> Iterator[Text]:
+    columns = (Column("STEP", shrinks=True), Column("STATE"), Column("WHEN"), Column("RESULT", shrinks=True))
+    rows = [
+        [
+            one_line(step.name),
+            styled("done") if step.finished_at else "started",
+            f"in {lasted(step.finished_at - step.started_at)}" if step.finished_at else relative(step.started_at, now),
+            "" if step.result is None else one_line(json.dumps(step.result, ensure_ascii=False)),
+        ]
+        for step in steps
+    ]
+    yield from _section("steps", columns, rows, width)
+
+
+def _effects(effects: Sequence[EffectRow], now: datetime, width: int) -> Iterator[Text]:
+    columns = (Column("EFFECT", shrinks=True), Column("STATE"), Column("WHEN"))
+    rows = [
+        [one_line(effect.key), styled(effect.state), relative(effect.finished_at or effect.started_at, now)]
+        for effect in effects
+    ]
+    yield from _section("effects", columns, rows, width)
+
+
+def _section(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> Iterator[Text]:
+    if rows:
+        yield Text()
+        yield Text(title, "bold")
+        yield from (Text("  ") + line for line in table(columns, rows, width - 2))
+
+
+def _timeline(run: RunDetails) -> Iterator[Text]:
+    yield Text()
+    yield Text(f"timeline ({zone_label()})", "bold")
+    for event in timeline(run):
+        yield Text(f"  {in_display_zone(event.at)}  ", "dim") + Text(event.text)
+
+
+def timeline(run: RunDetails) -> list[Event]:
+    """The events of the run in order, as far as its rows have them."""
+    return sorted(_events(run), key=lambda event: event.at)
+
+
+def _events(run: RunDetails) -> Iterator[Event]:
+    yield Event(run.created_at, f"created {_CREATED_BY.get(run.trigger, run.trigger)}")
+    if run.scheduled_for != run.created_at and run.schedule:
+        yield Event(run.scheduled_for, "tick")
+    ended = {attempt.started_at for attempt in run.attempts_made}
+    for attempt in run.attempts_made:
+        yield Event(
+            attempt.started_at,
+            f"attempt {attempt.attempt} started{f' on {one_line(attempt.worker)}' if attempt.worker else ''}",
+        )
+        why = attempt.error_type or one_line(attempt.error or "")
+        ended_as = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
+        yield Event(attempt.ended_at, f"{ended_as}: {why}" if why else ended_as)
+    if run.started_at and run.started_at not in ended:
+        yield Event(run.started_at, f"attempt {run.attempts or 1} started")
+    for step in run.steps:
+        yield Event(
+            step.finished_at or step.started_at,
+            f"step {one_line(step.name)} {'done' if step.finished_at else 'started'}",
+        )
+    for effect in run.effects:
+        yield Event(effect.finished_at or effect.started_at, f"effect {one_line(effect.key)} {effect.state}")
+    if run.cancel_requested_at:
+        yield Event(run.cancel_requested_at, "cancel requested")
+    if run.dead_at:
+        yield Event(run.dead_at, f"dead: {run.error_type or 'no further attempts'}")
+    if run.status == "failed" or (run.status == "queued" and run.run_at > run.created_at):
+        yield Event(run.run_at, "due for the next attempt" if run.attempts else "due")
+    if run.finished_at:
+        yield Event(
+            run.finished_at, run.status + (f": {why}" if (why := reason_in_words(run.reason, run.status)) else "")
+        )
+
+
+def _advice(run: RunDetails) -> Iterator[Text]:
+    """What the user can do next."""
+    if any(effect.state == "in doubt" for effect in run.effects):
+        yield Text()
+        yield Text("An effect in doubt may have happened: check the other system before you retry.", "yellow")
+    match run.status:
+        case "dead":
+            yield Text()
+            yield Text(f"`wakeboard retry {run.id}` runs it again, `wakeboard discard {run.id}` moves it to history.")
+        case "succeeded" | "cancelled" | "discarded":
+            yield Text()
+            yield Text(f"`wakeboard replay {run.id}` enqueues a copy of it, whose effects happen again.")
+        case _:
+            pass

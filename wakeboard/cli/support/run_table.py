@@ -1,0 +1,70 @@
+"""Formats a run as a row of a table: `wakeboard runs`, and the previews of retry, cancel, replay and discard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeboard.cli.support.tables import Column, styled
+from wakeboard.rules.humanize import counted, reason_in_words, relative
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from rich.text import Text
+
+    from wakeboard.store.queries.listings import RunRow
+
+RUN_COLUMNS = (
+    Column("ID", right=True),
+    Column("STATUS"),
+    Column("RUN OF", shrinks=True),
+    Column("WHEN"),
+    Column("TRY", right=True),
+    Column("DETAILS", shrinks=True),
+)
+
+
+def run_cells(run: RunRow, now: datetime) -> list[str | Text]:
+    """The cells of one run."""
+    tries = f"{run.attempts}/{run.max_attempts}" if run.attempts else "-"
+    return [str(run.id), styled(run.status), one_line(run_of(run)), run_when(run, now), tries, run_notes(run)]
+
+
+def run_of(run: RunRow) -> str:
+    """The schedule of the run, or the job type of a run that an application enqueued."""
+    return run.schedule or run.job_type
+
+
+def run_when(run: RunRow, now: datetime) -> str:
+    """The time that matters in this status."""
+    match run.status:
+        case "queued":
+            return f"due {relative(run.run_at, now)}"
+        case "running":
+            return f"started {relative(run.started_at, now)}"
+        case "failed":
+            return f"again {relative(run.run_at, now)}"
+        case "dead":
+            return relative(run.dead_at, now)
+        case _:
+            return relative(run.finished_at, now)
+
+
+def run_notes(run: RunRow) -> str:
+    """The error of a failed or dead run; of other runs, progress and the reason for the status."""
+    if run.status in {"failed", "dead"}:
+        return error_line(run.error_type, run.error)
+    parts = [
+        f"{run.progress:.0%} done" if run.progress is not None and run.status == "running" else "",
+        "cancel requested" if run.cancel_requested_at else "",
+        reason_in_words(run.reason, run.status),
+        counted(run.skipped_count, "tick") if run.skipped_count and run.skipped_count > 1 else "",
+        f"after {counted(run.crash_count, 'crash')}" if run.crash_count else "",
+    ]
+    return ", ".join(part for part in parts if part)
+
+
+def error_line(error_type: str | None, error: str | None) -> str:
+    """An error on one line, as "type: message"."""
+    return one_line(": ".join(part for part in (error_type, error) if part))

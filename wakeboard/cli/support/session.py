@@ -1,0 +1,90 @@
+"""The database session of a command: which database, the connection, the queries. The event loop starts here.
+
+The database is the one of `--dsn` or WAKEBOARD_DSN. Without them it is that of a `wakeboard up` that runs in the
+current folder, or else the one that libpq's PG* variables name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from wakeboard.display_zone import in_zone
+from wakeboard.errors import DatabaseUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from wakeboard.store.admin_api import AdminStore
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.listings import Listings
+
+UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, "dsn": …}
+DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
+
+_Result = TypeVar("_Result")
+_explicit_dsn: ContextVar[str] = ContextVar("_explicit_dsn", default="")
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An open connection and its APIs. `now`: the database's clock at the start. `conn` is for `enqueue`."""
+
+    conn: AsyncConnection
+    store: AdminStore
+    listings: Listings
+    now: datetime
+
+
+def set_dsn(dsn: str) -> None:
+    """Stores the value of --dsn; "" for none."""
+    _explicit_dsn.set(dsn)
+
+
+def explicit_dsn() -> str:
+    """The DSN of --dsn or WAKEBOARD_DSN; "" if neither is given."""
+    return _explicit_dsn.get() or os.environ.get("WAKEBOARD_DSN", "")  # shell completion does not parse --dsn
+
+
+def database_dsn() -> str:
+    """The DSN to connect to; "" leaves the choice to libpq."""
+    return explicit_dsn() or _dsn_of_up() or ""
+
+
+def with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
+    """Connects, checks the schema, and returns the result of `use`. Raises WakeboardError."""
+    return asyncio.run(_with_session(use))
+
+
+async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
+    from wakeboard.store.admin_api import AdminStore
+    from wakeboard.store.connection import connect, require_schema
+    from wakeboard.store.queries.listings import Listings
+
+    dsn = database_dsn()
+    try:
+        conn = await connect(dsn, name="wakeboard cli")
+    except DatabaseUnavailable as exc:
+        raise exc if dsn else DatabaseUnavailable(f"{exc} {DSN_HINT}") from exc
+    async with conn:
+        await require_schema(conn)
+        listings = Listings(conn)
+        return await use(Session(conn, AdminStore(conn), listings, in_zone(await listings.now())))
+
+
+def _dsn_of_up() -> str | None:
+    """The database of the `wakeboard up` that this user runs in the current folder."""
+    try:
+        if UP_FILE.stat().st_uid != os.geteuid():
+            return None
+        running = json.loads(UP_FILE.read_text("utf-8"))
+        os.kill(running["pid"], 0)
+        return running["dsn"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,61 @@
+"""Completes names of schedules, queues and sources from the database; offers nothing if there is none."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from typer import Context
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from wakeboard.cli.support.session import Session
+
+QUERY_TIMEOUT_S = 1.0  # the user is waiting at the prompt
+MAX_NAMES = 500
+
+
+def complete_schedule(incomplete: str) -> list[str]:
+    """Schedules as namespace/name, and as bare names while no namespace is typed."""
+
+    async def query(session: Session) -> list[str]:
+        names = [known for known in await session.listings.schedule_names() if not known.removed]
+        return [known.short for known in names] + [known.name for known in names if "/" not in incomplete]
+
+    return _complete(incomplete, query)
+
+
+def complete_queue(incomplete: str) -> list[str]:
+    """Queues that are in use."""
+    return _complete(incomplete, lambda session: session.listings.queues())
+
+
+def complete_pause_name(context: Context, incomplete: str) -> list[str]:
+    """The name after `pause queue` or `pause schedule`."""
+    kind = context.params.get("kind")
+    if kind == "queue":
+        return complete_queue(incomplete)
+    return complete_schedule(incomplete) if kind == "schedule" else []
+
+
+def complete_source(incomplete: str) -> list[str]:
+    """Sources with a pending removal."""
+
+    async def query(session: Session) -> list[str]:
+        return [row.source for row in await session.listings.removals()]
+
+    return _complete(incomplete, query)
+
+
+def _complete(incomplete: str, query: Callable[[Session], Awaitable[list[str]]]) -> list[str]:
+    from wakeboard.cli.support.session import with_session
+
+    async def query_in_time(session: Session) -> list[str]:
+        return await asyncio.wait_for(query(session), QUERY_TIMEOUT_S)
+
+    try:
+        names = with_session(query_in_time)
+    except Exception:  # noqa: BLE001 - a failed completion must not disturb the prompt
+        return []
+    return sorted({name for name in names if name.startswith(incomplete)})[:MAX_NAMES]

@@ -1,0 +1,134 @@
+"""Formats and prints tables and coloured lines, without borders.
+
+On a terminal, tables are as wide as the terminal. In a pipe nothing is truncated. rich is imported when something is
+printed, because importing it is slow.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+GAP = "  "
+MIN_WIDTH = 8  # of a truncated cell
+UNLIMITED = 1_000_000  # width where standard output is not a terminal
+_LINE_END = re.compile(r"[\n\x0b-\x0d\x1c-\x1e\x85\u2028\u2029]")
+
+STYLES = {
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+    "running": "bold",
+    "failed": "yellow",
+    "in doubt": "yellow",
+    "paused": "yellow",
+    "suspended": "yellow",
+    "stalled": "red",
+    "dead": "red",
+    "crashed": "red",
+    "timed_out": "red",
+    "succeeded": "green",
+    "done": "green",
+    "cancelled": "dim",
+    "skipped": "dim",
+    "discarded": "dim",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column and its heading. `shrinks`: it is truncated with "…" if the terminal is too narrow."""
+
+    heading: str
+    right: bool = False
+    shrinks: bool = False
+
+
+def styled(word: str, rest: str = "") -> Text:
+    """A status in its colour, and the rest of the text without one."""
+    from rich.text import Text
+
+    return Text().append(word, STYLES.get(word, "")).append(rest)
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], width: int) -> list[Text]:
+    """The heading and the rows as lines of at most `width` columns, if the columns that shrink allow it."""
+    from rich.text import Text
+
+    cells = [[Text(one_line(cell)) if isinstance(cell, str) else _on_one_line(cell) for cell in row] for row in rows]
+    headings = [Text(column.heading, "bold") for column in columns]
+    widths = _widths(columns, [headings, *cells], width)
+    return [_line(columns, row, widths) for row in [headings, *cells]]
+
+
+def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Text]], width: int) -> list[int]:
+    widths = [max(row[at].cell_len for row in rows) for at in range(len(columns))]
+    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
+    shrinking = [at for at, column in enumerate(columns) if column.shrinks]
+    while excess > 0 and shrinking:
+        widest = max(shrinking, key=lambda at: widths[at])
+        if widths[widest] <= MIN_WIDTH:
+            break
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _line(columns: Sequence[Column], row: Sequence[Text], widths: Sequence[int]) -> Text:
+    from rich.text import Text
+
+    line = Text(end="")
+    for at, (column, cell, width) in enumerate(zip(columns, row, widths, strict=True)):
+        shown = cell.copy()
+        shown.truncate(width, overflow="ellipsis")
+        padding = " " * (width - shown.cell_len)
+        last = at == len(columns) - 1
+        line.append(padding if column.right else "")
+        line.append_text(shown)
+        line.append("" if column.right or last else padding)
+        line.append("" if last else GAP)
+    line.rstrip()
+    return line
+
+
+def _on_one_line(line: Text) -> Text:
+    """The text with line ends replaced by spaces: a value must not forge a second line."""
+    if len(line.plain.splitlines()) > 1:
+        line = line.copy()
+        line.plain = _LINE_END.sub(" ", line.plain)
+    return line
+
+
+def console() -> Console:
+    """Standard output, coloured only on a terminal and without NO_COLOR."""
+    from wakeboard.local.safe_console import SafeConsole
+
+    return SafeConsole(soft_wrap=True)
+
+
+def terminal_width() -> int:
+    """Columns of the terminal, or UNLIMITED if standard output is not a terminal."""
+    return console().width if sys.stdout.isatty() else UNLIMITED
+
+
+def print_lines(lines: Sequence[Text | str]) -> None:
+    """Prints each item on one line."""
+    from rich.text import Text
+
+    out = console()
+    for line in lines:
+        out.print(_on_one_line(Text(line) if isinstance(line, str) else line))
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Prints a table."""
+    print_lines(table(columns, rows, terminal_width()))

@@ -1,0 +1,90 @@
+"""Turns the errors of typer's parser into one sentence that says what to write instead.
+
+The messages of typer and pydantic name Python types and are not written for users.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from wakeboard.rules.sanitize import one_line
+
+MAX_QUOTED = 60  # characters of an invalid value
+
+
+def usage_sentence(error: Any, global_options: Sequence[str] = ()) -> str:
+    """The sentence for an error of typer's parser. `global_options`: options that every command accepts."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "wakeboard"
+    return f"{_problem(error, context, global_options)}. See `{command} --help`."
+
+
+def quoted(value: object) -> str:
+    """An invalid value in quotes, on one line, truncated if it is long."""
+    text = one_line(str(value))
+    return repr(text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}…")
+
+
+def _problem(error: Any, context: Any, global_options: Sequence[str]) -> str:
+    match type(error).__name__:
+        case "NoSuchOption":
+            known = [option for each in context.command.params for option in each.opts] if context else []
+            suggestion = _suggestion(error.option_name, [*known, *global_options])
+            return f"there is no option {quoted(error.option_name)}{suggestion}"
+        case "BadOptionUsage":
+            return f"{error.option_name} needs a value"
+        case "MissingParameter":
+            return f"{_name(error)} is missing: {_help_of(error.param)}"
+        case "BadParameter":
+            return f"{_name(error)}{_reason(error)}"
+        case _:
+            return _parser_message(error.message, context)
+
+
+def _name(error: Any) -> str:
+    hint = error.param_hint if error.param_hint is not None else _spelling(error.param)
+    return hint if isinstance(hint, str) else " / ".join(hint)
+
+
+def _spelling(param: Any) -> str:
+    return max(param.opts, key=len) if param.param_type_name == "option" else param.display_name_raw
+
+
+def _help_of(param: Any) -> str:
+    text = str(getattr(param, "help", "") or "a value").rstrip(".")
+    return text[0].lower() + text[1:]
+
+
+def _reason(error: Any) -> str:
+    problems = getattr(error.__cause__, "errors", None)
+    if problems is None:  # raised by a command or by read_path
+        return f": {error.message.rstrip('.')}"
+    return f" {quoted(problems()[0]['input'])}: write {_valid_values(error.param.type_descriptor)}"
+
+
+def _valid_values(kind: Any) -> str:
+    if kind.is_choice:
+        *others, last = (str(getattr(choice, "value", choice)) for choice in kind.choices)
+        return f"{', '.join(others)} or {last}"
+    low, high = kind.parameter_info.min, kind.parameter_info.max
+    number = "a whole number" if kind.annotation is int else "a number" if kind.annotation is float else "text"
+    if high is not None:
+        return f"{number} from {low} to {high:,}"
+    return f"{number}, at least {low}" if low is not None else number
+
+
+def _parser_message(message: str, context: Any) -> str:
+    """The sentence for an error that has only a message. An unknown message is returned as it is."""
+    if found := re.match(r"Got unexpected extra argument(?:\(s\)|s)? \((.*)\)", message, re.DOTALL):
+        return f"there is an unexpected argument {quoted(found[1])}"
+    if found := re.match(r"No such command '(.*?)'\.", message, re.DOTALL):
+        return f"there is no command {quoted(found[1])}{_suggestion(found[1], list(context.command.commands))}"
+    return one_line(message).rstrip(".")
+
+
+def _suggestion(word: str, known: Sequence[str]) -> str:
+    close = get_close_matches(word, known, n=1)
+    return f"; did you mean {close[0]}?" if close else ""
