@@ -71,12 +71,12 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         ("CKV_K8S_38",),
-        r"(Deployment/.*operator|Pod/.*-trial)",
+        r"(Deployment/.*operator|Pod/.*-smoke-test)",
         "The operator and the pod of `helm test` talk to the API server; no other pod mounts a token.",
     ),
     Exemption(
         ("CKV_K8S_8", "CKV_K8S_9"),
-        r"(Pod/.*-trial|Deployment/.*-worker-.*)",
+        r"(Pod/.*-smoke-test|Deployment/.*-worker-.*)",
         "They serve nobody, so nothing is to be ready for; a worker that hangs is known by its heartbeat, and its runs"
         " are taken over.",
     ),

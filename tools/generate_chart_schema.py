@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Schema: TypeAlias = dict[str, Any]
 
 BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "maxLength", "pattern", "minItems")
-SETTING_GROUPS: Final = {"operator": "", "worker": "", "duties": "", "database": "", "log": "log_"}
+SETTING_GROUPS: Final = {"operator": "", "worker": "", "maintenance": "", "database": "", "log": "log_"}
 """Groups of values that hold settings, and how those settings' names begin."""
 
 TEXT: Final[Schema] = {"type": "string"}
@@ -88,7 +88,7 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "migrations.waitSeconds": {"type": "integer", "minimum": 1, "maximum": 3600},
     "monitoring.rules.severities": MAP_OF_TEXTS,
     "monitoring.rules.alertLabels": MAP_OF_TEXTS,
-    "monitoring.rules.without": NAMES,
+    "monitoring.rules.disabled": NAMES,
     "networkPolicy.database.port": PORT,
     "networkPolicy.metricsFrom": PEERS,
     "networkPolicy.workerEgress": OBJECTS,

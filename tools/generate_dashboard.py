@@ -1,4 +1,4 @@
-"""Prints the Grafana dashboard: `python -m tools.generate_dashboard`. What it shows is in ROWS, the rest is form."""
+"""Prints the Grafana dashboard: `python -m tools.generate_dashboard`. ROWS has the content, the rest is layout."""
 
 from __future__ import annotations
 
@@ -6,97 +6,111 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-S = '{namespace="$namespace",job="$job"}'  # what finds the operator's metrics
+S = '{namespace="$namespace",job="$job"}'  # label matchers of the operator's metrics
 COLUMNS = 24  # of Grafana's grid
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
-Thresholds = list[tuple[str, float | None]]  # a colour, and from which value on
-SEEN_WELL: Final[Thresholds] = [("green", None), ("orange", 120), ("red", 180)]
-NONE_IS_WELL: Final[Thresholds] = [("green", None), ("orange", 1)]
-SOME_ARE_WELL: Final[Thresholds] = [("red", None), ("green", 1)]
-WAIT: Final[Thresholds] = [("green", None), ("orange", 60), ("red", 300)]
+Thresholds = list[tuple[str, float | None]]  # a colour, and its lower bound
+WORKER_AGE: Final[Thresholds] = [("green", None), ("orange", 120), ("red", 180)]
+ZERO_IS_GOOD: Final[Thresholds] = [("green", None), ("orange", 1)]
+ZERO_IS_BAD: Final[Thresholds] = [("red", None), ("green", 1)]
+QUEUE_WAIT: Final[Thresholds] = [("green", None), ("orange", 60), ("red", 300)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One picture. `queries`: PromQL by legend; `unit`: in Grafana's words (`s` seconds, `cpm` so many a minute)."""
+    """A panel. `queries`: PromQL by legend. `unit`: Grafana's name (`s`: seconds, `cpm`: count per minute)."""
 
     title: str
-    says: str
+    description: str
     unit: str
     queries: dict[str, str]
     kind: str = "timeseries"
     width: int = 8
     thresholds: Thresholds = field(default_factory=lambda: [("green", None)])
     stacked: bool = False
-    words: dict[str, str] = field(default_factory=dict[str, str])  # for values
+    words: dict[str, str] = field(default_factory=dict[str, str])  # value mappings
 
 
-def stat(title: str, says: str, unit: str, query: str, thresholds: Thresholds) -> Panel:
-    """One number, coloured by whether it is well."""
-    return Panel(title=title, says=says, unit=unit, queries={"": query}, kind="stat", width=4, thresholds=thresholds)
+def stat(title: str, description: str, unit: str, query: str, thresholds: Thresholds) -> Panel:
+    """A single number with threshold colours."""
+    return Panel(
+        title=title,
+        description=description,
+        unit=unit,
+        queries={"": query},
+        kind="stat",
+        width=4,
+        thresholds=thresholds,
+    )
 
 
-def a_minute(metric: str, by: str) -> str:
-    """How much a counter grows in a minute, over all operators: each counts what it did while it led."""
+def per_minute(metric: str, by: str) -> str:
+    """The increase of a counter per minute, over all operators: each counts only while it is the leader."""
     return f"sum by ({by}) (rate({metric}{S}[$__rate_interval])) * 60"
 
 
 ROWS: dict[str, list[Panel]] = {
-    "Is all well?": [
+    "Overview": [
         stat(
-            "Leading operators", "One leads, the others stand by.", "none", f"sum(wakeboard_leader{S})", SOME_ARE_WELL
+            "Leaders", "One is the leader, the others are on standby.", "none", f"sum(wakeboard_leader{S})", ZERO_IS_BAD
         ),
-        stat("Workers", "Seen in the last three minutes.", "none", f"max(wakeboard_workers{S})", SOME_ARE_WELL),
+        stat("Workers", "Seen in the last three minutes.", "none", f"max(wakeboard_workers{S})", ZERO_IS_BAD),
         stat(
             "Last worker seen",
-            "The dead-man switch: workers wake each minute.",
+            "Workers start each minute, so a growing age means that nothing runs.",
             "s",
             f"max(wakeboard_last_worker_age_seconds{S})",
-            SEEN_WELL,
+            WORKER_AGE,
         ),
         stat(
             "Oldest due run",
-            "How long the oldest run waits that is due and not paused.",
+            "How long the oldest due run that is not paused has waited.",
             "s",
             f"max(wakeboard_oldest_due_seconds{S})",
-            WAIT,
+            QUEUE_WAIT,
         ),
-        stat("Dead runs", "They wait for a person.", "none", f"max(wakeboard_dead_runs{S})", NONE_IS_WELL),
         stat(
-            "Removals held",
+            "Dead runs",
+            "They wait for a user to retry or discard them.",
+            "none",
+            f"max(wakeboard_dead_runs{S})",
+            ZERO_IS_GOOD,
+        ),
+        stat(
+            "Pending removals",
             "Mass removals that wait for `wakeboard confirm removal`.",
             "none",
             f"max(wakeboard_pending_removals{S})",
-            NONE_IS_WELL,
+            ZERO_IS_GOOD,
         ),
     ],
     "Runs": [
         Panel(
             title="Runs finished",
-            says="By how they ended. Dead ones are counted here when somebody discards them.",
+            description="By outcome. Dead runs are counted when they are discarded.",
             unit="cpm",
-            queries={"{{outcome}}": a_minute("wakeboard_runs_finished_total", "outcome")},
+            queries={"{{outcome}}": per_minute("wakeboard_runs_finished_total", "outcome")},
             stacked=True,
             width=12,
         ),
         Panel(
-            title="Runs in flight, and dead",
-            says="What is being executed, and what was given up and waits for a person.",
+            title="Running and dead runs",
+            description="Runs that workers execute, and runs without attempts left.",
             unit="none",
             queries={"running": f"max(wakeboard_running_runs{S})", "dead": f"max(wakeboard_dead_runs{S})"},
             width=12,
         ),
         Panel(
-            title="Due runs that nobody has taken",
-            says="For each queue. A bounded look: at most 10,000 of each priority are counted.",
+            title="Due runs not yet claimed",
+            description="For each queue. Counts at most 10,000 of each priority.",
             unit="none",
             queries={"{{queue}}": f"max by (queue) (wakeboard_due_runs{S})"},
             width=12,
         ),
         Panel(
             title="Oldest due run",
-            says="For each queue, how long its oldest due run waits; 0 where it is paused.",
+            description="For each queue, how long its oldest due run has waited. 0 if the queue is paused.",
             unit="s",
             queries={"{{queue}}": f"max by (queue) (wakeboard_oldest_due_seconds{S})"},
             width=12,
@@ -105,68 +119,68 @@ ROWS: dict[str, list[Panel]] = {
     "Workers": [
         Panel(
             title="Workers",
-            says="Seen in the last three minutes: those that wake and go are counted a little after they went.",
+            description="Seen in the last three minutes, including workers that have exited.",
             unit="none",
             queries={"workers": f"max(wakeboard_workers{S})"},
         ),
         Panel(
             title="Last worker seen",
-            says="Where it climbs past three minutes, nothing runs.",
+            description="Above three minutes, nothing runs.",
             unit="s",
             queries={"age": f"max(wakeboard_last_worker_age_seconds{S})"},
-            thresholds=SEEN_WELL,
+            thresholds=WORKER_AGE,
         ),
         Panel(
-            title="Leases taken back by the operator",
-            says="crashed: the worker was killed or lost the database. timed_out: the run's own timeout. Waking workers"
-            " take leases back, too; those are not counted here.",
+            title="Leases expired",
+            description="Leases that the operator took back. crashed: the worker was killed or lost the database."
+            " timed_out: the run's own timeout. Leases that workers take back are not counted.",
             unit="cpm",
-            queries={"{{kind}}": a_minute("wakeboard_leases_expired_total", "kind")},
+            queries={"{{kind}}": per_minute("wakeboard_leases_expired_total", "kind")},
             stacked=True,
         ),
     ],
     "Schedules": [
         Panel(
             title="Schedules by condition",
-            says="How many are Ready, Healthy, Suspended, Stalled, and how many are not.",
+            description="Number of schedules by condition and status.",
             unit="none",
             queries={"{{condition}} {{status}}": f"max by (condition, status) (wakeboard_schedules{S})"},
             width=12,
         ),
         Panel(
             title="Late schedules",
-            says="Schedules whose tick is five minutes past and was made by nobody. It should be 0.",
+            description="Schedules whose next tick is more than five minutes overdue. Expected: 0.",
             unit="none",
             queries={"late": f"max(wakeboard_late_schedules{S})"},
-            thresholds=NONE_IS_WELL,
+            thresholds=ZERO_IS_GOOD,
             width=6,
         ),
         Panel(
-            title="Ticks made by the operator",
-            says="Waking workers make ticks, too: whoever comes first.",
+            title="Ticks enqueued by the operator",
+            description="Workers enqueue ticks too. They are not counted.",
             unit="cpm",
             queries={"ticks": f"sum(rate(wakeboard_ticks_enqueued_total{S}[$__rate_interval])) * 60"},
             width=6,
         ),
         Panel(
-            title="From an edit to the database",
-            says="For the last batch of edits that the stream brought.",
+            title="Sync lag",
+            description="From an edit to its commit, for the last batch of edits.",
             unit="s",
             queries={"sync lag": f"max(wakeboard_sync_lag_seconds{S})"},
         ),
         Panel(
             title="Complete lists",
-            says="Since the last complete list was synced (a saw of operator.reconcileSeconds), and what it took.",
+            description="Time since the last complete list was synced, and its duration.",
             unit="s",
             queries={
-                "age of the last": f"time() - max(wakeboard_last_reconcile_timestamp_seconds{S})",
-                "taken by the last": f"max(wakeboard_reconcile_seconds{S})",
+                "age": f"time() - max(wakeboard_last_reconcile_timestamp_seconds{S})",
+                "duration": f"max(wakeboard_reconcile_seconds{S})",
             },
         ),
         Panel(
             title="Status writes",
-            says="Statuses written, writes that met a newer version and were computed again, and repairs of what"
-            " somebody else had written.",
+            description="Statuses written, writes that conflicted with a newer version, and repairs of statuses that"
+            " another client had overwritten.",
             unit="cpm",
             queries={
                 "written": f"sum(rate(wakeboard_status_writes_total{S}[$__rate_interval])) * 60",
@@ -178,17 +192,17 @@ ROWS: dict[str, list[Panel]] = {
     "Operators": [
         Panel(
             title="Leadership",
-            says="Which pod leads. A handover takes two seconds, after a crash seventeen.",
+            description="Which pod is the leader. A handover takes two seconds, after a crash seventeen.",
             unit="none",
             queries={"{{pod}}": f"wakeboard_leader{S}"},
             kind="state-timeline",
             width=12,
             thresholds=[("blue", None), ("green", 1)],
-            words={"0": "stands by", "1": "leads"},
+            words={"0": "standby", "1": "leader"},
         ),
         Panel(
             title="Database and API server",
-            says="Whether each pod reaches the database, and whether the leader could list JobSchedules.",
+            description="Whether each pod reaches the database, and whether the leader could list JobSchedules.",
             unit="none",
             queries={
                 "{{pod}}: database": f"wakeboard_database_up{S}",
@@ -197,36 +211,36 @@ ROWS: dict[str, list[Panel]] = {
             kind="state-timeline",
             width=12,
             thresholds=[("red", None), ("green", 1)],
-            words={"0": "away", "1": "answers"},
+            words={"0": "down", "1": "up"},
         ),
         Panel(
             title="Term",
-            says="Grows with each handover.",
+            description="Increases with each handover.",
             unit="none",
             queries={"term": f"max(wakeboard_leader_term{S})"},
             width=6,
         ),
         Panel(
-            title="Maintenance tasks that failed",
-            says="By the name of the duty. The operator's log has the error.",
+            title="Maintenance failures",
+            description="By maintenance task. The operator's log has the error.",
             unit="cpm",
-            queries={"{{duty}}": a_minute("wakeboard_maintenance_failures_total", "duty")},
+            queries={"{{task}}": per_minute("wakeboard_maintenance_failures_total", "task")},
             stacked=True,
             width=6,
         ),
         Panel(
-            title="Stream of changes: begun again",
-            says="deaf: it did not show what a list showed, and was replaced.",
+            title="Watch restarts",
+            description="stalled: the watch had not delivered what a list showed, and was restarted.",
             unit="none",
             queries={
-                "begun again": f"sum(increase(wakeboard_watch_restarts_total{S}[$__rate_interval]))",
-                "deaf": f"sum(increase(wakeboard_watch_stalled_total{S}[$__rate_interval]))",
+                "restarts": f"sum(increase(wakeboard_watch_restarts_total{S}[$__rate_interval]))",
+                "stalled": f"sum(increase(wakeboard_watch_stalled_total{S}[$__rate_interval]))",
             },
             width=6,
         ),
         Panel(
-            title="Stream of changes: silence",
-            says="Since the stream showed anything. Long where nobody edits and nothing runs.",
+            title="Watch silence",
+            description="Time since the last watch event. Long if there are no edits and no runs.",
             unit="s",
             queries={"{{pod}}": f"wakeboard_watch_last_event_age_seconds{S}"},
             width=6,
@@ -235,8 +249,8 @@ ROWS: dict[str, list[Panel]] = {
 }
 
 
-def drawn(panel: Panel, number: int, x: int, y: int, height: int) -> dict[str, Any]:
-    """The panel in Grafana's words."""
+def render(panel: Panel, number: int, x: int, y: int, height: int) -> dict[str, Any]:
+    """The panel as Grafana's JSON."""
     colours = [{"color": colour, "value": value} for colour, value in panel.thresholds]
     mappings = [{"type": "value", "options": {value: {"text": text} for value, text in panel.words.items()}}]
     defaults: dict[str, Any] = {
@@ -257,7 +271,7 @@ def drawn(panel: Panel, number: int, x: int, y: int, height: int) -> dict[str, A
         "id": number,
         "type": panel.kind,
         "title": panel.title,
-        "description": panel.says,
+        "description": panel.description,
         "datasource": SOURCE,
         "gridPos": {"x": x, "y": y, "w": panel.width, "h": height},
         "fieldConfig": {"defaults": defaults, "overrides": []},
@@ -270,7 +284,7 @@ def drawn(panel: Panel, number: int, x: int, y: int, height: int) -> dict[str, A
 
 
 def options(panel: Panel) -> dict[str, Any]:
-    """How a kind of panel looks."""
+    """The display options of a kind of panel."""
     if panel.kind == "stat":
         return {"colorMode": "background", "graphMode": "area", "reduceOptions": {"calcs": ["lastNotNull"]}}
     if panel.kind == "state-timeline":
@@ -279,7 +293,7 @@ def options(panel: Panel) -> dict[str, Any]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """Every row and its panels, from left to right and down."""
+    """Every row and its panels, laid out from left to right."""
     found: list[dict[str, Any]] = []
     y = 0
     for title, row in ROWS.items():
@@ -291,14 +305,14 @@ def panels() -> list[dict[str, Any]]:
         for panel in row:
             if x + panel.width > COLUMNS:
                 x, y = 0, y + height
-            found.append(drawn(panel, len(found) + 1, x, y, height))
+            found.append(render(panel, len(found) + 1, x, y, height))
             x += panel.width
         y += height
     return found
 
 
-def chosen(name: str, label: str, values: str) -> dict[str, Any]:
-    """A list at the top, of the values of a label."""
+def variable(name: str, label: str, values: str) -> dict[str, Any]:
+    """A dashboard variable with the values of a label."""
     query = {"query": values, "refId": name}
     return {
         "name": name,
@@ -312,7 +326,7 @@ def chosen(name: str, label: str, values: str) -> dict[str, Any]:
 
 
 def dashboard() -> dict[str, Any]:
-    """All of it."""
+    """The dashboard as Grafana's JSON."""
     return {
         "uid": "wakeboard",
         "title": "wakeboard",
@@ -326,8 +340,8 @@ def dashboard() -> dict[str, Any]:
         "templating": {
             "list": [
                 {"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"},
-                chosen("namespace", "Namespace", "label_values(wakeboard_leader, namespace)"),
-                chosen("job", "Job", 'label_values(wakeboard_leader{namespace="$namespace"}, job)'),
+                variable("namespace", "Namespace", "label_values(wakeboard_leader, namespace)"),
+                variable("job", "Job", 'label_values(wakeboard_leader{namespace="$namespace"}, job)'),
             ]
         },
         "panels": panels(),

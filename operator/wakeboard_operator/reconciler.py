@@ -74,7 +74,7 @@ class Reconciler:
     ) -> None:
         self._settings, self._source, self.installation = settings, source, installation
         self.release = settings.release or None
-        self.ownership = Ownership(installation, settings.release, adopt=settings.adopt)
+        self.ownership = Ownership(installation, settings.release, adopt=settings.adopt_foreign_schedules)
         self.absences = MissingSchedules()
         self._deletions = deletions
         self._missed_after = misfire_grace

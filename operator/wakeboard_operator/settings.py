@@ -28,7 +28,7 @@ class OperatorSettings(Settings):
         description="Who may use what, as JSON:"
         ' `[{"namespaces": ["billing"], "queues": ["billing"], "jobTypes": ["*"]}]`. Empty: everybody everything.',
     )
-    adopt: bool = Field(
+    adopt_foreign_schedules: bool = Field(
         default=False, description="Take over schedules whose status was written from another database."
     )
     operator_port: int = Field(

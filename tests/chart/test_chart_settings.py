@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIX = "WAKEBOARD_"
-DUTIES = {
+MAINTENANCE = {
     "misfire_grace_seconds": 301,
     "history_retention_days": 31,
     "idempotency_key_retention_days": 8,
@@ -44,7 +44,7 @@ OPERATOR: Mapping[str, Any] = {
     "source": "k8s:blue",
     "namespaces": ["shop", "billing"],
     "tenancy": [{"namespaces": ["billing"], "queues": ["billing"], "jobTypes": ["*"]}],
-    "adopt": True,
+    "adopt_foreign_schedules": True,
     "reconcile_seconds": 12.5,
     "status_writes_per_second": 0.5,
     "status_min_interval_seconds": 0,
@@ -66,7 +66,7 @@ def documents() -> list[dict[str, Any]]:
             "worker": camel(WORKER),
             "pools": {"mail": {}, "stay": {"mode": "forever"}},
             "operator": camel(OPERATOR),
-            "duties": camel(DUTIES),
+            "maintenance": camel(MAINTENANCE),
             "log": {"format": "console", "level": "debug"},
             "database": {
                 "existingSecret": "store",
@@ -90,7 +90,7 @@ def test_every_setting_of_a_worker_can_be_set_and_arrives(
     set_in(monkeypatch, dict(pod_specs(documents))[pod]["containers"][0])
     arrived = read_settings().model_dump()
     others = {"listen": False, "prepared_statements": True, "log_format": "console", "log_level": "debug"}
-    expected = {**WORKER, **DUTIES, **others}
+    expected = {**WORKER, **MAINTENANCE, **others}
     assert {name: arrived[name] for name in expected} == expected
     assert arrived["pool"] == pod.rpartition("-")[2]
     assert Settings.model_fields.keys() == expected.keys() | SET_BY_THE_CHART & arrived.keys() | OF_MIGRATIONS
@@ -102,7 +102,7 @@ def test_every_setting_of_an_operator_can_be_set_and_arrives(
     set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["containers"][0])
     arrived = read_operator_settings().model_dump(by_alias=True)
     others = {"prepared_statements": True, "log_format": "console", "log_level": "debug"}
-    expected = {**OPERATOR, **DUTIES, **others, "operator_port": 8080, "release": "jobs/wakeboard"}
+    expected = {**OPERATOR, **MAINTENANCE, **others, "operator_port": 8080, "release": "jobs/wakeboard"}
     assert {name: arrived[name] for name in expected} == expected
     own = OperatorSettings.model_fields.keys() - Settings.model_fields.keys()
     assert own == OPERATOR.keys() | SET_BY_THE_CHART & own
@@ -130,7 +130,7 @@ def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
         group, name = value.path[0], value.path[-1]
         for setting, default in defaults.items():
             wanted = {"log": f"log_{name}" == setting}.get(group, to_camel(setting) == name)
-            if wanted and group in {"worker", "operator", "duties", "database", "log"} and len(value.path) == 2:
+            if wanted and group in {"worker", "operator", "maintenance", "database", "log"} and len(value.path) == 2:
                 assert value.default == default, value.name
                 seen.add(setting)
     assert seen == OperatorSettings.model_fields.keys() - SET_BY_THE_CHART - OF_MIGRATIONS

@@ -1,7 +1,7 @@
 """The chart, installed by Helm into a real API server: what a person does with releases over the years.
 
 There are no nodes, so no pod runs; but the API server, its admission at the `restricted` level and the controllers are
-real, and so are operator, worker and trial where a test starts them with the release's own rights and settings.
+real, and so are operator, worker and smoke test where a test starts them with the release's own rights and settings.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def test_every_pod_passes_the_restricted_level(user: HelmUser) -> None:
     test = user.template("wakeboard", "--show-only", "templates/smoke-test.yaml", **_hooked())
     user.kubectl("apply", "-f", "-", stdin=hook)
     user.kubectl("apply", "-f", "-", stdin=test)
-    wanted = {"operator": 2, "worker": 3, "dev-database": 1, "migrate": 1, "trial": 1}
+    wanted = {"operator": 2, "worker": 3, "dev-database": 1, "migrate": 1, "smoke-test": 1}
 
     def counted() -> dict[str, int]:
         found = json.loads(user.kubectl("get", "pods", "-o", "json"))["items"]
@@ -358,8 +358,8 @@ def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
 def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmUser) -> None:
     user.install("wakeboard", database=URL)
     for verb in ("create", "get", "patch", "delete"):
-        assert user.may("wakeboard-trial", verb, "jobschedules.wakeboard.dev", "jobs")
-    assert not user.may("wakeboard-trial", "list", "jobschedules.wakeboard.dev", "jobs")
-    assert not user.may("wakeboard-trial", "get", "secrets", "jobs")
-    role = named([user.get("role", "wakeboard-trial-of-jobs")], "Role", "wakeboard-trial-of-jobs")
+        assert user.may("wakeboard-smoke-test", verb, "jobschedules.wakeboard.dev", "jobs")
+    assert not user.may("wakeboard-smoke-test", "list", "jobschedules.wakeboard.dev", "jobs")
+    assert not user.may("wakeboard-smoke-test", "get", "secrets", "jobs")
+    role = named([user.get("role", "wakeboard-smoke-test-of-jobs")], "Role", "wakeboard-smoke-test-of-jobs")
     assert len(role["rules"]) == 1

@@ -352,7 +352,7 @@ def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_run
             assert second.ended() == 0
         operator.send(signal.SIGTERM)
         assert operator.ended() == 0
-        with Operator(elsewhere, login, tmp_path, adopt="true", **settings) as adopting:
+        with Operator(elsewhere, login, tmp_path, adopt_foreign_schedules="true", **settings) as adopting:
             wait_for(lambda: there.row("report", "id"), why=lambda: adopting.log)
             (here,) = there.sql("select id::text from installation")[0]
             wait_for(lambda: scene.status("report")["installation"] == here, why=lambda: adopting.log)
@@ -377,7 +377,7 @@ def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
             wait_for(lambda: scene.condition("report", "Ready")[0] == "False", why=lambda: another.log)
             ready, reason, message = scene.condition("report", "Ready")
             assert (ready, reason) == ("False", "OtherInstallation")
-            assert "operator.adopt=true" in message
+            assert "operator.adoptForeignSchedules=true" in message
             assert scene.condition("report", "Stalled")[0] == "True", "kstatus: failed"
             wait_for(lambda: "OtherInstallation" in scene.events("report"))
             silent = 'wakeboard_foreign_schedules{operator="silent"} 1.0'

@@ -26,13 +26,13 @@ MAY = [{"apiGroups": ["wakeboard.dev"], "resources": ["jobschedules"], "verbs": 
 
 @pytest.fixture
 def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> Scene:
-    """A namespace in which the service account `trial` may do what the chart's Role says."""
-    control_plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "trial"}})
+    """A namespace in which the service account `smoke-test` may do what the chart's Role says."""
+    control_plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "smoke-test"}})
     rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    control_plane.call("POST", f"{rights}/roles", {"metadata": {"name": "trial"}, "rules": MAY})
-    subject = {"kind": "ServiceAccount", "name": "trial", "namespace": namespace}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "trial"}
-    binding = {"metadata": {"name": "trial"}, "roleRef": role, "subjects": [subject]}
+    control_plane.call("POST", f"{rights}/roles", {"metadata": {"name": "smoke-test"}, "rules": MAY})
+    subject = {"kind": "ServiceAccount", "name": "smoke-test", "namespace": namespace}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "smoke-test"}
+    binding = {"metadata": {"name": "smoke-test"}, "roleRef": role, "subjects": [subject]}
     control_plane.call("POST", f"{rights}/rolebindings", binding)
     return Scene(control_plane, namespace, database)
 
@@ -45,8 +45,8 @@ def operator(scene: Scene, tmp_path: Path) -> Iterator[Operator]:
         yield running
 
 
-def trial(scene: Scene, within_s: float, queue: str = "default") -> subprocess.Popen[str]:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "trial")
+def smoke_test(scene: Scene, within_s: float, queue: str = "default") -> subprocess.Popen[str]:
+    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "smoke-test")
     words = [f"--namespace={scene.namespace}", f"--queue={queue}", f"--within={within_s}"]
     command = [sys.executable, "-m", "wakeboard_operator.smoke_test", *words]
     environment = {
@@ -73,7 +73,7 @@ def schedules(scene: Scene) -> list[Any]:
 
 
 def test_a_trial_sees_its_run_succeed_and_leaves_nothing(scene: Scene, operator: Operator) -> None:
-    with trial(scene, within_s=60) as process:
+    with smoke_test(scene, within_s=60) as process:
         wait_for(lambda: scene.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
         wake(scene)
         said, errors = process.communicate(timeout=60)
@@ -83,7 +83,7 @@ def test_a_trial_sees_its_run_succeed_and_leaves_nothing(scene: Scene, operator:
 
 
 def test_without_an_operator_a_trial_says_so(scene: Scene) -> None:
-    with trial(scene, within_s=2) as process:
+    with smoke_test(scene, within_s=2) as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "no operator has looked at the schedule" in errors
@@ -91,7 +91,7 @@ def test_without_an_operator_a_trial_says_so(scene: Scene) -> None:
 
 
 def test_without_a_worker_a_trial_says_where_to_look(scene: Scene, operator: Operator) -> None:
-    with trial(scene, within_s=8) as process:
+    with smoke_test(scene, within_s=8) as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "the run waits for a worker" in errors
@@ -99,7 +99,7 @@ def test_without_a_worker_a_trial_says_where_to_look(scene: Scene, operator: Ope
 
 
 def test_a_trial_that_is_asked_to_stop_removes_its_schedule(scene: Scene) -> None:
-    with trial(scene, within_s=60) as process:
+    with smoke_test(scene, within_s=60) as process:
         wait_for(lambda: schedules(scene))
         process.terminate()
         _, errors = process.communicate(timeout=60)
@@ -109,7 +109,7 @@ def test_a_trial_that_is_asked_to_stop_removes_its_schedule(scene: Scene) -> Non
 
 
 def seen(**status: Any) -> Resource:
-    return Resource("jobs", "trial", "uid", 1, "7", {}, {}, {"observedGeneration": 1, **status})
+    return Resource("jobs", "smoke-test", "uid", 1, "7", {}, {}, {"observedGeneration": 1, **status})
 
 
 def test_a_schedule_that_cannot_be_honoured_ends_a_trial_at_once() -> None:

@@ -236,7 +236,7 @@ async def test_a_schedule_of_a_silent_installation_reports_that_and_what_to_type
     await writer_stage.list()
     assert await writer_stage.write() == 1
     assert writer_stage.reason("Ready") == writer_stage.reason("Stalled") == "OtherInstallation"
-    assert "operator.adopt=true" in writer_stage.message("Ready")
+    assert "operator.adoptForeignSchedules=true" in writer_stage.message("Ready")
     status = writer_stage.seen()["status"]
     assert status["installation"] == "gone"
     assert "nextRunTime" not in status

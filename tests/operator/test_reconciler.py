@@ -186,7 +186,7 @@ async def test_what_another_database_runs_is_left_alone_until_adopted(conn: psyc
     await stage.list(run_by("another"))
     assert await stage.rows() == []
     assert stage.problem("a") == "OtherInstallation"
-    adopting = await stage_at(conn, adopt=True)
+    adopting = await stage_at(conn, adopt_foreign_schedules=True)
     await adopting.list(run_by("another"))
     assert await adopting.rows() == [("a", 3)]
 

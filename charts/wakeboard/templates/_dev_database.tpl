@@ -1,8 +1,8 @@
 {{/*
-The password of devDatabase: the one that is given, else the one that its Secret holds, else a new one. Where nothing can be
-looked up, a new one at each rendering would lock everybody out of the data, so one must be given.
+The password of devDatabase: the value, else that of the existing Secret, else a new one. Without a cluster to look it up,
+each rendering would generate another password and lock all clients out, so the value is required.
 */}}
-{{- define "wakeboard.devPassword" -}}
+{{- define "wakeboard.devDatabasePassword" -}}
 {{- if .Values.devDatabase.password -}}
 {{ .Values.devDatabase.password }}
 {{- else }}
@@ -10,7 +10,7 @@ looked up, a new one at each rendering would lock everybody out of the data, so 
 {{- if $kept -}}
 {{ b64dec $kept.data.password }}
 {{- else if not (lookup "v1" "Namespace" "" "kube-system") }}
-{{- fail "devDatabase.password is empty, and without a cluster to look at (helm template, Argo CD, a dry run on the client) the password of the first install cannot be kept: give one, e.g. --set devDatabase.password=trial." }}
+{{- fail "devDatabase.password is empty. Without a cluster (helm template, Argo CD, a client-side dry run) the chart cannot look up the password of the first install. Set one, e.g. --set devDatabase.password=evaluation." }}
 {{- else -}}
 {{ randAlphaNum 32 }}
 {{- end }}

@@ -1,51 +1,51 @@
 {{/*
-Names. A release's name may have 53 characters, a CronJob's 52: what would be too long is cut and ends with a hash of the
-whole, so that two names never become one.
+Names. A release name may have 53 characters, a CronJob name 52. Longer names are truncated and end with a hash of the whole
+name, so that two names never become the same.
 */}}
 
-{{/* The text, or its beginning and a hash, so that it has at most so many characters: (list text most) */}}
-{{- define "wakeboard.short" -}}
-{{- $text := index . 0 }}{{- $most := index . 1 | int }}
-{{- if gt (len $text) $most -}}
-{{ trunc (sub $most 9 | int) $text | trimSuffix "-" }}-{{ sha256sum $text | trunc 8 }}
+{{/* The text, truncated to a maximum length with a hash at its end: (list text maximum) */}}
+{{- define "wakeboard.truncate" -}}
+{{- $text := index . 0 }}{{- $maximum := index . 1 | int }}
+{{- if gt (len $text) $maximum -}}
+{{ trunc (sub $maximum 9 | int) $text | trimSuffix "-" }}-{{ sha256sum $text | trunc 8 }}
 {{- else -}}
 {{ $text }}
 {{- end }}
 {{- end }}
 
-{{/* The beginning of every object's name, of at most 30 characters. */}}
+{{/* The prefix of every object name, of at most 30 characters. */}}
 {{- define "wakeboard.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride }}
 {{- if .Values.fullnameOverride -}}
-{{ include "wakeboard.short" (list .Values.fullnameOverride 30) }}
+{{ include "wakeboard.truncate" (list .Values.fullnameOverride 30) }}
 {{- else if contains $name .Release.Name -}}
-{{ include "wakeboard.short" (list .Release.Name 30) }}
+{{ include "wakeboard.truncate" (list .Release.Name 30) }}
 {{- else -}}
-{{ include "wakeboard.short" (list (printf "%s-%s" .Release.Name $name) 30) }}
+{{ include "wakeboard.truncate" (list (printf "%s-%s" .Release.Name $name) 30) }}
 {{- end }}
 {{- end }}
 
-{{/* The name of one part: (list $ "operator") */}}
+{{/* The name of a component: (list $ "operator") */}}
 {{- define "wakeboard.name" -}}
 {{ include "wakeboard.fullname" (index . 0) }}-{{ index . 1 }}
 {{- end }}
 
-{{/* The name of something that belongs to no namespace: releases of the same name in other namespaces have others. */}}
+{{/* The name of a cluster-scoped object. It contains the namespace, so that releases of the same name do not collide. */}}
 {{- define "wakeboard.clusterName" -}}
 {{ include "wakeboard.name" . }}:{{ (index . 0).Release.Namespace }}
 {{- end }}
 
 {{/* The name of a pool's CronJob: (list $ "mail"). Its Jobs add 11 characters. */}}
-{{- define "wakeboard.wakeName" -}}
-{{ include "wakeboard.short" (list (include "wakeboard.name" (list (index . 0) (printf "wake-%s" (index . 1)))) 52) }}
+{{- define "wakeboard.cronJobName" -}}
+{{ include "wakeboard.truncate" (list (include "wakeboard.name" (list (index . 0) (printf "wake-%s" (index . 1)))) 52) }}
 {{- end }}
 
 {{/* The name of a pool's Deployment: (list $ "mail"). Its pods add 17 characters. */}}
-{{- define "wakeboard.stayName" -}}
-{{ include "wakeboard.short" (list (include "wakeboard.name" (list (index . 0) (printf "worker-%s" (index . 1)))) 46) }}
+{{- define "wakeboard.deploymentName" -}}
+{{ include "wakeboard.truncate" (list (include "wakeboard.name" (list (index . 0) (printf "worker-%s" (index . 1)))) 46) }}
 {{- end }}
 
-{{- define "wakeboard.operatorAccount" -}}
+{{- define "wakeboard.operatorServiceAccount" -}}
 {{- if .Values.operator.serviceAccount.create -}}
 {{ .Values.operator.serviceAccount.name | default (include "wakeboard.name" (list . "operator")) }}
 {{- else -}}
@@ -53,10 +53,10 @@ whole, so that two names never become one.
 {{- end }}
 {{- end }}
 
-{{/* The labels by which a part's pods are found: (list $ "operator"). They never change. */}}
+{{/* The selector labels of a component's pods: (list $ "operator"). They never change. */}}
 {{- define "wakeboard.selectorLabels" -}}
 {{- $ := index . 0 -}}
-app.kubernetes.io/name: {{ include "wakeboard.short" (list (default $.Chart.Name $.Values.nameOverride) 63) }}
+app.kubernetes.io/name: {{ include "wakeboard.truncate" (list (default $.Chart.Name $.Values.nameOverride) 63) }}
 app.kubernetes.io/instance: {{ $.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end }}
@@ -97,7 +97,7 @@ annotations:
 {{- end }}
 {{- end }}
 
-{{/* The same without a namespace. Labels come last: more may follow. */}}
+{{/* The same without a namespace. Labels are last, so that a template can add more. */}}
 {{- define "wakeboard.clusterMetadata" -}}
 {{- $ := index . 0 -}}
 name: {{ index . 2 | quote }}

@@ -9,13 +9,13 @@
 - name: WAKEBOARD_RELEASE
   value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 {{ include "wakeboard.settings" (list .Values.operator (list
-  "source" "namespaces" "tenancy" "adopt" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
+  "source" "namespaces" "tenancy" "adoptForeignSchedules" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
   "statusErrors" "leaderLeaseSeconds")) | trim }}
-{{ include "wakeboard.commonSettings" . }}
+{{ include "wakeboard.sharedSettings" . }}
 {{- end }}
 
-{{/* Operators rather not on the same node. */}}
-{{- define "wakeboard.apart" -}}
+{{/* Prefers different nodes for the operator's pods. */}}
+{{- define "wakeboard.defaultAffinity" -}}
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
     - weight: 100
@@ -26,7 +26,7 @@ podAntiAffinity:
             {{- include "wakeboard.selectorLabels" (list . "operator") | nindent 12 }}
 {{- end }}
 
-{{/* The container that migrates, the only one that gets the owner's connection string where there is another: (list $ secretName) */}}
+{{/* The migration container. With a role for each part, no other container gets the owner's connection string: (list $ secretName) */}}
 {{- define "wakeboard.migrateContainer" -}}
 {{- $ := index . 0 }}{{- $secret := index . 1 -}}
 - name: migrate
@@ -53,15 +53,15 @@ podAntiAffinity:
     {{- end }}
 {{- end }}
 
-{{/* What an operator may do where it looks. */}}
+{{/* The operator's permissions in the namespaces that it watches. */}}
 {{- define "wakeboard.operatorRules" -}}
 - {apiGroups: [wakeboard.dev], resources: [jobschedules], verbs: [get, list, watch]}
 - {apiGroups: [wakeboard.dev], resources: [jobschedules/status], verbs: [patch]}
 - {apiGroups: [""], resources: [events], verbs: [create, patch]}
-- {apiGroups: [""], resources: [namespaces], verbs: [get]} # to tell what was deleted with its namespace from what is only missing
+- {apiGroups: [""], resources: [namespaces], verbs: [get]} # to distinguish a deleted namespace from missing objects
 {{- end }}
 
-{{/* The pod of the migrating hook: (list $ secretName) */}}
+{{/* The pod of the migration hook: (list $ secretName) */}}
 {{- define "wakeboard.migratePod" -}}
 {{- $ := index . 0 -}}
 metadata:

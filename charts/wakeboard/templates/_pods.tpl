@@ -1,10 +1,10 @@
 {{/*
-What pods have in common: settings as environment variables, the way to the database, and where they are placed.
+Parts that pods share: settings as environment variables, database access, volumes, security context and scheduling.
 */}}
 
 {{/*
-Settings as variables: (list $values (list "queues" "leaseSeconds" …)). A setting's value has the setting's name in camelCase.
-What is empty is left out: it is empty by default.
+Settings as variables: (list $values (list "queues" "leaseSeconds" …)). A value has the setting's name in camelCase. Empty
+values are omitted, because they are empty by default.
 */}}
 {{- define "wakeboard.settings" -}}
 {{- $values := index . 0 }}
@@ -24,8 +24,8 @@ What is empty is left out: it is empty by default.
 {{- end }}
 
 {{/* The settings that operators and workers share. */}}
-{{- define "wakeboard.commonSettings" -}}
-{{ include "wakeboard.settings" (list .Values.duties (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays")) | trim }}
+{{- define "wakeboard.sharedSettings" -}}
+{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays")) | trim }}
 - name: WAKEBOARD_PREPARED_STATEMENTS
   value: {{ .Values.database.preparedStatements | quote }}
 {{ include "wakeboard.logSettings" . }}
@@ -38,7 +38,7 @@ What is empty is left out: it is empty by default.
   value: {{ .Values.log.level | quote }}
 {{- end }}
 
-{{/* Whether everybody logs in as the owner: "true" or nothing. */}}
+{{/* "true" if every pod logs in as the owner, else empty. */}}
 {{- define "wakeboard.oneRole" -}}
 {{- if or .Values.database.oneRole .Values.database.url .Values.devDatabase.enabled }}true{{ end }}
 {{- end }}
@@ -54,7 +54,7 @@ What is empty is left out: it is empty by default.
 {{- end }}
 {{- end }}
 
-{{/* The way to the database as variables: (list $ "worker"), or (list $ "owner" secretName) */}}
+{{/* Database access as variables: (list $ "worker"), or (list $ "owner" secretName) */}}
 {{- define "wakeboard.databaseEnv" -}}
 {{- $ := index . 0 }}{{- $role := index . 1 }}
 {{- $secret := include "wakeboard.databaseSecret" $ }}
@@ -81,14 +81,14 @@ What is empty is left out: it is empty by default.
 {{- end }}
 {{- end }}
 
-{{/* Pods begin anew when a connection string of the release itself changes: sums of its Secrets, as annotations. */}}
-{{- define "wakeboard.ownSecretSums" -}}
+{{/* Checksums of the release's own Secrets, as annotations: pods restart when a connection string changes. */}}
+{{- define "wakeboard.secretChecksums" -}}
 {{- if .Values.database.url }}
 checksum/database: {{ sha256sum .Values.database.url | trunc 8 | quote }}
 {{- end }}
 {{- end }}
 
-{{/* The mounts of every container of ours. */}}
+{{/* The volume mounts of every wakeboard container. */}}
 {{- define "wakeboard.mounts" -}}
 - name: tmp
   mountPath: /tmp
@@ -100,8 +100,8 @@ checksum/database: {{ sha256sum .Values.database.url | trunc 8 | quote }}
 {{- end }}
 
 {{/*
-The volumes behind them, and a person's own, of which one named `tmp` takes the place of ours: (list $ volumes).
-libpq wants a private key that its group may read at most, and root to own it.
+The volumes of these mounts, and those of the values, of which one named `tmp` replaces the chart's: (list $ volumes).
+The mode is 0440 because libpq refuses a private key with wider permissions.
 */}}
 {{- define "wakeboard.volumes" -}}
 {{- $ := index . 0 }}
@@ -122,14 +122,14 @@ libpq wants a private key that its group may read at most, and root to own it.
 {{- end }}
 {{- end }}
 
-{{/* A pod's security context; on OpenShift without ids, which its admission assigns: (list $ context) */}}
+{{/* A pod's security context. OpenShift assigns user and group ids, so they are omitted there: (list $ context) */}}
 {{- define "wakeboard.podSecurityContext" -}}
 {{- $ := index . 0 }}{{- $context := index . 1 }}
 {{- if $.Values.openshift.enabled }}{{- $context = omit $context "runAsUser" "runAsGroup" "fsGroup" }}{{- end }}
 {{- toYaml $context }}
 {{- end }}
 
-{{/* A Deployment's strategy. `rollingUpdate` is left out where another type is set above the default. */}}
+{{/* A Deployment's strategy. Other types than RollingUpdate must not have the default's `rollingUpdate`. */}}
 {{- define "wakeboard.strategy" -}}
 {{- if ne .type "RollingUpdate" }}{{ toYaml (omit . "rollingUpdate") }}{{ else }}{{ toYaml . }}{{ end }}
 {{- end }}
@@ -144,28 +144,28 @@ app.kubernetes.io/part-of: wakeboard
 {{- end }}
 {{- end }}
 
-{{/* Where pods go: (list $ part) */}}
+{{/* Scheduling of a pod, and its pull secrets: (list $ component) */}}
 {{- define "wakeboard.placement" -}}
-{{- $ := index . 0 }}{{- $part := index . 1 }}
+{{- $ := index . 0 }}{{- $component := index . 1 }}
 {{- with $.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- range $key := list "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" "priorityClassName" }}
-{{- with get $part $key }}
+{{- with get $component $key }}
 {{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Variables that a person adds. Those that the chart sets have a value of their own: (list $env extra "operator.extraEnv") */}}
+{{/* Additional variables from the values. Refuses those that the chart sets itself: (list $env extra "operator.extraEnv") */}}
 {{- define "wakeboard.extraEnv" -}}
 {{- $written := dict }}
 {{- range fromYamlArray (index . 0) }}{{- $_ := set $written .name true }}{{- end }}
 {{- $where := index . 2 }}
 {{- range index . 1 }}
 {{- if hasKey $written .name }}
-{{- fail (printf "%s sets %s, which the chart sets itself: use the value of that name." $where .name) }}
+{{- fail (printf "%s sets %s, which the chart sets itself. Use the value of that name." $where .name) }}
 {{- end }}
 {{- end }}
 {{- with index . 1 }}

@@ -1,20 +1,21 @@
 {{/*
-Worker pools: what `worker` says, and above it what the pool says. Sprig's own merges would ignore a false, 0 or empty value of the pool.
+Worker pools: the values of `worker`, overridden by those of the pool. Sprig's merge functions would ignore a false, 0 or
+empty value of the pool.
 */}}
 
-{{/* Lays the second map over the first, which changes: (list below above) */}}
+{{/* Overrides values of the first map, in place, by those of the second: (list base overrides) */}}
 {{- define "wakeboard.overlay" -}}
-{{- $below := index . 0 }}
+{{- $base := index . 0 }}
 {{- range $key, $value := index . 1 }}
-{{- if and (kindIs "map" $value) (kindIs "map" (get $below $key)) }}
-{{- include "wakeboard.overlay" (list (get $below $key) $value) }}
+{{- if and (kindIs "map" $value) (kindIs "map" (get $base $key)) }}
+{{- include "wakeboard.overlay" (list (get $base $key) $value) }}
 {{- else }}
-{{- $_ := set $below $key $value }}
+{{- $_ := set $base $key $value }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* One pool as YAML, checked: (list $ "mail") */}}
+{{/* One pool as YAML, validated: (list $ "mail") */}}
 {{- define "wakeboard.pool" -}}
 {{- $ := index . 0 }}{{- $name := index . 1 }}
 {{- $pool := deepCopy $.Values.worker }}
@@ -23,39 +24,39 @@ Worker pools: what `worker` says, and above it what the pool says. Sprig's own m
 {{- toYaml $pool }}
 {{- end }}
 
-{{/* Refuses what cannot work, in a sentence: (list name pool) */}}
+{{/* Validates a pool: (list name pool) */}}
 {{- define "wakeboard.checkPool" -}}
 {{- $name := index . 0 }}{{- $pool := index . 1 }}
 {{- if or (gt (len $name) 40) (not (regexMatch "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$" $name)) }}
-{{- fail (printf "pools.%s: a pool's name is made of lower-case letters, digits and inner hyphens, and has 40 characters at most, e.g. pools.reports." $name) }}
+{{- fail (printf "pools.%s: a pool's name consists of lower-case letters, digits and inner hyphens and has at most 40 characters, e.g. pools.reports." $name) }}
 {{- end }}
-{{- $least := include "wakeboard.longestWake" $pool | int64 }}
+{{- $minimum := include "wakeboard.maxWakeSeconds" $pool | int64 }}
 {{- if eq $pool.mode "forever" }}
 {{- if $pool.lingerSeconds }}
-{{- fail (printf "pools.%s: lingerSeconds is for pods that wake and go; with mode forever they stay. Leave one of them out." $name) }}
+{{- fail (printf "pools.%s: lingerSeconds applies to mode cronjob only. Remove it, or do not set mode to forever." $name) }}
 {{- end }}
 {{- else }}
-{{- if and $pool.activeDeadlineSeconds (lt (int64 $pool.activeDeadlineSeconds) $least) }}
-{{- fail (printf "pools.%s: activeDeadlineSeconds is %d, but a wake may rightly take maxLifetimeSeconds + maxTimeoutSeconds + graceSeconds = %d seconds. Raise it, leave it empty, or lower those." $name (int64 $pool.activeDeadlineSeconds) $least) }}
+{{- if and $pool.activeDeadlineSeconds (lt (int64 $pool.activeDeadlineSeconds) $minimum) }}
+{{- fail (printf "pools.%s: activeDeadlineSeconds is %d, but a wake may take maxLifetimeSeconds + maxTimeoutSeconds + graceSeconds = %d seconds. Raise it, leave it empty, or lower those." $name (int64 $pool.activeDeadlineSeconds) $minimum) }}
 {{- end }}
 {{- if gt (int64 $pool.lingerSeconds) (int64 $pool.maxLifetimeSeconds) }}
-{{- fail (printf "pools.%s: lingerSeconds (%d) is longer than maxLifetimeSeconds (%d), after which nothing more is claimed." $name (int64 $pool.lingerSeconds) (int64 $pool.maxLifetimeSeconds)) }}
+{{- fail (printf "pools.%s: lingerSeconds (%d) is longer than maxLifetimeSeconds (%d), after which a worker claims nothing." $name (int64 $pool.lingerSeconds) (int64 $pool.maxLifetimeSeconds)) }}
 {{- end }}
 {{- if gt (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds) }}
-{{- fail (printf "pools.%s: drainLookaheadSeconds (%d) is longer than maxLifetimeSeconds (%d), after which nothing more is claimed." $name (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds)) }}
+{{- fail (printf "pools.%s: drainLookaheadSeconds (%d) is longer than maxLifetimeSeconds (%d), after which a worker claims nothing." $name (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds)) }}
 {{- end }}
 {{- end }}
 {{- if and $pool.secretName $pool.secretsDir }}
-{{- fail (printf "pools.%s: secretName mounts a folder of its own; leave secretsDir empty." $name) }}
+{{- fail (printf "pools.%s: secretName mounts the secrets at its own path: leave secretsDir empty." $name) }}
 {{- end }}
 {{- end }}
 
-{{/* The seconds that a wake may rightly take. */}}
-{{- define "wakeboard.longestWake" -}}
+{{/* The maximum duration of a wake, in seconds. */}}
+{{- define "wakeboard.maxWakeSeconds" -}}
 {{ add (int64 .maxLifetimeSeconds) (int64 .maxTimeoutSeconds) (int64 .graceSeconds) }}
 {{- end }}
 
-{{- define "wakeboard.workerAccount" -}}
+{{- define "wakeboard.workerServiceAccount" -}}
 {{- $ := index . 0 }}{{- $pool := index . 1 -}}
 {{ $pool.serviceAccountName | default (ternary (include "wakeboard.name" (list $ "worker")) "default" $.Values.workerServiceAccount.create) }}
 {{- end }}
@@ -67,12 +68,12 @@ metadata:
   labels:
     {{- include "wakeboard.podLabels" (list $ "worker" $pool.podLabels) | nindent 4 }}
     wakeboard.dev/pool: {{ $name }}
-  {{- with merge (include "wakeboard.ownSecretSums" $ | fromYaml) $pool.podAnnotations $.Values.commonAnnotations }}
+  {{- with merge (include "wakeboard.secretChecksums" $ | fromYaml) $pool.podAnnotations $.Values.commonAnnotations }}
   annotations:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "wakeboard.workerAccount" (list $ $pool) }}
+  serviceAccountName: {{ include "wakeboard.workerServiceAccount" (list $ $pool) }}
   automountServiceAccountToken: false
   enableServiceLinks: false
   {{- if eq $pool.mode "cronjob" }}
@@ -151,7 +152,7 @@ spec:
 - name: WAKEBOARD_SECRETS_DIR
   value: {{ ternary "/etc/wakeboard/secrets" $pool.secretsDir (ne $pool.secretName "") | quote }}
 {{- end }}
-{{ include "wakeboard.commonSettings" $ }}
+{{ include "wakeboard.sharedSettings" $ }}
 {{- end }}
 
 {{/* A queue that a pool serves; `default` if one does. */}}

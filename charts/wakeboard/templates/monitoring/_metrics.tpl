@@ -1,4 +1,4 @@
-{{/* Label matchers that find the operator's metrics as the monitor labels them. */}}
+{{/* Label matchers of the operator's metrics, as the monitor labels them. */}}
 {{- define "wakeboard.metricsSelector" -}}
 {{- $monitoring := .Values.monitoring }}
 {{- $job := include "wakeboard.name" (list . "operator") }}
@@ -8,8 +8,8 @@
 {{- $monitoring.rules.selector | default (printf "namespace=%q,job=%q" .Release.Namespace $job) }}
 {{- end }}
 
-{{/* How the operator is scraped, from the values of a monitor. Its port has a name in the Service and in the pod. */}}
-{{- define "wakeboard.scraping" -}}
+{{/* The scrape endpoint of the operator, from the values of a monitor. The port has the same name in the Service and the pod. */}}
+{{- define "wakeboard.scrapeEndpoint" -}}
 - port: http
   path: /metrics
   interval: {{ .interval }}
@@ -23,8 +23,8 @@
   {{- end }}
 {{- end }}
 
-{{/* Metadata of an object that something finds by labels: (list $ name labels annotations) */}}
-{{- define "wakeboard.foundMetadata" -}}
+{{/* Metadata with the labels that Prometheus or Grafana selects: (list $ name labels annotations) */}}
+{{- define "wakeboard.monitoringMetadata" -}}
 {{- $metadata := include "wakeboard.metadata" (list (index . 0) "monitoring" (index . 1) (index . 3)) | fromYaml }}
 {{- $_ := set $metadata "labels" (merge (dict) (index . 2) $metadata.labels) }}
 {{- toYaml $metadata }}
