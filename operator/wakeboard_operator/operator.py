@@ -54,7 +54,8 @@ LEADERLESS_POLL_S: Final = 0.2
 CONFIRMED_EVERY_S: Final = 1.0  # while a removal is held
 ELSEWHERE: Final = (
     "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
-    " take them over: helm upgrade with --set operator.adoptForeignSchedules=true (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true)"
+    " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
+    " (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true)"
 )
 
 

@@ -56,7 +56,8 @@ class Ownership:
             FOREIGN,
             f"It was run by another database (installation {theirs}). This operator uses installation"
             f" {self._installation}, so it does not run here. If that database is gone or is not to run it any more,"
-            " take it over: helm upgrade with --set operator.adoptForeignSchedules=true (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true).",
+            " take it over: helm upgrade with --set operator.adoptForeignSchedules=true"
+            " (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true).",
         )
 
     def forget(self, key: Key) -> None:
