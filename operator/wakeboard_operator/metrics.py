@@ -151,9 +151,9 @@ class Metrics:
         self.running.set(vitals.runs.running)
         self.dead.set(vitals.runs.dead)
         self.late.set(vitals.definitions.late)
-        self.workers.set(vitals.duties.workers)
+        self.workers.set(vitals.maintenance.workers)
         self._looked_first = self._looked_first or now
-        self.worker_age_s.set((now - (vitals.duties.last_worker or self._looked_first)).total_seconds())
+        self.worker_age_s.set((now - (vitals.maintenance.last_worker or self._looked_first)).total_seconds())
         self.held.set(sum(removal.confirmed_at is None for removal in vitals.removals))
 
     def count_foreign(self, counts: Mapping[str, int]) -> None:
