@@ -6,23 +6,24 @@ import asyncio
 import os
 import sys
 import time
-from datetime import timedelta
 
 from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
+from wakeboard.settings import read_settings
 from wakeboard.store.connection import connect
 from wakeboard.store.maintenance_api import Store
 
 
 async def run_maintenance(dsn: str, name: str) -> None:
     """Runs passes until the process is killed. Opens a new connection when one breaks."""
-    maintenance = MaintenanceLoop(misfire_grace=timedelta(minutes=5), retention=Retention())
+    settings = read_settings()
+    maintenance = MaintenanceLoop(misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings))
     while True:
         try:
             async with await connect(dsn, name=f"wakeboard maintenance {name}") as conn:
                 while not conn.closed:
-                    await maintenance.make(Store(conn), time.monotonic())
+                    await maintenance.run_due(Store(conn), time.monotonic())
                     await asyncio.sleep(1.0)
         except WakeboardError as error:
             sys.stderr.write(f"{error}\n")

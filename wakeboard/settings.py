@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shlex
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
@@ -143,6 +144,11 @@ class Settings(BaseSettings):
     worker_role: str | None = Field(None, description="Database role of workers.")
     client_role: str | None = Field(None, description="Database role of applications that enqueue.")
     viewer_role: str | None = Field(None, description="Database role of people and dashboards that only read.")
+
+    @property
+    def misfire_grace(self) -> timedelta:
+        """How late a tick may be planned before it counts as missed."""
+        return timedelta(seconds=self.misfire_grace_seconds)
 
     @field_validator("handlers", "queues", "http_allowed_hosts", "http_allowed_private_networks", mode="before")
     @classmethod

@@ -127,7 +127,7 @@ class Metrics:
             self.duty_failures.labels(name).inc()
         self.ticks.inc(done.ticks.runs)
         for kind in ("crashed", "timed_out", "cancelled"):
-            self.lease_expiries.labels(kind).inc(getattr(done.taken_back, kind))
+            self.lease_expiries.labels(kind).inc(getattr(done.reaped, kind))
 
     def ended(self, runs: Mapping[str, int]) -> None:
         """So many runs have ended since the last look, by how they ended."""

@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -203,9 +203,8 @@ class _Operator:
             installation = await store.installation()
         finally:
             await connection.close()
-        misfire_grace = timedelta(seconds=settings.misfire_grace_seconds)
         cache = ResourceCache()
-        reconciler = Reconciler(settings, self._source, installation, cache, misfire_grace, self._cluster)
+        reconciler = Reconciler(settings, self._source, installation, cache, self._cluster)
         writer = StatusWriter(
             self._cluster,
             reconciler,
@@ -322,8 +321,8 @@ class _Operator:
             return False
         report = await reconciler.full(store, listing, listed_at)
         self._supervisor.expect(listing.resources)  # the first time it begins the stream: after what it would slow down
-        if report.held:
-            log.warning("%s", report.held)
+        if report.pending_removal:
+            log.warning("%s", report.pending_removal)
         self._health.trouble = None
         self._metrics.api_up.set(1)
         self._metrics.last_reconcile.set_to_current_time()
@@ -332,16 +331,11 @@ class _Operator:
 
     async def _duties(self, store: LeaderStore) -> None:
         settings = self._settings
-        dead = settings.dead_retention_days
-        retention = Retention(
-            timedelta(days=settings.history_retention_days),
-            timedelta(days=settings.idempotency_key_retention_days),
-            None if dead is None else timedelta(days=dead),
+        maintenance = MaintenanceLoop(
+            misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
         )
-        misfire_grace = timedelta(seconds=settings.misfire_grace_seconds)
-        maintenance = MaintenanceLoop(misfire_grace=misfire_grace, retention=retention, decides_retention=True)
         while True:
-            done = await maintenance.make(store, time.monotonic())
+            done = await maintenance.run_due(store, time.monotonic())
             self._metrics.round_made(done)
             for name, error in done.failures.items():
                 if not isinstance(error, DatabaseUnavailable):

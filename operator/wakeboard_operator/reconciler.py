@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from wakeboard.errors import InvalidSchedule, Locked
 from wakeboard.maintenance.desired_schedule import DesiredSchedule
-from wakeboard.maintenance.prune import needs_confirmation, remove, stop
+from wakeboard.maintenance.prune import needs_confirmation, remove, suspend_deleted
 from wakeboard.maintenance.sync import sync
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.job_schedule import API_VERSION, JobScheduleSpec, load_job_schedule
@@ -32,7 +32,7 @@ from wakeboard_operator.watch import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from datetime import datetime, timedelta
+    from datetime import datetime
     from typing import Protocol
 
     from wakeboard.maintenance.sync import SyncReport
@@ -69,7 +69,6 @@ class Reconciler:
         source: str,
         installation: str,
         cache: ResourceCache,
-        misfire_grace: timedelta,
         deletions: Deletions | None = None,
     ) -> None:
         self._settings, self._source, self.installation = settings, source, installation
@@ -77,7 +76,7 @@ class Reconciler:
         self.ownership = Ownership(installation, settings.release, adopt=settings.adopt_foreign_schedules)
         self.absences = MissingSchedules()
         self._deletions = deletions
-        self._missed_after = misfire_grace
+        self._misfire_grace = settings.misfire_grace
         self._acted: set[tuple[Key, str, str]] = set()  # tokens that this term has dealt with
         self.cache = cache
         self.dirty: set[Key] = set()
@@ -108,7 +107,7 @@ class Reconciler:
                 prune=False,
                 spared=listed - declared.keys(),  # whatever was listed is declared, if in words that cannot be read
                 listed_at=listed_at,
-                misfire_grace=self._missed_after,
+                misfire_grace=self._misfire_grace,
             )
             await self._remove(store, report, listed_at, time.monotonic() if now is None else now)
             await self._after(store, report, listing.resources)
@@ -124,14 +123,14 @@ class Reconciler:
     async def _remove(self, store: LeaderStore, report: SyncReport, listed_at: datetime, now: float) -> None:
         """Removes absent schedules from the database, all of them or none."""
         gone: set[str] = set()
-        if self._deletions is not None and needs_confirmation(len(report.absent), report.live):
-            gone = await self._deletions.namespaces_gone({each.namespace for each in report.absent})
-        reported, missing, self.again_s = self.absences.sort(report.absent, report.live, now, gone)
-        report.removed, report.held = await remove(
+        if self._deletions is not None and needs_confirmation(len(report.missing_definitions), report.live):
+            gone = await self._deletions.namespaces_gone({each.namespace for each in report.missing_definitions})
+        reported, missing, self.again_s = self.absences.sort(report.missing_definitions, report.live, now, gone)
+        report.removed, report.pending_removal = await remove(
             store, self._source, missing, report.live, listed_at, reported=reported
         )
-        self.held = report.held
-        if report.held is not None:
+        self.held = report.pending_removal
+        if report.pending_removal is not None:
             await self._stop(store, missing)
         removed = set(report.removed)
         report.missing = [name for name in report.missing if name not in removed]
@@ -140,9 +139,9 @@ class Reconciler:
         """Suspends schedules whose removal is held and whose objects no longer exist."""
         if self._deletions is None:
             return
-        running = {(each.namespace, each.name): each for each in held if each.spec_hash}  # stop empties the hash
+        running = {(each.namespace, each.name): each for each in held if each.spec_hash}
         gone = await self._deletions.objects_gone({key: each.uid for key, each in running.items()})
-        await stop(store, self._source, [running[key] for key in gone])
+        await suspend_deleted(store, self._source, [running[key] for key in gone])
 
     async def changes(self, store: LeaderStore, batch: Mapping[Key, Resource | Deleted]) -> bool:
         """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
@@ -152,7 +151,7 @@ class Reconciler:
         try:
             if declared:
                 report = await sync(
-                    store, self._source, declared.values(), prune=False, misfire_grace=self._missed_after
+                    store, self._source, declared.values(), prune=False, misfire_grace=self._misfire_grace
                 )
                 await self._after(store, report, found)
         finally:
@@ -225,7 +224,7 @@ class Reconciler:
             if not known.removed:
                 self.cache.link((known.namespace, known.name), known.id)
         created = set(map(_key, report.created))
-        self.dirty |= created | set(map(_key, [*report.updated, *report.failed, *report.unsettled]))
+        self.dirty |= created | set(map(_key, [*report.updated, *report.failed, *report.contended]))
         await self._act(store, found, created)
 
     async def _act(self, store: LeaderStore, found: Iterable[Resource], created: set[Key]) -> None:

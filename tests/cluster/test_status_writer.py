@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,7 +51,7 @@ class WriterStage:
         """Another leader begins, which knows nothing."""
         was = self.stage.reconciler
         self.stage.reconciler = Reconciler(
-            read_operator_settings(), "k8s:one", was.installation, ResourceCache(), timedelta(minutes=5), self.cluster
+            read_operator_settings(), "k8s:one", was.installation, ResourceCache(), self.cluster
         )
         self.writer = self.another_writer()
 

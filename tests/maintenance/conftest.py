@@ -1,4 +1,4 @@
-"""A board for each test."""
+"""A store for each test."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.stories import connected
+from tests.maintenance.schedules import connected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,6 +16,6 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def store(database: str) -> AsyncIterator[Store]:
-    """A board over a connection to a fresh database."""
+    """A store over a connection to a new database."""
     async with connected(database) as opened:
         yield opened

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.stories import (
+from tests.maintenance.schedules import (
     DAY,
     HOUR,
     claim,

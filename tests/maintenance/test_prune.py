@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.stories import (
+from tests.maintenance.schedules import (
     HOUR,
+    MISFIRE_GRACE,
     SOURCE,
     claim,
     connected,
@@ -21,7 +22,6 @@ from tests.maintenance.stories import (
     runs,
 )
 from wakeboard.maintenance.prune import needs_confirmation
-from wakeboard.maintenance.retention import Retention
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.maintenance.sync import sync
 from wakeboard.store.admin_api import AdminStore
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 HOLD = (
-    "20 of 20 schedules of file:test are declared no longer, and none of them was removed: that many at once may be a"
+    "20 of 20 schedules of file:test are no longer declared, and none of them was removed: that many at once may be a"
     " mistake. To remove them, type: wakeboard confirm removal file:test"
 )
 
@@ -115,7 +115,7 @@ async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: Store
 
 async def test_what_cannot_be_read_is_spared(store: Store):
     await put(store, declared("a"), declared("b"))
-    report = await sync(store, SOURCE, [], prune=True, spared={("team", "a")})
+    report = await sync(store, SOURCE, [], prune=True, misfire_grace=MISFIRE_GRACE, spared={("team", "a")})
     assert report.removed == ["team/b"]
 
 
@@ -123,7 +123,7 @@ async def test_what_another_sync_brought_since_the_list_began_is_not_removed(sto
     listed_at = await store.now()
     async with connected(database) as other:
         await put(other, declared("new"))
-    report = await sync(store, SOURCE, [], prune=True, listed_at=listed_at)
+    report = await sync(store, SOURCE, [], prune=True, misfire_grace=MISFIRE_GRACE, listed_at=listed_at)
     assert (report.removed, report.missing) == ([], [])
     assert await live(store) == 1
 
@@ -140,7 +140,7 @@ async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(stor
     await put(store, *many())
     for _ in range(2):
         report = await put(store, declared("new"), prune=True)
-        assert report.held in (HOLD, HOLD.replace("of 20", "of 21"))
+        assert report.pending_removal in (HOLD, HOLD.replace("of 20", "of 21"))
         assert report.removed == []
         assert len(report.missing) == 20
     assert await live(store) == 21
@@ -151,16 +151,16 @@ async def test_a_person_says_yes_to_that_very_list_and_once(store: Store):
     await put(store, prune=True)
     assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
     report = await put(store, prune=True)
-    assert (len(report.removed), report.held) == (20, None)
+    assert (len(report.removed), report.pending_removal) == (20, None)
     await put(store, *many())
-    assert (await put(store, prune=True)).held
+    assert (await put(store, prune=True)).pending_removal
 
 
 async def test_a_yes_to_one_list_is_none_to_another(store: Store):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)
-    assert (await put(store, *many(2), prune=True)).held
+    assert (await put(store, *many(2), prune=True)).pending_removal
     assert await live(store) == 20
 
 
@@ -169,7 +169,7 @@ async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: Store):
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)
     await put(store, *many(), prune=True)  # they are back before anything was removed
-    assert (await put(store, prune=True)).held
+    assert (await put(store, prune=True)).pending_removal
     assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
 
 
@@ -178,8 +178,4 @@ async def test_a_yes_holds_for_an_hour(store: Store):
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)
     await rows(store, "update pending_removals set confirmed_at = now() - interval '61 minutes'")
-    assert (await put(store, prune=True)).held
-
-
-def test_retention_says_how_long_things_are_kept():
-    assert (Retention().history.days, Retention().keys.days, Retention().dead) == (30, 7, None)
+    assert (await put(store, prune=True)).pending_removal

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.stories import claim, history, rows, runs
+from tests.maintenance.schedules import claim, history, rows, runs
 from wakeboard.maintenance.reaper import ReapCounts, reap
 
 if TYPE_CHECKING:

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.stories import connected, rows, until
+from tests.maintenance.schedules import connected, rows, until
 from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.maintenance.partitions import create_partitions, drop_partitions, with_partition
-from wakeboard.maintenance.retention import BATCHES_AT_ONCE, Retention, Tidied, tidy_up
+from wakeboard.maintenance.retention import MAX_BATCHES, DeletedCounts, Retention, delete_expired
+from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
 
-KEEP = Retention()
+KEEP = Retention.from_settings(read_settings())
+
+
+async def test_a_new_installation_has_the_retention_of_the_default_settings(store: Store):
+    found = await rows(store, "select min_history_retention, min_key_retention, min_dead_retention from installation")
+    assert found == [(KEEP.history, KEEP.keys, KEEP.dead)]
 
 
 async def partitions(store: Store) -> list[str]:
@@ -111,32 +118,32 @@ async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(stor
         " select id, 'live', 1, now() - interval '40 days' from job_runs union all"
         " select -1, 'gone', 1, now() - interval '40 days' union all select -2, 'young', 1, now() - interval '29 days'",
     )
-    assert await tidy_up(store, KEEP) == Tidied(rows=11)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=11)
     assert await left(store, "job_attempts") == 0
     assert {row[0] for row in await rows(store, "select name from job_steps")} == {"live", "young"}
 
 
 async def test_tidying_goes_on_until_nothing_is_left(store: Store):
     await attempts(store, 3500, "31 days")
-    assert await tidy_up(store, KEEP) == Tidied(rows=3500)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=3500)
     assert await left(store, "job_attempts") == 0
 
 
 async def test_tidying_stops_after_a_while_and_says_that_there_is_more(store: Store):
-    count = 1000 * BATCHES_AT_ONCE
+    count = 1000 * MAX_BATCHES
     await attempts(store, count + 1, "31 days")
-    assert await tidy_up(store, KEEP) == Tidied(rows=count, more=True)
-    assert await tidy_up(store, KEEP) == Tidied(rows=1)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=count, more=True)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=1)
 
 
 async def test_once_nothing_is_left_everybody_rests_for_an_hour(store: Store, database: str):
     await old_partition(store, 9)
-    assert await tidy_up(store, KEEP) == Tidied(partitions=1)
+    assert await delete_expired(store, KEEP) == DeletedCounts(partitions=1)
     await attempts(store, 1, "31 days")
     async with connected(database) as other:
-        assert await tidy_up(other, KEEP) == Tidied()
+        assert await delete_expired(other, KEEP) == DeletedCounts()
     await rows(store, "update installation set expired_deleted_at = now() - interval '61 minutes'")
-    assert await tidy_up(store, KEEP) == Tidied(rows=1)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=1)
 
 
 async def test_changes_that_no_operator_takes_do_not_pile_up(store: Store):
@@ -145,7 +152,7 @@ async def test_changes_that_no_operator_takes_do_not_pile_up(store: Store):
         "insert into definition_changes select n, now() - interval '61 minutes' from generate_series(1, 150000) as n",
     )
     await rows(store, "insert into definition_changes values (1, now())")
-    assert await tidy_up(store, KEEP) == Tidied(rows=150_000)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=150_000)
     assert await left(store, "definition_changes") == 1
 
 
@@ -154,10 +161,12 @@ async def test_keys_guard_for_their_time_and_dead_runs_stay_unless_a_setting_say
     await rows(store, "update job_keys set created_at = now() - interval '8 days'")
     await rows(store, "delete from job_runs where idempotency_key = 'gone'")
     await rows(store, "update job_runs set status = 'dead', dead_at = now() - interval '90 days'")
-    assert await tidy_up(store, KEEP) == Tidied(rows=1)
+    assert await delete_expired(store, KEEP) == DeletedCounts(rows=1)
     assert await rows(store, "select key from job_keys") == [("live",)]
     await rows(store, "update installation set expired_deleted_at = 'epoch'")
-    assert await tidy_up(store, Retention(dead=timedelta(days=80))) == Tidied()
+    assert await delete_expired(store, replace(KEEP, dead=timedelta(days=80))) == DeletedCounts()
     await rows(store, "update installation set expired_deleted_at = 'epoch'")
-    assert await tidy_up(store, Retention(dead=timedelta(days=80)), decides=True) == Tidied(rows=1)
+    assert await delete_expired(store, replace(KEEP, dead=timedelta(days=80)), sets_minimum=True) == DeletedCounts(
+        rows=1
+    )
     assert await left(store, "job_runs") == 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.maintenance.stories import (
+from tests.maintenance.schedules import (
     DAY,
     HOUR,
     MINUTE,
@@ -27,7 +27,7 @@ from tests.maintenance.stories import (
     until,
 )
 from wakeboard.errors import WakeboardError
-from wakeboard.maintenance.scheduler import DEFINITIONS_AT_ONCE, plan_ticks, schedule_due_ticks
+from wakeboard.maintenance.scheduler import SCHEDULES_PER_BATCH, plan_ticks, schedule_due_ticks
 from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(stor
 
 
 async def test_a_walk_goes_through_more_than_fit_into_one_statement(store: Store):
-    schedules = 2 * DEFINITIONS_AT_ONCE + 10
+    schedules = 2 * SCHEDULES_PER_BATCH + 10
     await put(store, declared("first"))
     await make_due(store)
     await fill(store, schedules)
@@ -227,7 +227,7 @@ def _schedule_in_a_thread(dsn: str, start: threading.Barrier, made: list[int]) -
 
 
 async def test_three_schedulers_at_once_make_each_tick_once(store: Store, database: str):
-    schedules = DEFINITIONS_AT_ONCE * 3
+    schedules = SCHEDULES_PER_BATCH * 3
     await put(store, declared("first", schedule=hourly()))
     await make_due(store, ago=3 * HOUR)
     await fill(store, schedules)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.stories import (
+from tests.maintenance.schedules import (
     HOUR,
+    MISFIRE_GRACE,
     SOURCE,
     connected,
     declared,
@@ -24,7 +24,7 @@ from tests.maintenance.stories import (
     until,
     yearly,
 )
-from wakeboard.maintenance.desired_schedule import DesiredSchedule, declared_in_files
+from wakeboard.maintenance.desired_schedule import DesiredSchedule, desired_from_files
 from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
 from wakeboard.maintenance.sync import sync
 from wakeboard.rules.job_schedule import load_job_schedule
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import Store
 
 pytestmark = pytest.mark.anyio
-
-FIVE_MINUTES = timedelta(minutes=5)
 
 
 async def is_ahead(store: Store, name: str) -> bool:
@@ -70,7 +68,7 @@ async def test_a_spec_becomes_a_row(store: Store):
             "limitKey": "api",
         },
     }
-    report = await put(store, *declared_in_files([load_job_schedule(manifest, "a file")]))
+    report = await put(store, *desired_from_files([load_job_schedule(manifest, "a file")]))
     assert report.created == ["billing/weekly"]
     columns = (
         "source, namespace, uid, generation, job_type::text, payload, queue::text, priority, schedule, time_zone,"
@@ -228,7 +226,7 @@ async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: St
 async def test_runs_that_exist_are_not_changed_by_an_edit(store: Store):
     await put(store, declared("a", maxAttempts=3))
     await make_due(store)
-    await schedule_due_ticks(store, misfire_grace=FIVE_MINUTES)
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
     await put(store, declared("a", maxAttempts=9, queue="other"))
     assert await runs(store, columns="max_attempts, queue::text") == [(3, "default")]
 
@@ -239,7 +237,7 @@ async def test_more_edits_than_fit_into_one_statement(store: Store):
     await make_due(store)
     report = await put(store, *(declared(f"s{n}", queue="other") for n in range(count)))
     assert len(report.updated) == count
-    assert report.unsettled == []
+    assert report.contended == []
     assert len(await runs(store)) == count
 
 
@@ -251,7 +249,7 @@ async def test_two_syncs_at_once_end_as_one(store: Store, database: str):
     async with connected(database) as other:
         reports = await asyncio.gather(put(store, *schedules), put(other, *reversed(schedules)))
     assert sorted(reports[0].created + reports[1].created) == sorted(each.full_name for each in schedules)
-    assert all(not report.unsettled for report in reports)
+    assert all(not report.contended for report in reports)
     assert len(await rows(store, "select 1 from job_definitions")) == 700
 
 
@@ -298,7 +296,7 @@ async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_agai
 async def test_a_plan_made_before_an_edit_is_void(store: Store):
     await put(store, declared("a", payload={"v": 1}))
     await make_due(store)
-    plans = [plan_ticks(each, FIVE_MINUTES) for each in await store.due_definitions()]
+    plans = [plan_ticks(each, MISFIRE_GRACE) for each in await store.due_definitions()]
     await put(store, declared("a", payload={"v": 2}))
     assert (await store.enqueue_due_ticks(plans)).definitions == 0
     assert await runs(store, columns="payload") == [{"v": 1}]
@@ -311,7 +309,7 @@ async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_fr
     async with connected(database) as worker:
         (pid,) = (await rows(store, "select pg_backend_pid()"))[0]
         async with worker.conn.transaction():
-            made = await schedule_due_ticks(worker, misfire_grace=FIVE_MINUTES)
+            made = await schedule_due_ticks(worker, misfire_grace=MISFIRE_GRACE)
             editing = asyncio.create_task(put(store, declared("a", schedule=yearly())))
             await until(worker, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
         assert (await editing).updated == ["team/a"]
@@ -339,7 +337,7 @@ async def test_many_edits_and_many_schedulers_make_each_tick_once(store: Store, 
 
     async def schedule(other: Store) -> None:
         for _ in range(40):
-            await schedule_due_ticks(other, misfire_grace=FIVE_MINUTES)
+            await schedule_due_ticks(other, misfire_grace=MISFIRE_GRACE)
 
     async with AsyncExitStack() as stack:
         one, two, three, four = [await stack.enter_async_context(connected(database)) for _ in range(4)]
@@ -355,10 +353,16 @@ def test_a_declared_schedule_says_what_the_store_would_call_it():
     one: DesiredSchedule = declared("a")
     assert (one.key, one.full_name, one.generation_after(None)) == (("team", "a"), "team/a", 1)
     assert one.spec_hash == declared("a").spec_hash != declared("a", queue="other").spec_hash
-    assert not one.is_on_store(None)
+    assert not one.is_synced(None)
 
 
 async def test_two_declarations_of_one_name_count_as_the_last(store: Store):
-    report = await sync(store, SOURCE, [declared("a", queue="one"), declared("a", queue="two")], prune=False)
+    report = await sync(
+        store,
+        SOURCE,
+        [declared("a", queue="one"), declared("a", queue="two")],
+        prune=False,
+        misfire_grace=MISFIRE_GRACE,
+    )
     assert report.created == ["team/a"]
     assert await definition(store, "a", "queue::text") == "two"

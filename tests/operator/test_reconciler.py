@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -23,6 +22,7 @@ from wakeboard_operator.watch import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
+    from datetime import datetime
 
     from wakeboard.maintenance.sync import SyncReport
     from wakeboard_operator.resources import Resource
@@ -73,7 +73,7 @@ async def stage_at(conn: psycopg.AsyncConnection[Any], source: str = SOURCE, **s
     store = LeaderStore(conn, source, led.term)
     installation = await store.installation()
     chosen = OperatorSettings(**settings)
-    return Stage(store, Reconciler(chosen, source, installation, ResourceCache(), timedelta(minutes=5)))
+    return Stage(store, Reconciler(chosen, source, installation, ResourceCache()))
 
 
 @pytest.fixture
@@ -316,7 +316,7 @@ async def test_held_schedules_whose_objects_are_deleted_make_no_more_runs(conn: 
     stage.reconciler = reconciler_of(stage, deletions)
     await stage.list(*many(30))
     await stage.store.conn.execute("update wakeboard.job_definitions set next_run_at = now() where name = 's1'")
-    assert (await stage.list(*many(1))).held
+    assert (await stage.list(*many(1))).pending_removal
     stopped = {name for name, at in await stage.rows("name, next_run_at") if at is None}
     assert stopped == {f"s{number}" for number in range(1, 20)}
     history = await (await conn.execute("select schedule, reason from wakeboard.job_run_history")).fetchall()
@@ -334,9 +334,7 @@ async def test_held_schedules_whose_objects_are_deleted_make_no_more_runs(conn: 
 def reconciler_of(stage: Stage, deletions: Deletions) -> Reconciler:
     """The same, with an API server that can be asked."""
     was = stage.reconciler
-    return Reconciler(
-        read_operator_settings(), SOURCE, was.installation, ResourceCache(), timedelta(minutes=5), deletions
-    )
+    return Reconciler(read_operator_settings(), SOURCE, was.installation, ResourceCache(), deletions)
 
 
 async def test_a_thousand_edits_are_a_few_statements(stage: Stage) -> None:

@@ -98,20 +98,6 @@ def test_only_the_job_type_is_required_and_the_rest_has_the_documented_defaults(
     assert load_job_schedule(document(), "jobs.yaml").full_name == "default/report"
 
 
-@pytest.mark.parametrize(
-    ("catch_up", "newest"),
-    [
-        ({}, 1),
-        ({"policy": "Skip"}, 0),
-        ({"policy": "Latest"}, 1),
-        ({"policy": "All"}, 100),
-        ({"policy": "All", "limit": 7}, 7),
-    ],
-)
-def test_catching_up_says_how_many_missed_ticks_still_run(catch_up: dict[str, Any], newest: int):
-    assert load(catchUp=catch_up).catch_up.newest == newest
-
-
 def test_a_schedule_compiles_its_line_under_its_own_name():
     hashed = document(schedule="H H * * *")
     other = copy.deepcopy(hashed) | {"metadata": {"name": "other"}}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.maintenance.stories import connected, declared, put, rows
-from wakeboard.maintenance.scheduler import MISFIRE_GRACE, schedule_due_ticks
+from tests.maintenance.schedules import MISFIRE_GRACE, connected, declared, put, rows
+from wakeboard.maintenance.scheduler import schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,7 @@ def schedule(dsn: str, name: str = "a", **spec: Any) -> list[str]:
 
     async def declare() -> list[str]:
         async with connected(dsn) as store:
-            return (await put(store, declared(name, **spec))).unsettled
+            return (await put(store, declared(name, **spec))).contended
 
     return asyncio.run(declare())
 

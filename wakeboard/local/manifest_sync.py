@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.errors import WakeboardError
 from wakeboard.local.manifests import load_folder
 from wakeboard.local.telling import UP, OutputLine
-from wakeboard.maintenance.desired_schedule import declared_in_files
+from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
 from wakeboard.rules.humanize import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import timedelta
     from pathlib import Path
 
     from wakeboard.local.connection import LocalConnection
@@ -33,7 +34,7 @@ class ManifestSync:
         self._tell, self._concerns = tell, concerns
         self.schedules: tuple[JobSchedule, ...] = ()
 
-    async def load(self) -> bool:
+    async def load(self, misfire_grace: timedelta) -> bool:
         """Reads the folder and syncs; True when the board has changed. Raises WakeboardError: the board is away."""
         try:
             manifests = load_folder(self._folder)
@@ -44,13 +45,14 @@ class ManifestSync:
         report = await sync(
             await self._line.store(),
             self._source,
-            declared_in_files(manifests.schedules),
+            desired_from_files(manifests.schedules),
             prune=manifests.complete,
+            misfire_grace=misfire_grace,
             spared=manifests.in_doubt,
         )
         self.schedules = manifests.schedules
         cannot = [f"{name} stands still: {why}" for name, why in report.failed.items()]
-        held = [report.held] if report.held else []
+        held = [report.pending_removal] if report.pending_removal else []
         self._concerns.now("the schedules", [*manifests.problems, *cannot, *held])
         self._tell(OutputLine(UP, f"{self._folder}: {_summary(report, len(manifests.schedules))}."))
         return report.changed

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from contextlib import AsyncExitStack, suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -165,20 +165,15 @@ class UpTasks:
 
     async def _keep_rounds(self) -> None:
         settings = self._settings.settings
-        dead = settings.dead_retention_days
-        retention = Retention(
-            timedelta(days=settings.history_retention_days),
-            timedelta(days=settings.idempotency_key_retention_days),
-            timedelta(days=dead) if dead else None,
+        maintenance = MaintenanceLoop(
+            misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
         )
-        misfire_grace = timedelta(seconds=settings.misfire_grace_seconds)
-        maintenance = MaintenanceLoop(misfire_grace=misfire_grace, retention=retention, decides_retention=True)
         while True:
             with suppress(WakeboardError):  # a board that is away is told about elsewhere
                 store = await self._rounds_line.store()
-                done = await maintenance.make(store, time.monotonic())
+                done = await maintenance.run_due(store, time.monotonic())
                 self._concerns.now("duties", [f"{name}: {one_line(str(why))}" for name, why in done.failures.items()])
-                taken_back = await self._reap_after_a_kill(store) or done.taken_back
+                taken_back = await self._reap_after_a_kill(store) or done.reaped
                 if taken_back.crashed:
                     self._waker.nudge()
             await asyncio.sleep(ROUND_EVERY_S)
@@ -228,7 +223,7 @@ class UpTasks:
         self._concerns.now("handlers", [trouble] if trouble else [], over=f"{file} is there; the next worker reads it.")
 
     async def _load(self) -> None:
-        await self._loading.load()
+        await self._loading.load(self._settings.settings.misfire_grace)
         self._to_load = False
         self._waker_line.queues = self._settings.served(self._loading.queues())
 

@@ -1,1 +1,1 @@
-"""What must happen now and then, whoever does it: a waking worker, one that stays, local mode or the operator."""
+"""Periodic maintenance of the store, and the sync of schedules. Workers, the operator and `wakeboard up` all run it."""

@@ -1,4 +1,4 @@
-"""What was declared, by files or in a cluster, and how it stands in a row of the board."""
+"""A schedule as a file or a cluster declares it, and its row in job_definitions."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.rules.catch_up import DEFAULT_LIMIT
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import TickSchedule
 from wakeboard.rules.job_schedule import spec_hash
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 class DesiredSchedule:
     """One schedule as its source declares it.
 
-    In a cluster `uid` and `generation` are the object's. A file has no uid and counts no generations (None): each spec
-    that differs from the one on the board is the next generation.
+    In a cluster `uid` and `generation` are those of the object. A file has neither: its uid is empty, its generation
+    None, and each spec that differs from the stored one becomes the next generation.
     """
 
     namespace: str
@@ -36,7 +37,7 @@ class DesiredSchedule:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name, which are unique in a source."""
+        """Namespace and name. Unique in a source."""
         return self.namespace, self.name
 
     @property
@@ -46,19 +47,19 @@ class DesiredSchedule:
 
     @cached_property
     def spec_hash(self) -> str:
-        """A hash of what the spec means."""
+        """A hash of the meaning of the spec."""
         return spec_hash(self.spec)
 
     def generation_after(self, known: KnownDefinition | None) -> int:
-        """The generation that this declaration has, or gets, on a board that knows `known`."""
+        """The generation of this schedule, given the stored one."""
         if self.generation is not None:
             return self.generation
         if known is None:
             return 1
         return known.generation + (known.removed or known.spec_hash != self.spec_hash)
 
-    def is_on_store(self, known: KnownDefinition | None) -> bool:
-        """Whether the board knows just this, computed with today's zone data, and can compute its ticks."""
+    def is_synced(self, known: KnownDefinition | None) -> bool:
+        """Whether the stored schedule equals this one, uses the current zone data, and can compute its ticks."""
         return known is not None and (
             known.uid,
             known.generation,
@@ -69,25 +70,25 @@ class DesiredSchedule:
         ) == (self.uid, self.generation_after(known), self.spec_hash, tzdata_version(), False, False)
 
 
-def declared_in_files(schedules: Iterable[JobSchedule]) -> list[DesiredSchedule]:
-    """Schedules that were read from files."""
+def desired_from_files(schedules: Iterable[JobSchedule]) -> list[DesiredSchedule]:
+    """The desired schedules for manifests that were read from files."""
     return [DesiredSchedule(each.metadata.namespace, each.metadata.name, each.spec) for each in schedules]
 
 
-def definition_row(declared: DesiredSchedule, known: KnownDefinition | None, now: datetime) -> dict[str, Any]:
-    """The row of job_definitions that says what `declared` says: the one place where a spec becomes columns.
+def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now: datetime) -> dict[str, Any]:
+    """Returns the row of job_definitions for a schedule. This is the one place where a spec becomes columns.
 
-    Its first tick comes after `now`, and after the last tick that the board knows of; a suspended one has none. Raises
+    The first tick is after `now` and after the last tick of the stored schedule. A suspended schedule has none. Raises
     InvalidSchedule when its ticks cannot be computed.
     """
-    spec = declared.spec
-    fields = parse_cron(spec.schedule, name=declared.full_name) if spec.schedule else None
+    spec = desired.spec
+    fields = parse_cron(spec.schedule, name=desired.full_name) if spec.schedule else None
     return {
-        "namespace": declared.namespace,
-        "name": declared.name,
-        "uid": declared.uid,
-        "generation": declared.generation_after(known),
-        "spec_hash": declared.spec_hash,
+        "namespace": desired.namespace,
+        "name": desired.name,
+        "uid": desired.uid,
+        "generation": desired.generation_after(known),
+        "spec_hash": desired.spec_hash,
         "job_type": spec.job_type,
         "payload": spec.payload,
         "queue": spec.queue,
@@ -101,7 +102,7 @@ def definition_row(declared: DesiredSchedule, known: KnownDefinition | None, now
         "concurrency_policy": spec.concurrency_policy,
         "limit_key": spec.limit_key,
         "catch_up": spec.catch_up.policy,
-        "catch_up_limit": spec.catch_up.limit or 100,
+        "catch_up_limit": spec.catch_up.limit or DEFAULT_LIMIT,
         "starting_deadline_s": spec.starting_deadline_seconds,
         "max_attempts": spec.max_attempts,
         "backoff_strategy": spec.backoff.strategy.lower(),

@@ -1,8 +1,8 @@
-"""Rounds: which duty is due when.
+"""The maintenance loop: runs each maintenance task at its own interval.
 
-Whoever makes rounds (a waking worker, one that stays, local mode, the operator) makes them as often as it likes; each
-duty has its own pace here, and the board itself knows when others have just done the same. One duty that fails stops no
-other. A duty whose connection was lost has not been done: it is due again at once.
+Workers, the operator and `wakeboard up` call `run_due` as often as they like. The store also knows what other processes
+have just done, so several loops do not repeat each other's work. A task that fails does not stop the others. A task
+that lost its connection is due again at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.maintenance.partitions import create_partitions
 from wakeboard.maintenance.reaper import ReapCounts, reap
-from wakeboard.maintenance.retention import Retention, Tidied, tidy_up
-from wakeboard.maintenance.scheduler import NOTHING, schedule_due_ticks
+from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_expired
+from wakeboard.maintenance.scheduler import NO_TICKS, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,81 +21,85 @@ if TYPE_CHECKING:
 
     from wakeboard.store.maintenance_api import EnqueuedTicks, Store
 
-EVERY_ROUND: Final = 0.0  # seconds between two times
-REAP_EVERY: Final = 5.0
-PARTITIONS_EVERY: Final = 3600.0
-TIDY_EVERY: Final = 3600.0
-AFTER_A_FAILURE: Final = 60.0  # at the latest
+EVERY_PASS_S: Final = 0.0
+REAP_INTERVAL_S: Final = 5.0
+PARTITIONS_INTERVAL_S: Final = 3600.0
+RETENTION_INTERVAL_S: Final = 3600.0
+MAX_RETRY_S: Final = 60.0  # after a failure
 
 
 @dataclass(slots=True)
 class MaintenancePass:
-    """What one round did. `failures`: by the name of the duty."""
+    """What one pass did. `failures`: by the name of the task."""
 
-    ticks: EnqueuedTicks = NOTHING
-    taken_back: ReapCounts = field(default_factory=ReapCounts)
-    partitions_made: int = 0
-    tidied: Tidied = field(default_factory=Tidied)
+    ticks: EnqueuedTicks = NO_TICKS
+    reaped: ReapCounts = field(default_factory=ReapCounts)
+    partitions_created: int = 0
+    deleted: DeletedCounts = field(default_factory=DeletedCounts)
     failures: dict[str, Exception] = field(default_factory=dict[str, Exception])
 
 
 @dataclass(slots=True)
 class _Task:
-    """A duty and its pace. `do` writes what it did into the round, and answers True when there is more to do, soon."""
+    """A maintenance task. `run` records what it did in the pass, and returns True when more work is waiting."""
 
     name: str
-    every: float
-    do: Callable[[Store, MaintenancePass], Awaitable[bool]]
+    interval_s: float
+    run: Callable[[Store, MaintenancePass], Awaitable[bool]]
     due_at: float = float("-inf")
 
 
 class MaintenanceLoop:
-    """The duties of one process, and when each is due. Moments are monotonic seconds, counted from anywhere."""
+    """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
-    def __init__(self, *, misfire_grace: timedelta, retention: Retention, decides_retention: bool = False) -> None:
-        self._missed_after = misfire_grace
+    `sets_retention`: this process decides the retention of the installation. Workers do not.
+    """
+
+    def __init__(self, *, misfire_grace: timedelta, retention: Retention, sets_retention: bool = False) -> None:
+        self._misfire_grace = misfire_grace
         self._retention = retention
-        self._decides_retention = decides_retention
-        self._duties = (
-            _Task("ticks", EVERY_ROUND, self._make_ticks),
-            _Task("reaping", REAP_EVERY, self._reap),
-            _Task("partitions", PARTITIONS_EVERY, self._create_partitions),
-            _Task("tidying", TIDY_EVERY, self._tidy),
+        self._sets_retention = sets_retention
+        self._tasks = (
+            _Task("scheduler", EVERY_PASS_S, self._schedule),
+            _Task("reaper", REAP_INTERVAL_S, self._reap),
+            _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
+            _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
         )
 
-    def due(self, now: float) -> list[str]:
-        """The names of the duties that a round at `now` will do, in order. At first that is every one."""
-        return [duty.name for duty in self._duties if duty.due_at <= now]
+    def due_tasks(self, now: float) -> list[str]:
+        """The names of the tasks that a pass at `now` would run, in order. The first pass runs all."""
+        return [task.name for task in self._tasks if task.due_at <= now]
 
-    async def make(self, store: Store, now: float) -> MaintenancePass:
-        """Does what is due at `now`. Raises nothing of a duty's own: look at `failures`."""
+    async def run_due(self, store: Store, now: float) -> MaintenancePass:
+        """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`."""
         done = MaintenancePass()
-        for duty in self._duties:
-            if duty.due_at <= now:
-                duty.due_at = now + await self._pause_after(duty, store, done)
+        for task in self._tasks:
+            if task.due_at <= now:
+                task.due_at = now + await self._run(task, store, done)
         return done
 
-    async def _pause_after(self, duty: _Task, store: Store, done: MaintenancePass) -> float:
+    async def _run(self, task: _Task, store: Store, done: MaintenancePass) -> float:
+        """Runs one task and returns the seconds until it is due again."""
         try:
-            return EVERY_ROUND if await duty.do(store, done) else duty.every
-        except Exception as error:  # noqa: BLE001 - the next duty is due all the same; the caller says what went wrong
-            done.failures[duty.name] = error
+            return EVERY_PASS_S if await task.run(store, done) else task.interval_s
+        except Exception as error:  # noqa: BLE001 - the other tasks still run; the caller reports the error
+            done.failures[task.name] = error
             if store.conn.closed:
-                return EVERY_ROUND
-            return min(duty.every, AFTER_A_FAILURE)
+                return EVERY_PASS_S
+            return min(task.interval_s, MAX_RETRY_S)
 
-    async def _make_ticks(self, store: Store, done: MaintenancePass) -> bool:
-        done.ticks = await schedule_due_ticks(store, misfire_grace=self._missed_after)
+    async def _schedule(self, store: Store, done: MaintenancePass) -> bool:
+        done.ticks = await schedule_due_ticks(store, misfire_grace=self._misfire_grace)
         return False
 
     async def _reap(self, store: Store, done: MaintenancePass) -> bool:
-        done.taken_back = await reap(store)
+        done.reaped = await reap(store)
         return False
 
     async def _create_partitions(self, store: Store, done: MaintenancePass) -> bool:
-        done.partitions_made = await create_partitions(store)
+        done.partitions_created = await create_partitions(store)
         return False
 
-    async def _tidy(self, store: Store, done: MaintenancePass) -> bool:
-        done.tidied = await tidy_up(store, self._retention, decides=self._decides_retention)
-        return done.tidied.more
+    async def _delete_expired(self, store: Store, done: MaintenancePass) -> bool:
+        done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)
+        return done.deleted.more

@@ -1,7 +1,7 @@
-"""The partitions of the history: made weeks ahead, dropped when every run in them is old enough.
+"""Creates the partitions of job_run_history weeks ahead, and drops those whose runs are all older than the retention.
 
-Both need a moment's lock on the history. They wait a second at most for it and then step back, so that nobody's
-queries queue up behind them; here they are tried again.
+Both need a short lock on the history table. The SQL functions wait at most one second for it and then give up, so that
+other queries do not queue up behind them. This module retries.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import Store
 
 TRIES: Final = 3
-PAUSE_S: Final = 0.3  # between two tries: others get their locks
+RETRY_PAUSE_S: Final = 0.3  # in which others get their locks
 
-_Answer = TypeVar("_Answer")
+_Result = TypeVar("_Result")
 
 
 async def create_partitions(store: Store) -> int:
-    """Makes the missing partitions from this week to five weeks ahead; answers with how many. Cheap when all are there.
+    """Creates the missing partitions from this week to five weeks ahead and returns their number. Cheap if none is.
 
-    Raises DatabaseUnavailable when the lock could not be had in three tries.
+    Raises DatabaseUnavailable when three tries do not get the lock.
     """
-    return await _tried_again(store.create_partitions)
+    return await _retried(store.create_partitions)
 
 
 async def drop_partitions(store: Store, retention: timedelta) -> int:
-    """Drops the partitions whose every run finished more than `retention` ago; answers with how many.
+    """Drops the partitions whose runs all finished more than `retention` ago and returns their number.
 
-    Raises DatabaseUnavailable when the lock could not be had in three tries.
+    Raises DatabaseUnavailable when three tries do not get the lock.
     """
-    return await _tried_again(lambda: store.drop_partitions(retention))
+    return await _retried(lambda: store.drop_partitions(retention))
 
 
-async def with_partition(store: Store, move: Callable[[], Awaitable[_Answer]]) -> _Answer:
-    """Makes a move that writes history; where the partition for now is missing, it is made and the move repeated."""
+async def with_partition(store: Store, operation: Callable[[], Awaitable[_Result]]) -> _Result:
+    """Runs an operation that writes history. If the current partition is missing, creates it and runs it again."""
     try:
-        return await move()
+        return await operation()
     except DatabaseUnavailable:
         raise
     except WakeboardError:
         if not await create_partitions(store):
-            raise  # that was not it
-        return await move()
+            raise  # no partition was missing
+        return await operation()
 
 
-async def _tried_again(move: Callable[[], Awaitable[int]]) -> int:
+async def _retried(operation: Callable[[], Awaitable[int]]) -> int:
     for _ in range(TRIES - 1):
         try:
-            return await move()
+            return await operation()
         except DatabaseUnavailable:
-            await asyncio.sleep(PAUSE_S)
-    return await move()
+            await asyncio.sleep(RETRY_PAUSE_S)
+    return await operation()

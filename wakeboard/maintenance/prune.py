@@ -1,7 +1,7 @@
-"""Removing: definitions that are declared no longer.
+"""Prune: removes schedules that their source no longer declares.
 
-A removal of very many schedules at once is more often a mistake than a wish (an empty folder, a wrong branch, a list
-cut short). It is held until a person has said yes to that very list.
+A removal of very many schedules at once is more often a mistake than a wish (an empty folder, a wrong branch, a
+truncated list). It stays pending until a user has confirmed exactly that list.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.maintenance.scheduler import SCHEDULE_REMOVED, plan_skip, plan_some, write
+from wakeboard.maintenance.scheduler import SCHEDULE_REMOVED, enqueue_ticks, plan_batch, plan_skip
 from wakeboard.rules.humanize import counted
 
 if TYPE_CHECKING:
@@ -20,27 +20,28 @@ if TYPE_CHECKING:
 
     from wakeboard.store.maintenance_api import KnownDefinition, Store
 
-HELD_ABOVE: Final = 10  # schedules, and at the same time
-HELD_ABOVE_SHARE: Final = 0.2  # of those that the source has
+# A removal needs a confirmation when it exceeds both.
+CONFIRM_ABOVE: Final = 10  # schedules
+CONFIRM_ABOVE_SHARE: Final = 0.2  # of the schedules of the source
 
 TRIES: Final = 5
-IDS_AT_ONCE: Final = 500
+IDS_PER_BATCH: Final = 500
 
 
-def missing_from(
-    declared: Collection[tuple[str, str]], known: Sequence[KnownDefinition], listed_at: datetime
+def missing_definitions(
+    desired: Collection[tuple[str, str]], known: Sequence[KnownDefinition], listed_at: datetime
 ) -> list[KnownDefinition]:
-    """What is on the board and not declared, without what another sync has brought since the list began to be made."""
+    """Returns the stored schedules that are not desired, except those that another sync brought since `listed_at`."""
     return [
         each
         for each in known
-        if not each.removed and (each.namespace, each.name) not in declared and each.last_synced_at < listed_at
+        if not each.removed and (each.namespace, each.name) not in desired and each.last_synced_at < listed_at
     ]
 
 
 def needs_confirmation(missing: int, live: int) -> bool:
-    """Whether a removal of `missing` out of `live` schedules is so large that a person must confirm it."""
-    return missing > HELD_ABOVE and missing > live * HELD_ABOVE_SHARE
+    """Whether a user must confirm the removal of `missing` out of `live` schedules."""
+    return missing > CONFIRM_ABOVE and missing > live * CONFIRM_ABOVE_SHARE
 
 
 async def remove(
@@ -52,41 +53,42 @@ async def remove(
     *,
     reported: Sequence[KnownDefinition] = (),
 ) -> tuple[list[str], str | None]:
-    """Removes `missing`: due ticks are skipped, queued and failed runs cancelled; running ones finish, dead ones stay.
+    """Removes `missing` and `reported`: skips due ticks, cancels queued and failed runs. Running and dead runs stay.
 
-    Returns the names that were removed, and a sentence with the command to type if the removal of `missing` is held
-    instead. A removal is held as a whole. `reported` are removed in any number: their deletion is certain.
+    Returns the names of the removed schedules and, if the removal of `missing` is pending, a message with the command
+    that confirms it. A removal is pending as a whole. `reported` are removed in any number, because their deletion is
+    certain.
     """
-    held: str | None = None
+    pending: str | None = None
     if not needs_confirmation(len(missing), live):
         await store.request_removal(source, "", 0)
     elif not await store.request_removal(source, _hash_of(missing), len(missing)):
-        held = (
-            f"{len(missing)} of {counted(live, 'schedule')} of {source} are declared no longer, and none of them was"
+        pending = (
+            f"{len(missing)} of {counted(live, 'schedule')} of {source} are no longer declared, and none of them was"
             f" removed: that many at once may be a mistake. To remove them, type: wakeboard confirm removal {source}"
         )
         missing = ()
-    return await _remove(store, source, {each.id: each for each in [*reported, *missing]}, listed_at), held
+    return await _remove(store, source, {each.id: each for each in [*reported, *missing]}, listed_at), pending
 
 
-async def stop(store: Store, source: str, deleted: Sequence[KnownDefinition]) -> None:
-    """Suspends schedules whose removal is held and whose objects no longer exist.
+async def suspend_deleted(store: Store, source: str, deleted: Sequence[KnownDefinition]) -> None:
+    """Suspends schedules whose object no longer exists and whose removal is pending.
 
-    Due ticks are recorded as skipped. A new object resumes its schedule, as any edit does.
+    Records due ticks as skipped. A new object resumes its schedule, as any edit does.
     """
     ids = [each.id for each in deleted]
-    for start in range(0, len(ids), IDS_AT_ONCE):
-        some = ids[start : start + IDS_AT_ONCE]
-        await _skip_due_ticks(store, some)
-        await store.suspend_definitions(source, some)
+    for start in range(0, len(ids), IDS_PER_BATCH):
+        batch = ids[start : start + IDS_PER_BATCH]
+        await _skip_due_ticks(store, batch)
+        await store.suspend_definitions(source, batch)
 
 
 async def _remove(store: Store, source: str, waiting: dict[int, KnownDefinition], listed_at: datetime) -> list[str]:
     removed: list[str] = []
     for _ in range(TRIES):
         due: list[int] = []
-        for start in range(0, len(waiting), IDS_AT_ONCE):
-            ids = list(waiting)[start : start + IDS_AT_ONCE]
+        for start in range(0, len(waiting), IDS_PER_BATCH):
+            ids = list(waiting)[start : start + IDS_PER_BATCH]
             for definition_id, answer in await store.remove_definitions(source, ids, listed_at):
                 if answer == "due":
                     due.append(definition_id)
@@ -101,8 +103,8 @@ async def _remove(store: Store, source: str, waiting: dict[int, KnownDefinition]
 
 async def _skip_due_ticks(store: Store, ids: Sequence[int]) -> None:
     waiting = deque(await store.filter_due_definitions(ids))
-    while plans := plan_some(waiting, partial(plan_skip, reason=SCHEDULE_REMOVED)):
-        await write(store, plans)
+    while plans := plan_batch(waiting, partial(plan_skip, reason=SCHEDULE_REMOVED)):
+        await enqueue_ticks(store, plans)
 
 
 def _hash_of(missing: Sequence[KnownDefinition]) -> str:

@@ -1,4 +1,4 @@
-"""Reaping: what was promised to be running and is not, and what should have begun and did not."""
+"""Reaps expired leases, and skips runs that did not start before their startingDeadlineSeconds."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class ReapCounts(NamedTuple):
-    """What one round took back: lapsed leases by what became of their runs, and runs that never began in time.
+    """Expired leases by the outcome of their runs, and runs that did not start in time.
 
-    `dead` counts runs among the crashed and timed out ones that will not be tried again.
+    `dead` counts the crashed and timed out runs that will not be retried.
     """
 
     crashed: int = 0
@@ -24,26 +24,26 @@ class ReapCounts(NamedTuple):
 
 
 async def reap(store: Store, *, always: bool = False) -> ReapCounts:
-    """Takes back lapsed leases, and skips runs whose startingDeadlineSeconds has passed.
+    """Ends the attempts whose lease has expired, and skips runs whose startingDeadlineSeconds has passed.
 
-    The board walks over all leases only when a worker has fallen silent, and once a minute (`always`: now). Safe at any
-    time, and beside others doing the same. Raises WakeboardError when the board cannot be written.
+    The store scans all leases only when a worker has stopped sending heartbeats, and once a minute (`always`: now).
+    Safe to call at any time and from several processes. Raises WakeboardError when the store cannot be written.
     """
     total = ReapCounts()
     position: int | None = 0
     while position is not None:
-        walked = await _walk(store, position, always=always)
+        part = await _reap_from(store, position, always=always)
         total = ReapCounts(
-            total.crashed + walked.crashed,
-            total.timed_out + walked.timed_out,
-            total.dead + walked.dead,
-            total.cancelled + walked.cancelled,
+            total.crashed + part.crashed,
+            total.timed_out + part.timed_out,
+            total.dead + part.dead,
+            total.cancelled + part.cancelled,
         )
-        position = walked.next_id
+        position = part.next_id
     return total._replace(too_late=await _skip_past_deadline(store))
 
 
-async def _walk(store: Store, position: int, *, always: bool) -> Reaped:
+async def _reap_from(store: Store, position: int, *, always: bool) -> Reaped:
     return await with_partition(store, lambda: store.reap(position, always=always))
 
 

@@ -1,4 +1,8 @@
-"""Tidying: what nothing needs any more goes, a bounded batch at a time."""
+"""Retention: deletes what is older than the retention periods, in bounded batches.
+
+The periods come from the settings (wakeboard.settings has the defaults). The store keeps the minimum that the operator,
+`up` or `migrate` has set, and a worker's settings can only lengthen it.
+"""
 
 from __future__ import annotations
 
@@ -9,45 +13,55 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from wakeboard.maintenance.partitions import drop_partitions, with_partition
 
 if TYPE_CHECKING:
+    from wakeboard.settings import Settings
     from wakeboard.store.maintenance_api import Store
 
-BATCHES_AT_ONCE: Final = 10  # of a thousand rows of each kind: some tenths of a second, so that ticks do not wait
+MAX_BATCHES: Final = 10  # of a thousand rows of each kind: some tenths of a second, so that ticks do not wait
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long things are kept: finished runs, idempotency keys after their run ended, dead runs (None: for ever)."""
+    """How long the store keeps finished runs, idempotency keys after their run ended, and dead runs (None: forever)."""
 
-    history: timedelta = timedelta(days=30)
-    keys: timedelta = timedelta(days=7)
-    dead: timedelta | None = None
+    history: timedelta
+    keys: timedelta
+    dead: timedelta | None
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Retention:
+        """The periods of these settings."""
+        dead_days = settings.dead_retention_days
+        return cls(
+            history=timedelta(days=settings.history_retention_days),
+            keys=timedelta(days=settings.idempotency_key_retention_days),
+            dead=None if dead_days is None else timedelta(days=dead_days),
+        )
 
 
-class Tidied(NamedTuple):
-    """What went: rows and whole partitions. `more`: there is more to do, and soon."""
+class DeletedCounts(NamedTuple):
+    """What one call deleted: rows and whole partitions. `more`: call again soon."""
 
     rows: int = 0
     partitions: int = 0
     more: bool = False
 
 
-async def tidy_up(store: Store, retention: Retention, *, decides: bool = False) -> Tidied:
-    """Deletes what nothing needs any more; once nothing is left, drops old partitions, and the board rests for an hour.
+async def delete_expired(store: Store, retention: Retention, *, sets_minimum: bool = False) -> DeletedCounts:
+    """Deletes expired rows. When none is left, drops expired partitions.
 
-    Whoever comes within that hour finds nothing to do, so every worker may call this. `decides`: the installation keeps
-    things for this long from now on; otherwise for at least as long as it was told to (a worker may lengthen, not
-    shorten). Raises WakeboardError when the board cannot be written.
+    After that the store answers nothing to do for an hour, so every worker may call this. `sets_minimum`: first stores
+    `retention` as the minimum of the installation. Raises WakeboardError when the store cannot be written.
     """
     rows = 0
-    if decides:
+    if sets_minimum:
         await store.set_retention(retention.history, retention.keys, retention.dead)
-    for _ in range(BATCHES_AT_ONCE):
-        gone = await with_partition(
+    for _ in range(MAX_BATCHES):
+        deleted = await with_partition(
             store, lambda: store.delete_expired(retention.keys, retention.dead, retention.history)
         )
-        if gone is None:
-            return Tidied(rows)
-        if gone == 0:
-            return Tidied(rows, await drop_partitions(store, retention.history))
-        rows += gone
-    return Tidied(rows, more=True)
+        if deleted is None:
+            return DeletedCounts(rows)
+        if deleted == 0:
+            return DeletedCounts(rows, await drop_partitions(store, retention.history))
+        rows += deleted
+    return DeletedCounts(rows, more=True)

@@ -1,13 +1,12 @@
-"""Syncing: the board's definitions brought up to what was declared, by files or in a cluster.
+"""Sync: makes the stored schedules of a source equal to the desired ones, from files or from a cluster.
 
-Declared schedules are compared with what the board knows of their source, and only what differs is sent. An edit must
-not lose ticks, nor make past ones fire by surprise. So the board answers 'due' for a definition that still has ticks of
-its old spec to be made: these become runs first, as the old spec says (or are recorded as skipped, if the edit suspends
-the schedule or a pause holds it back), and then the edit is asked for again. Its first tick is the first one after now,
-and after the last tick that was made.
+It compares the desired schedules with the stored ones and sends only the differences. An edit must neither lose ticks
+nor run past ones by surprise. So the store answers `due` for a schedule that still has due ticks of its old spec. Those
+ticks are enqueued first, by the old spec (or recorded as skipped, if the edit suspends the schedule or a pause holds it
+back), and then the edit is sent again. The first tick of the new spec is after now and after the last enqueued tick.
 
-Two syncs of one source at once do no harm: the board locks rows in order, what another sync met first is asked again,
-and doing it twice is doing it once.
+Several syncs of one source may run at once: the store locks rows in order, a row that another sync has changed is sent
+again, and a repeated sync changes nothing.
 """
 
 from __future__ import annotations
@@ -17,16 +16,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from wakeboard.maintenance.desired_schedule import definition_row
-from wakeboard.maintenance.prune import missing_from, remove
+from wakeboard.maintenance.prune import missing_definitions, remove
 from wakeboard.maintenance.scheduler import (
-    MISFIRE_GRACE,
     PAUSED,
     SUSPENDED,
+    enqueue_ticks,
+    error_text,
+    plan_batch,
     plan_skip,
-    plan_some,
     plan_ticks,
-    said,
-    write,
 )
 
 if TYPE_CHECKING:
@@ -38,18 +36,20 @@ if TYPE_CHECKING:
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
 
-TRIES: Final = 5  # a definition becomes due anew, or is met by another sync, once in a while: not five times in a row
-ROWS_AT_ONCE: Final = 500  # in one statement: at most 32 MB of payloads
+TRIES: Final = 5  # a row may become due again or meet another sync, but hardly five times in a row
+ROWS_PER_BATCH: Final = 500  # at most 32 MB of payloads
 
 
 @dataclass(slots=True)
 class SyncReport:
     """What a sync did, as names `namespace/name` in order.
 
-    `stale`: the board knows a newer generation of the same object. `failed`: ticks cannot be computed, and why; the
-    last good spec stays in force. `unsettled`: others kept changing it; the next sync will do. `missing`: on the board,
-    no longer declared, and not removed, because nobody asked for it or because the removal is held (`held`: the
-    sentence that says so and what to type). `absent`: the rows that were not declared, out of `live` ones.
+    - `stale`: the store has a newer generation of the same object.
+    - `failed`: the ticks cannot be computed, and why. The last valid spec stays in force.
+    - `contended`: other syncs kept changing it. The next sync continues.
+    - `missing`: stored, no longer desired, and not removed, because the caller did not ask for it or because the
+      removal is pending. `pending_removal` is the message for users then, with the command that confirms it.
+    - `missing_definitions`: the stored schedules that are not desired, removed or not, out of `live` ones.
     """
 
     source: str
@@ -57,124 +57,127 @@ class SyncReport:
     updated: list[str] = field(default_factory=list[str])
     unchanged: list[str] = field(default_factory=list[str])
     stale: list[str] = field(default_factory=list[str])
-    unsettled: list[str] = field(default_factory=list[str])
+    contended: list[str] = field(default_factory=list[str])
     removed: list[str] = field(default_factory=list[str])
     missing: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
-    absent: list[KnownDefinition] = field(default_factory=list["KnownDefinition"])
+    missing_definitions: list[KnownDefinition] = field(default_factory=list["KnownDefinition"])
     live: int = 0
-    held: str | None = None
+    pending_removal: str | None = None
 
     @property
     def changed(self) -> bool:
-        """Whether the board is another one than before."""
+        """Whether the sync changed the store."""
         return bool(self.created or self.updated or self.removed)
+
+    def add(self, answer: str, name: str) -> None:
+        """Records the store's answer for one schedule: created, updated, unchanged or stale."""
+        {
+            "created": self.created,
+            "updated": self.updated,
+            "unchanged": self.unchanged,
+            "stale": self.stale,
+        }[answer].append(name)
+
+    def finish(self) -> None:
+        """Puts the names in order."""
+        for names in (self.created, self.updated, self.unchanged, self.stale):
+            names.sort()
 
 
 async def sync(
     store: Store,
     source: str,
-    declared: Iterable[DesiredSchedule],
+    desired: Iterable[DesiredSchedule],
     *,
     prune: bool,
+    misfire_grace: timedelta,
     spared: Collection[Key] = (),
     listed_at: datetime | None = None,
-    misfire_grace: timedelta = MISFIRE_GRACE,
 ) -> SyncReport:
-    """Brings the definitions of `source` up to `declared`; with `prune` removes those that are declared no longer.
+    """Makes the stored schedules of `source` equal to `desired`. With `prune`, removes those that are not desired.
 
-    Of two declarations with one name the last counts. `spared` are declared but cannot be read: their last good spec
-    stays in force. `listed_at` is when the list began to be made, by the database's clock (None: now): what another
-    sync brought since then is not removed. Raises WakeboardError when the board cannot be written; asking again then
-    is safe.
+    The last of several schedules with one name counts. `spared` are declared but invalid: their last valid spec stays
+    in force. `listed_at` is when the caller began to list, by the database's clock (None: now). Schedules that another
+    sync brought since then are not removed. Raises WakeboardError when the store cannot be written. A repeat is safe.
     """
-    wanted = {each.key: each for each in declared}
+    by_key = {each.key: each for each in desired}
     listed_at = listed_at or await store.now()
     before = await store.list_definitions(source)
     report = SyncReport(source)
-    await _bring_up(store, wanted, before, report, misfire_grace)
-    missing = missing_from({*wanted, *spared}, before, listed_at)
-    report.absent, report.live = missing, sum(not known.removed for known in before)
+    await _update(store, by_key, before, report, misfire_grace)
+    missing = missing_definitions({*by_key, *spared}, before, listed_at)
+    report.missing_definitions, report.live = missing, sum(not known.removed for known in before)
     if prune:
-        report.removed, report.held = await remove(store, source, missing, report.live, listed_at)
+        report.removed, report.pending_removal = await remove(store, source, missing, report.live, listed_at)
     removed = set(report.removed)
     report.missing = [name for known in missing if (name := f"{known.namespace}/{known.name}") not in removed]
-    for names in (report.created, report.updated, report.unchanged, report.stale):
-        names.sort()
+    report.finish()
     return report
 
 
-async def _bring_up(
+async def _update(
     store: Store,
-    wanted: dict[Key, DesiredSchedule],
+    desired: dict[Key, DesiredSchedule],
     before: list[KnownDefinition],
     report: SyncReport,
     misfire_grace: timedelta,
 ) -> None:
-    waiting = wanted
+    waiting = desired
     known = before
     for _ in range(TRIES):
         rows = _differing_rows(waiting, known, await store.now(), report)
-        answers, due = await _send(store, waiting, rows, report)
+        answered, due = await _send(store, waiting, rows, report)
         if due:
-            await _make_due_ticks(store, due, misfire_grace)
-        waiting = {key: waiting[key] for key in rows if key not in answers}
+            await _enqueue_due_ticks(store, due, misfire_grace)
+        waiting = {key: waiting[key] for key in rows if key not in answered}
         if not waiting:
             break
         known = await store.list_definitions(report.source)
-    report.unsettled = sorted(each.full_name for each in waiting.values())
+    report.contended = sorted(each.full_name for each in waiting.values())
 
 
 def _differing_rows(
-    wanted: dict[Key, DesiredSchedule], known: list[KnownDefinition], now: datetime, report: SyncReport
+    desired: dict[Key, DesiredSchedule], known: list[KnownDefinition], now: datetime, report: SyncReport
 ) -> dict[Key, dict[str, Any]]:
-    """The rows of those that the board does not know as they are; the others are put into the report."""
-    on_store = {(each.namespace, each.name): each for each in known}
+    """Returns the rows that differ from the stored ones. Records the other schedules in the report."""
+    stored = {(each.namespace, each.name): each for each in known}
     rows: dict[Key, dict[str, Any]] = {}
-    for key, each in wanted.items():
-        if each.is_on_store(on_store.get(key)):
-            report.unchanged.append(each.full_name)
+    for key, each in desired.items():
+        if each.is_synced(stored.get(key)):
+            report.add("unchanged", each.full_name)
             continue
         try:
-            rows[key] = definition_row(each, on_store.get(key), now)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not stop the schedules beside it
-            report.failed[each.full_name] = said(error)
+            rows[key] = definition_row(each, stored.get(key), now)
+        except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
+            report.failed[each.full_name] = error_text(error)
     return rows
 
 
 async def _send(
-    store: Store, wanted: dict[Key, DesiredSchedule], rows: dict[Key, dict[str, Any]], report: SyncReport
+    store: Store, desired: dict[Key, DesiredSchedule], rows: dict[Key, dict[str, Any]], report: SyncReport
 ) -> tuple[set[Key], dict[int, DesiredSchedule]]:
-    """Sends the rows; answers with those that are settled (in the report, too), and by id those with due ticks."""
-    settled: set[Key] = set()
+    """Sends the rows. Returns the keys that are done (also in the report), and by id the schedules with due ticks."""
+    done: set[Key] = set()
     due: dict[int, DesiredSchedule] = {}
-    sent = list(rows.values())
-    for start in range(0, len(sent), ROWS_AT_ONCE):
-        for synced in await store.sync_definitions(report.source, sent[start : start + ROWS_AT_ONCE]):
+    values = list(rows.values())
+    for start in range(0, len(values), ROWS_PER_BATCH):
+        for synced in await store.sync_definitions(report.source, values[start : start + ROWS_PER_BATCH]):
             key = synced.namespace, synced.name
             if synced.answer == "due":
-                due[synced.id] = wanted[key]
+                due[synced.id] = desired[key]
             else:
-                settled.add(key)
-                _list_of(report, synced.answer).append(wanted[key].full_name)
-    return settled, due
+                done.add(key)
+                report.add(synced.answer, desired[key].full_name)
+    return done, due
 
 
-def _list_of(report: SyncReport, answer: str) -> list[str]:
-    return {
-        "created": report.created,
-        "updated": report.updated,
-        "unchanged": report.unchanged,
-        "stale": report.stale,
-    }[answer]
-
-
-async def _make_due_ticks(store: Store, edits: dict[int, DesiredSchedule], misfire_grace: timedelta) -> None:
+async def _enqueue_due_ticks(store: Store, edits: dict[int, DesiredSchedule], misfire_grace: timedelta) -> None:
     def plan(due: DueDefinition) -> TickPlan:
         if edits[due.id].spec.suspend:
             return plan_skip(due, SUSPENDED)
         return plan_skip(due, PAUSED) if due.paused else plan_ticks(due, misfire_grace)
 
     waiting = deque(await store.filter_due_definitions(list(edits)))
-    while plans := plan_some(waiting, plan):
-        await write(store, plans)
+    while plans := plan_batch(waiting, plan):
+        await enqueue_ticks(store, plans)

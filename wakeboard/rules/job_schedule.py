@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.canonical_json import canonical_json, canonical_payload
+from wakeboard.rules.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.name_patterns import LABEL, SUBDOMAIN, WORD
 from wakeboard.rules.validation_messages import Place, closest, problems_of, refusal
@@ -87,19 +88,16 @@ class _Declared(BaseModel):
 class CatchUp(_Declared):
     """What happens to ticks that were missed: made more than five minutes after their time, say after an outage."""
 
-    policy: Literal["Skip", "Latest", "All"] = Field(
+    policy: CatchUpPolicy = Field(
         default="Latest",
         description="Which missed ticks still run: none (Skip), only the newest (Latest), or the newest `limit` (All). "
         "Those that do not run are recorded as skipped.",
     )
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = Field(
-        default=None, description="With policy All: how many missed ticks run at most. 100 unless said.", examples=[100]
+        default=None,
+        description=f"With policy All: how many missed ticks run at most. The default is {DEFAULT_LIMIT}.",
+        examples=[DEFAULT_LIMIT],
     )
-
-    @property
-    def newest(self) -> int:
-        """How many missed ticks still run, counted from the newest."""
-        return {"Skip": 0, "Latest": 1, "All": self.limit or 100}[self.policy]
 
     @model_validator(mode="after")
     def _only_all_has_a_limit(self) -> Self:

@@ -14,7 +14,6 @@ import os
 import socket
 import time
 from contextlib import suppress
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -302,7 +301,7 @@ class _Wake:
             return
         self._next_round = now + BETWEEN_ROUNDS_S
         await self._take_back_my_own(Store(conn), now)
-        done = await self._rounds.make(Store(conn), now)
+        done = await self._rounds.run_due(Store(conn), now)
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)
@@ -328,12 +327,4 @@ class _Wake:
 
 
 def _rounds(settings: Settings) -> MaintenanceLoop:
-    dead_days = settings.dead_retention_days
-    return MaintenanceLoop(
-        misfire_grace=timedelta(seconds=settings.misfire_grace_seconds),
-        retention=Retention(
-            history=timedelta(days=settings.history_retention_days),
-            keys=timedelta(days=settings.idempotency_key_retention_days),
-            dead=None if dead_days is None else timedelta(days=dead_days),
-        ),
-    )
+    return MaintenanceLoop(misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.maintenance.stories import declared, hourly, put
+from tests.maintenance.schedules import declared, hourly, put
 from tests.store.sql_clients import SqlClient
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES
 from wakeboard.store.connection import connect

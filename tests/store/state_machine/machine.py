@@ -16,12 +16,13 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.maintenance.schedules import MISFIRE_GRACE
 from tests.store.sql_clients import Lease
 from tests.store.state_machine.comparison import differences
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, ModelRun, StoreModel
 from tests.store.state_machine.operations import ANY_MOVE, JOB, SPEC
 from tests.store.tick_model import ModelPlan, ModelSpec, TickModel
-from wakeboard.maintenance.scheduler import MISFIRE_GRACE, plan_ticks, schedule_due_ticks
+from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -365,7 +366,7 @@ class StoreMachine(RuleBasedStateMachine):
         number = self.stage.person.value("select id from job_definitions where name = %s", name)
         answer, made = self._declared(name, spec, number, old.spec if old else spec)
         assert getattr(report, answer) == [f"team/{name}"]
-        assert (report.failed, report.unsettled, report.held) == ({}, [], None)
+        assert (report.failed, report.contended, report.pending_removal) == ({}, [], None)
         assert made is not None
 
     def _declared(self, name: str, spec: ModelSpec, number: int, old: ModelSpec) -> tuple[str, Any]:

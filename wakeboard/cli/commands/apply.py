@@ -103,7 +103,7 @@ def _name_of(folder: Path) -> str:
 def _load(folder: Path) -> list[DesiredSchedule]:
     """The schedules of the folder. Raises InvalidSchedule with one sentence for each problem."""
     from wakeboard.local.manifests import load_folder, load_stream
-    from wakeboard.maintenance.desired_schedule import declared_in_files
+    from wakeboard.maintenance.desired_schedule import desired_from_files
 
     from_stdin = str(folder) == STANDARD_INPUT
     manifests = load_stream(sys.stdin.buffer, "standard input") if from_stdin else load_folder(folder)
@@ -111,16 +111,14 @@ def _load(folder: Path) -> list[DesiredSchedule]:
         print_error(f"note: {note}")
     if manifests.problems:
         raise InvalidSchedule(*manifests.problems, "Nothing was changed.")
-    return declared_in_files(manifests.schedules)
+    return desired_from_files(manifests.schedules)
 
 
 async def _apply(session: Session, source: str, desired: Sequence[DesiredSchedule], prune: bool) -> Applied:
-    from datetime import timedelta
-
     from wakeboard.maintenance.sync import sync
     from wakeboard.settings import read_settings
 
-    misfire_grace = timedelta(seconds=read_settings().misfire_grace_seconds)
+    misfire_grace = read_settings().misfire_grace
     report = await sync(session.store, source, desired, prune=prune, misfire_grace=misfire_grace)
     return Applied(
         source=report.source,
@@ -130,16 +128,16 @@ async def _apply(session: Session, source: str, desired: Sequence[DesiredSchedul
         unchanged=sorted(report.unchanged),
         removed=report.removed,
         missing=report.missing,
-        conflicts=report.unsettled,
+        conflicts=report.contended,
         failed=report.failed,
-        pending_removal=report.held,
+        pending_removal=report.pending_removal,
     )
 
 
 async def _preview(session: Session, source: str, desired: Sequence[DesiredSchedule], prune: bool) -> Applied:
     known = {(each.namespace, each.name): each for each in await session.store.list_definitions(source)}
     current = {key for key, each in known.items() if not each.removed}
-    same = {each.key for each in desired if each.is_on_store(known.get(each.key))}
+    same = {each.key for each in desired if each.is_synced(known.get(each.key))}
     missing = sorted(f"{namespace}/{name}" for namespace, name in current - {each.key for each in desired})
     return Applied(
         source=source,

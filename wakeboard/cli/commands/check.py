@@ -70,10 +70,11 @@ async def _findings(dsn: str) -> list[Finding]:
 
 
 async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> LocalFacts:
-    from datetime import UTC, datetime, timedelta
+    from datetime import UTC, datetime
 
     from wakeboard import __version__
     from wakeboard.cli.support.checklist import LocalFacts
+    from wakeboard.maintenance.retention import Retention
     from wakeboard.rules.zones import tzdata_version
     from wakeboard.store.migrate import functions_hash, functions_revision
     from wakeboard.store.queries.health_checks import route_to
@@ -91,7 +92,7 @@ async def _local_facts(dsn: str, conn: AsyncConnection, settings: Settings) -> L
         tzdata=tzdata_version(),
         listen=settings.listen,
         prepared_statements=settings.prepared_statements,
-        history_retention=timedelta(days=settings.history_retention_days),
+        history_retention=Retention.from_settings(settings).history,
         max_timeout_s=settings.max_timeout_seconds,
     )
 

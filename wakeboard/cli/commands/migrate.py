@@ -94,8 +94,7 @@ def _roles() -> Roles:
 
 async def _store_retention(dsn: str) -> None:
     """Stores the retention settings. If none is set in the environment, the stored retention does not change."""
-    from datetime import timedelta
-
+    from wakeboard.maintenance.retention import Retention
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect
     from wakeboard.store.maintenance_api import Store
@@ -103,13 +102,9 @@ async def _store_retention(dsn: str) -> None:
     settings = read_settings()
     if not settings.model_fields_set & RETENTION_SETTINGS:
         return
-    dead = settings.dead_retention_days
+    retention = Retention.from_settings(settings)
     async with await connect(dsn) as conn:
-        await Store(conn).set_retention(
-            timedelta(days=settings.history_retention_days),
-            timedelta(days=settings.idempotency_key_retention_days),
-            None if dead is None else timedelta(days=dead),
-        )
+        await Store(conn).set_retention(retention.history, retention.keys, retention.dead)
 
 
 def _print_roles(roles: Roles) -> None:

@@ -1,6 +1,6 @@
-"""What the stories about duties are told with: boards, schedules, and cursors set into the past.
+"""Schedules for tests of maintenance: builds, syncs and reads them, and makes them due.
 
-The database's clock cannot be moved, so the cursor is. Cron lines are chosen so that no tick of theirs falls into the
+Tests cannot set the database's clock, so they set cursors into the past. The cron expressions have no tick in the
 minutes in which a test runs.
 """
 
@@ -24,35 +24,36 @@ SOURCE = "file:test"
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
 MINUTE = timedelta(minutes=1)
+MISFIRE_GRACE = timedelta(minutes=5)
 
 
 @asynccontextmanager
 async def connected(dsn: str) -> AsyncGenerator[Store]:
-    """A board over a connection of its own."""
+    """A store over a new connection."""
     async with await connect(dsn) as conn:
         yield Store(conn)
 
 
 async def rows(store: Store, query: str, *values: Any) -> list[tuple[Any, ...]]:
-    """What a query answers; nothing for a statement without rows. Its tables are those of wakeboard."""
+    """Returns the rows of a query in the schema wakeboard, or none for a statement without rows."""
     await store.conn.execute("set search_path = wakeboard")
     cursor = await store.conn.execute(query.encode(), values or None)
     return await cursor.fetchall() if cursor.description else []
 
 
 async def until(store: Store, query: str, *values: Any) -> None:
-    """Waits until a query answers with a row."""
+    """Waits until a query returns a row."""
     while not await rows(store, query, *values):  # noqa: ASYNC110 - another session's state has no event
         await asyncio.sleep(0.005)
 
 
 def yearly() -> str:
-    """A cron line that ticks half a year from now."""
+    """A cron expression whose next tick is half a year from now."""
     return f"0 0 1 {(datetime.now(UTC).month + 5) % 12 + 1} *"
 
 
 def hourly() -> str:
-    """A cron line that ticks each hour, half an hour away from now."""
+    """An hourly cron expression whose ticks are half an hour from now."""
     return f"{(datetime.now(UTC).minute + 30) % 60} * * * *"
 
 
@@ -69,13 +70,13 @@ def declared(name: str, /, *, uid: str = "", generation: int | None = None, **sp
 
 async def put(store: Store, *schedules: DesiredSchedule, prune: bool = False, source: str = SOURCE) -> SyncReport:
     """Syncs these schedules."""
-    return await sync(store, source, schedules, prune=prune)
+    return await sync(store, source, schedules, prune=prune, misfire_grace=MISFIRE_GRACE)
 
 
 async def make_due(store: Store, name: str = "%", *, ago: timedelta = timedelta(seconds=1)) -> datetime:
-    """Sets the cursor of the schedules so named to a whole second, `ago` in the past; answers with that moment.
+    """Sets the cursor of these schedules to a whole second `ago` in the past, and returns it.
 
-    When the line ticks each hour, to a tick of its around there: n hours ago, n or n + 1 ticks are due.
+    For an hourly schedule it is the tick nearest to that, so that with `ago` of n hours n or n + 1 ticks are due.
     """
     (cursor,) = (
         await rows(
@@ -94,24 +95,24 @@ async def make_due(store: Store, name: str = "%", *, ago: timedelta = timedelta(
 
 
 async def runs(store: Store, *, columns: str = "status") -> list[Any]:
-    """One column of all runs that are live, or several as tuples, in order of their ticks."""
+    """Returns one column of all live runs, or several as tuples, in order of their ticks."""
     found = await rows(store, f"select {columns} from job_runs order by definition_id, scheduled_for, id")
     return [row[0] if len(row) == 1 else row for row in found]
 
 
 async def history(store: Store, *, columns: str = "status::text, reason, skipped_count") -> list[tuple[Any, ...]]:
-    """What stands in the history, oldest tick first."""
+    """Returns columns of the history, oldest tick first."""
     return await rows(store, f"select {columns} from job_run_history order by definition_id, scheduled_for, id")
 
 
 async def definition(store: Store, name: str, columns: str = "next_run_at") -> Any:
-    """One column of a definition, or several as a tuple."""
+    """Returns one column of a schedule, or several as a tuple."""
     found = (await rows(store, f"select {columns} from job_definitions where name = %s", name))[0]
     return found[0] if len(found) == 1 else found
 
 
 async def claim(store: Store, *, worker: int = 7, limited: bool = False) -> list[tuple[int, int]]:
-    """Leases every due run of the queue `default` for a minute; (id, epoch) of each."""
+    """Claims every due run of the queue `default` for a minute. Returns (id, epoch) of each."""
     if limited:
         return [
             (run, epoch)
