@@ -1,6 +1,6 @@
-"""`python -m bench`: measures, prints Markdown tables, and writes docs/benchmarks.md if all was measured in full.
+"""`python -m bench`: measures, prints Markdown tables, and writes docs/benchmarks.md after a full measurement.
 
-It starts a PostgreSQL of its own on loopback, real worker processes beside it, and leaves nothing behind.
+It starts its own PostgreSQL on loopback and real worker processes, and removes everything at its end.
 """
 
 from __future__ import annotations
@@ -12,28 +12,27 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from bench.claims import measure_claims
-from bench.database import running_arena
+from bench.database import running_server
 from bench.drains import measure_drains
-from bench.enqueues import measure_enqueues
-from bench.goals import goals_table
-from bench.handling import measure_handling
+from bench.due_ticks import measure_ticking
+from bench.enqueue import measure_enqueues
+from bench.handler_costs import measure_handling
+from bench.in_cluster import measure_pods
 from bench.lateness import measure_lateness
 from bench.machine import conditions, description
-from bench.operating import measure_operator
+from bench.operator_at_scale import measure_operator
 from bench.page import write_section
-from bench.pinned import measure_pinned
+from bench.pinned_snapshot import measure_pinned
 from bench.plan import LARGE, QUICK, Plan
-from bench.pods import measure_pods
 from bench.servers import measure_servers
-from bench.ticking import measure_ticking
-from bench.wakes import measure_wakes
+from bench.tables import thresholds_table
+from bench.wake import measure_wakes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.database import Arena
-    from bench.goals import Goal
-    from bench.tables import Table
+    from bench.database import BenchmarkServer
+    from bench.tables import Table, Threshold
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +44,9 @@ class Section:
 
 
 WHOLE: Final = Section("make bench", "wakeboard by itself")
-WHOLE_LARGE: Final = Section("make bench-large", "wakeboard among millions")
+WHOLE_LARGE: Final = Section("make bench-large", "wakeboard with millions of rows")
 LARGE_ONES: Final = ("drain", "claims", "pinned")
-MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
+MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "drain": measure_drains,
     "handlers": measure_handling,
     "claims": measure_claims,
@@ -63,22 +62,22 @@ MEASUREMENTS: Final[dict[str, Callable[[Arena, Plan], Table]]] = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measures what was asked for."""
+    """Runs the measurements."""
     options = _options(words)
     plan = LARGE if options.large else QUICK if options.quick else Plan()
     if options.repetitions:
         plan = replace(plan, repetitions=options.repetitions, few_repetitions=options.repetitions)
     tables: list[str] = []
-    goals: list[Goal] = []
-    with running_arena() as arena:
-        about = description(arena.version())
+    thresholds: list[Threshold] = []
+    with running_server() as server:
+        about = description(server.version())
         print(f"{about}\n", flush=True)
         for name in options.only or (LARGE_ONES if options.large else MEASUREMENTS):
-            text, found = _measured(name, arena, plan)
+            text, found = _measured(name, server, plan)
             print(text, flush=True)
             tables.append(text)
-            goals += found
-    summary = goals_table(goals).markdown() if goals else ""
+            thresholds += found
+    summary = thresholds_table(thresholds).markdown() if thresholds else ""
     print(summary)
     if not options.only and not options.quick:
         section = WHOLE_LARGE if options.large else WHOLE
@@ -88,25 +87,25 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("only", nargs="*", metavar="WHAT", help=f"of {', '.join(MEASUREMENTS)}; everything if not said")
+    parser.add_argument("only", nargs="*", metavar="WHAT", help=f"of {', '.join(MEASUREMENTS)}; default all")
     size = parser.add_mutually_exclusive_group()
-    size.add_argument("--quick", action="store_true", help="smaller and fewer: to see that it works")
+    size.add_argument("--quick", action="store_true", help="smaller and fewer, as a smoke test")
     size.add_argument(
         "--large", action="store_true", help=f"{', '.join(LARGE_ONES)} with millions of rows and ten minutes of load"
     )
-    parser.add_argument("--repetitions", type=int, metavar="N", help="how often each case is measured")
+    parser.add_argument("--repetitions", type=int, metavar="N", help="measurements of each case")
     options = parser.parse_args(words)
     if unknown := set(options.only) - set(MEASUREMENTS):
-        parser.error(f"{', '.join(sorted(unknown))}: what can be measured is {', '.join(MEASUREMENTS)}")
+        parser.error(f"{', '.join(sorted(unknown))}: choose from {', '.join(MEASUREMENTS)}")
     return options
 
 
-def _measured(name: str, arena: Arena, plan: Plan) -> tuple[str, Sequence[Goal]]:
+def _measured(name: str, server: BenchmarkServer, plan: Plan) -> tuple[str, Sequence[Threshold]]:
     before, began = conditions(), time.monotonic()
     print(f"measuring: {name} …", file=sys.stderr, flush=True)
-    table = MEASUREMENTS[name](arena, plan)
+    table = MEASUREMENTS[name](server, plan)
     took = f"\nTook {time.monotonic() - began:.0f} s; before it: {before}.\n"
-    return table.markdown() + took, table.goals
+    return table.markdown() + took, table.thresholds
 
 
 if __name__ == "__main__":

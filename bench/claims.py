@@ -1,4 +1,4 @@
-"""What a claim costs, alone and beside millions of rows that are none of its business."""
+"""Measures what a claim costs, in an empty database and among millions of rows that it does not claim."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import wakeboard
-from bench.goals import at_most
 from bench.plan import Crowd
-from bench.tables import Table, number, spread
+from bench.tables import Table, at_most, number, spread
 from wakeboard.store.connection import connect
 from wakeboard.store.worker_api import LONGEST_TIMEOUT_S, SCAN_LIMIT, ScanPositions, Worker, WorkerStore, text_array
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from psycopg import AsyncConnection
 
-    from bench.database import Arena, Database
+    from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
 
 AT_ONCE: Final = 100  # due rows of one claim
@@ -73,26 +72,26 @@ FINISH: Final = (
 )
 
 
-def measure_claims(arena: Arena, plan: Plan) -> Table:
+def measure_claims(server: BenchmarkServer, plan: Plan) -> Table:
     """The same claims in an empty database and in a full one, in turn."""
     crowd = plan.crowd
-    with _filled(arena, Crowd(0, 0, 0, 0, 0)) as empty, _filled(arena, crowd) as full:
-        alone, beside = asyncio.run(_measured(empty, full, plan.claims))
-    pages, took = _ratio(beside.buffers, alone.buffers), _ratio(beside.took_ms, alone.took_ms)
+    with _filled(server, Crowd(0, 0, 0, 0, 0)) as empty, _filled(server, crowd) as full:
+        alone, crowded = asyncio.run(_measured(empty, full, plan.claims))
+    pages, took = _ratio(crowded.buffers, alone.buffers), _ratio(crowded.took_ms, alone.took_ms)
     return Table(
         title="Claims",
-        note=f"A claim of {AT_ONCE} due runs, {plan.claims} times in turn, alone and beside {crowd.finished:,} finished"
+        note=f"A claim of {AT_ONCE} due runs, {plan.claims} times in turn, alone and among {crowd.finished:,} finished"
         f" runs, {crowd.future:,} of the future, {crowd.in_flight:,} in flight, {crowd.limited:,} due behind limits and"
         f" {crowd.unknown:,} due of a type that the worker does not know, all in the same queue and of the same"
-        " priority. The worker has walked past them once; it does so again every two seconds, or less often where that"
-        " would take more than a twentieth of its time.",
-        head=("figure", "alone", "beside them", "ratio of medians"),
+        " priority. The worker has scanned them once. It scans again every two seconds, or less often if that would"
+        " take more than a twentieth of its time.",
+        head=("figure", "alone", "among them", "ratio of medians"),
         rows=[
-            ("pages touched", spread(alone.buffers), spread(beside.buffers), number(pages)),
-            ("ms", spread(alone.took_ms), spread(beside.took_ms), number(took)),
-            ("ms of a walk from the start", number(alone.walk_ms), number(beside.walk_ms), ""),
+            ("pages touched", spread(alone.buffers), spread(crowded.buffers), number(pages)),
+            ("ms", spread(alone.took_ms), spread(crowded.took_ms), number(took)),
+            ("ms of a full scan", number(alone.scan_ms), number(crowded.scan_ms), ""),
         ],
-        goals=[
+        thresholds=[
             at_most("claim in a crowd: times as many pages as alone", 1.1, [pages]),
             at_most("claim in a crowd: times as long as alone", 1.2, [took]),
         ],
@@ -104,14 +103,14 @@ def _ratio(these: list[float], those: list[float]) -> float:
 
 
 @contextmanager
-def _filled(arena: Arena, crowd: Crowd) -> Generator[Database]:
-    with arena.database(of_a_definition=False) as database:
+def _filled(server: BenchmarkServer, crowd: Crowd) -> Generator[Database]:
+    with server.database(of_a_definition=False) as database:
         database.do("set search_path = pg_catalog, wakeboard, pg_temp")  # or a plain INSERT makes only fresh runs
         for statement in CROWD:
             values = {name: getattr(crowd, name) for name in Crowd.__slots__}
             database.conn.execute(statement.encode(), values if "%" in statement else None)
         database.do("set synchronous_commit = on")
-        database.settle()
+        database.vacuum()
         yield database
 
 
@@ -120,42 +119,42 @@ async def _measured(empty: Database, full: Database, claims: int) -> tuple[_Clai
         await connect(empty.dsn, prepared_statements=True) as of_empty,
         await connect(full.dsn, prepared_statements=True) as of_full,
     ):
-        alone, beside = _Claiming(empty, of_empty), _Claiming(full, of_full)
-        for claiming in (alone, beside):
-            await claiming.walk()
+        alone, crowded = _Claiming(empty, of_empty), _Claiming(full, of_full)
+        for claiming in (alone, crowded):
+            await claiming.scan()
         for place in range(WARMING + claims):
-            for claiming in (alone, beside):
+            for claiming in (alone, crowded):
                 await claiming.claim(counts=place >= WARMING)
-        return alone, beside
+        return alone, crowded
 
 
 class _Claiming:
-    """What one worker does in one database: of each claim 8 KB pages touched, and ms; ms of a walk past everything."""
+    """One worker in one database: pages touched (8 KB) and ms of each claim, and ms of a full scan."""
 
     def __init__(self, database: Database, conn: AsyncConnection[Any]) -> None:
         self.buffers: list[float] = []
         self.took_ms: list[float] = []
-        self.walk_ms = 0.0
+        self.scan_ms = 0.0
         self._database = database
-        self._leasing, self._marks = WorkerStore(conn, ME), ScanPositions(ME.queues)
+        self._leasing, self._positions = WorkerStore(conn, ME), ScanPositions(ME.queues)
 
-    async def walk(self) -> None:
-        """As a worker does it: past whatever is due and none of its business."""
+    async def scan(self) -> None:
+        """Scans past all due rows that are not for this worker, as a worker does."""
         began = time.perf_counter()
         while True:
-            if await self._leasing.claim(self._marks, KNOWN, AT_ONCE):
+            if await self._leasing.claim(self._positions, KNOWN, AT_ONCE):
                 raise RuntimeError("nothing of ours should be due yet")
-            further = await self._leasing.advance_scan(self._marks, self._marks.pairs, KNOWN)
+            further = await self._leasing.advance_scan(self._positions, self._positions.pairs, KNOWN)
             if not further:
                 break
             for pair, run_at, run_id in further:
-                self._marks.move(pair, run_at, run_id)
-        self.walk_ms = (time.perf_counter() - began) * 1000
+                self._positions.move(pair, run_at, run_id)
+        self.scan_ms = (time.perf_counter() - began) * 1000
 
     async def claim(self, *, counts: bool) -> None:
-        """Enqueues, claims and finishes so many runs. The mark goes on behind them, as in a worker."""
+        """Enqueues, claims and finishes so many runs. The scan position advances past them, as in a worker."""
         wakeboard.enqueue_many(self._database.conn, [wakeboard.Job("noop")] * AT_ONCE)
-        values = (ME.worker_id, ME.lease_s, *self._marks.columns(), KNOWN, AT_ONCE, SCAN_LIMIT, LONGEST_TIMEOUT_S)
+        values = (ME.worker_id, ME.lease_s, *self._positions.columns(), KNOWN, AT_ONCE, SCAN_LIMIT, LONGEST_TIMEOUT_S)
         answer = await (await self._leasing.conn.execute(EXPLAINED, values)).fetchone()
         assert answer is not None
         (explained,) = answer[0]
@@ -164,7 +163,7 @@ class _Claiming:
             raise RuntimeError(f"{plan['Actual Rows']} of {AT_ONCE} runs were claimed")
         last = self._database.conn.execute(FINISH, [ME.worker_id]).fetchone()
         assert last is not None
-        self._marks.move(PAIR, *last)
+        self._positions.move(PAIR, *last)
         if counts:
             self.buffers.append(float(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]))
             self.took_ms.append(float(explained["Execution Time"]))

@@ -20,7 +20,7 @@ from wakeboard.store.migrate import migrate
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-# Durable, and large enough that a checkpoint falls into no measurement.
+# Durable, and large enough that no measurement contains a checkpoint.
 SETTINGS: Final = {
     "fsync": "on",
     "synchronous_commit": "on",
@@ -68,13 +68,13 @@ class Database:
         """Ends the connection."""
         self.conn.close()
 
-    def settle(self) -> None:
-        """As after a while of peace: vacuumed, analysed, written down."""
+    def vacuum(self) -> None:
+        """Vacuums, analyses and checkpoints, as the server does when it is idle."""
         self.do("vacuum analyze")
         self.do("checkpoint")
 
 
-class Arena:
+class BenchmarkServer:
     """A running server, and databases on it: copies of templates that are prepared once."""
 
     def __init__(self, server: EmbeddedPostgres) -> None:
@@ -111,8 +111,8 @@ class Arena:
         finally:
             self._command(f"drop database {name} with (force)")
 
-    def forget(self, template: str) -> None:
-        """Drops a template that nobody needs any more."""
+    def drop_template(self, template: str) -> None:
+        """Drops a template that is not needed any more."""
         self._command(f"drop database if exists {template} with (force)")
         self._templates.discard(template)
 
@@ -125,7 +125,7 @@ class Arena:
         return cpu_s_of_tree(self._server.pid or 0)
 
     def transactions(self, database: Database) -> int:
-        """Transactions in this database so far, but for those that others made in the last second."""
+        """Transactions in this database so far, except those of other sessions in the last second."""
         database.do("select pg_stat_force_next_flush()")
         with psycopg.connect(self.dsn_of("postgres")) as conn:
             name = database.conn.info.dbname
@@ -142,7 +142,7 @@ class Arena:
         self._command(f"create database {template}")
         prepare(self.dsn_of(template))
         with closing(Database(self.dsn_of(template))) as database:
-            database.settle()
+            database.vacuum()
         self._templates.add(template)
 
     def _command(self, statement: str) -> Any:
@@ -153,10 +153,10 @@ class Arena:
 
 
 @contextmanager
-def running_arena(*, tcp: bool = True, binaries: Path | None = None) -> Generator[Arena]:
+def running_server(*, tcp: bool = True, binaries: Path | None = None) -> Generator[BenchmarkServer]:
     """A server in a temporary folder, gone afterwards: on loopback TCP as a real one, or on a socket."""
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
         Path(folder).chmod(0o755)  # the account that runs the server may differ from ours
         server = EmbeddedPostgres(Path(folder) / "server", settings=SETTINGS, tcp=tcp, binaries=binaries, trusting=True)
         with server:
-            yield Arena(server)
+            yield BenchmarkServer(server)

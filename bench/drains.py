@@ -1,4 +1,4 @@
-"""How fast draining workers empty a board."""
+"""Measures how fast draining workers empty the queue."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 from bench.machine import busy_cpu_s
 from bench.processes import STOP_WITHIN_S
 from bench.tables import Table, number, spread
-from bench.workers import PATIENCE_S, NotDone, workplace
+from bench.workers import TIMEOUT_S, NotDone, worker_group
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.database import Arena, Database
+    from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
-    from bench.workers import Workplace
+    from bench.workers import WorkerGroup
 
-NEWEST = (
-    "select true from wakeboard.job_runs order by id desc limit 1"  # the end of an index: costs nothing while it is
-)
+NEWEST = "select true from wakeboard.job_runs order by id desc limit 1"  # reads the end of an index
 LEFT = "select exists (select from wakeboard.job_runs)"
 SUCCEEDED = "select count(*) from wakeboard.job_run_history where status = 'succeeded'"
 
@@ -66,26 +64,26 @@ class Drain:
 
 
 @dataclass(frozen=True, slots=True)
-class Questions:
-    """How a queue is asked: SQL for "is its newest job unfinished?", "is any?", "how many have succeeded?"."""
+class QueueQueries:
+    """SQL queries of a queue: is its newest job unfinished, is any unfinished, how many have succeeded?"""
 
     newest: str = NEWEST
     left: str = LEFT
     succeeded: str = SUCCEEDED
-    first: str = ""  # when the first job began, as Unix time, where handlers do not tell
+    first: str = ""  # when the first job began, as Unix time, where handlers do not report it
 
     def empty(self, database: Database) -> bool:
-        """Whether everything is finished. Asks what costs nothing while there is work first."""
+        """Whether everything is finished. The cheap query comes first."""
         return not database.ask(self.newest) and not database.ask(self.left)
 
 
 def watch_drain(
-    arena: Arena,
+    server: BenchmarkServer,
     database: Database,
-    place: Workplace,
+    workers: WorkerGroup,
     start: Callable[[], object],
-    questions: Questions | None = None,
-    within_s: float = PATIENCE_S,
+    queries: QueueQueries | None = None,
+    within_s: float = TIMEOUT_S,
     stop_within_s: float = STOP_WITHIN_S,
 ) -> Drain:
     """Calls `start`, which starts workers, and measures until the queue is empty, or for so long.
@@ -93,16 +91,16 @@ def watch_drain(
     Raises:
         NotDone: no job at all succeeded in that time, or all workers left before all was done.
     """
-    asked = questions or Questions()
-    wal, server_cpu, busy, own = _wal_position(database), arena.cpu_s(), busy_cpu_s(), time.process_time()
+    asked = queries or QueueQueries()
+    wal, server_cpu, busy, own = _wal_position(database), server.cpu_s(), busy_cpu_s(), time.process_time()
     started_at = time.time()
     start()
-    complete, ended_at = _wait(database, place, asked, within_s)
-    server_cpu, wal = arena.cpu_s() - server_cpu, _wal_position(database) - wal
+    complete, ended_at = _wait(database, workers, asked, within_s)
+    server_cpu, wal = server.cpu_s() - server_cpu, _wal_position(database) - wal
     busy, own = busy_cpu_s() - busy, time.process_time() - own
     runs = int(database.ask(asked.succeeded))
-    costs = place.stop(stop_within_s)
-    first_at = place.first_call_at() if not asked.first else database.ask(asked.first)
+    costs = workers.stop(stop_within_s)
+    first_at = workers.first_call_at() if not asked.first else database.ask(asked.first)
     if not runs or first_at is None:
         raise NotDone(f"nothing was done within {within_s:.0f} s")
     worker_cpu = sum(cost.cpu_s for cost in costs)
@@ -119,35 +117,35 @@ def watch_drain(
     )
 
 
-def drain(arena: Arena, case: Case, **settings: Any) -> Drain:
-    """Drains a board of no-op runs with draining workers under these settings."""
-    with arena.database(of_a_definition=case.of_a_definition, runs=case.runs) as database:
-        return drain_copy(arena, database, case, **settings)
+def drain(server: BenchmarkServer, case: Case, **settings: Any) -> Drain:
+    """Drains no-op runs with draining workers under these settings."""
+    with server.database(of_a_definition=case.of_a_definition, runs=case.runs) as database:
+        return drain_copy(server, database, case, **settings)
 
 
 def drain_copy(
-    arena: Arena,
+    server: BenchmarkServer,
     database: Database,
     case: Case,
     *,
-    questions: Questions | None = None,
+    queries: QueueQueries | None = None,
     dsn: str | None = None,
     **settings: Any,
 ) -> Drain:
-    """The same for a database that has the runs in it, of whatever type. `dsn`: what workers are told."""
-    with workplace() as place:
+    """The same for a database that has the runs in it, of whatever type. `dsn`: of the workers, if another."""
+    with worker_group() as workers:
 
         def start() -> None:
             for _ in range(case.processes):
-                place.start(dsn or database.dsn, **settings)
+                workers.start(dsn or database.dsn, **settings)
 
-        found = watch_drain(arena, database, place, start, questions)
+        found = watch_drain(server, database, workers, start, queries)
         if found.runs != case.runs or not found.complete:
             raise RuntimeError(f"{found.runs} of {case.runs} runs succeeded")
         return found
 
 
-def measure_drains(arena: Arena, plan: Plan) -> Table:
+def measure_drains(server: BenchmarkServer, plan: Plan) -> Table:
     """Cases interleaved, so that whatever else the machine does falls on all of them."""
     cases = [Case(runs, processes) for runs in plan.drains for processes in plan.processes]
     free = Case(plan.drains[-1], 1, of_a_definition=False)
@@ -155,12 +153,12 @@ def measure_drains(arena: Arena, plan: Plan) -> Table:
     drains: dict[Case, list[Drain]] = {case: [] for case in cases}
     for _ in range(plan.repetitions):
         for case in cases:
-            drains[case].append(drain(arena, case))
+            drains[case].append(drain(server, case))
     bound = drains[Case(free.runs, 1)]
     ratio = statistics.median(plain.rate / with_it.rate for plain, with_it in zip(drains[free], bound, strict=True))
     return Table(
         title="Drain",
-        note="No-op runs per second, from the first handler call until the board is empty. Each run is claimed under a"
+        note="No-op runs per second, from the first handler call until the queue is empty. Each run is claimed under a"
         " fenced lease, belongs to a definition whose changes are recorded, is run by `python -m wakeboard_worker`"
         " (job types filtered, heartbeat, JSON log), completed and kept in history."
         f" Runs without a definition are drained {ratio:.2f} times as fast."
@@ -190,12 +188,12 @@ def _row(case: Case, drains: Sequence[Drain]) -> list[str]:
     ]
 
 
-def _wait(database: Database, place: Workplace, asked: Questions, within_s: float) -> tuple[bool, float]:
+def _wait(database: Database, workers: WorkerGroup, asked: QueueQueries, within_s: float) -> tuple[bool, float]:
     """Whether the queue became empty in time, and when it did or the time was over."""
     try:
-        return True, place.wait_until(lambda: asked.empty(database), within_s)
+        return True, workers.wait_until(lambda: asked.empty(database), within_s)
     except NotDone as not_done:
-        if not_done.everybody_left:
+        if not_done.all_exited:
             raise
         return False, time.time()
 

@@ -8,16 +8,15 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import wakeboard
-from bench.goals import at_most
-from bench.tables import Table, percentile, spread
-from bench.workers import workplace
+from bench.tables import Table, at_most, percentile, spread
+from bench.workers import worker_group
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.database import Arena, Database
+    from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
-    from bench.workers import Workplace
+    from bench.workers import WorkerGroup
 
 PER_SECOND: Final = 50  # runs
 AHEAD_S: Final = 2.0  # how long before they are due runs are enqueued, where they are known ahead
@@ -26,7 +25,7 @@ IDLE_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Variant:
     """How a waiting worker hears of work."""
 
     name: str
@@ -47,15 +46,15 @@ class Lateness:
     transactions: float
 
 
-WAYS: Final = (
-    Way("NOTIFY", {"listen": "true"}, 5, "a durable commit, a claim and a start: see its p50"),
-    Way(
+VARIANTS: Final = (
+    Variant("NOTIFY", {"listen": "true"}, 5, "a durable commit, a claim and a start: see its p50"),
+    Variant(
         "polling every 20 ms",
         {"listen": "false", "poll_seconds": 0.02},
         25,
         "up to 20 of them until it looks, the rest as by NOTIFY",
     ),
-    Way(
+    Variant(
         "polling every second, known ahead",
         {"listen": "false", "poll_seconds": 1},
         25,
@@ -65,12 +64,12 @@ WAYS: Final = (
 )
 
 
-def measure_lateness(arena: Arena, plan: Plan) -> Table:
+def measure_lateness(server: BenchmarkServer, plan: Plan) -> Table:
     """The ways interleaved."""
-    found: dict[str, list[Lateness]] = {way.name: [] for way in WAYS}
+    found: dict[str, list[Lateness]] = {variant.name: [] for variant in VARIANTS}
     for _ in range(plan.few_repetitions):
-        for way in WAYS:
-            found[way.name].append(_lateness(arena, way, plan.feed_s))
+        for variant in VARIANTS:
+            found[variant.name].append(_lateness(server, variant, plan.feed_s))
     return Table(
         title="Lateness",
         note=f"{plan.few_repetitions} times each."
@@ -86,9 +85,14 @@ def measure_lateness(arena: Arena, plan: Plan) -> Table:
             "waiting: transactions/min",
         ),
         rows=[_row(name, lateness) for name, lateness in found.items()],
-        goals=[
-            at_most(f"lateness by {way.name}, p99 ms", way.bound_ms, [each.p99_ms for each in found[way.name]], way.why)
-            for way in WAYS
+        thresholds=[
+            at_most(
+                f"lateness by {variant.name}, p99 ms",
+                variant.bound_ms,
+                [each.p99_ms for each in found[variant.name]],
+                variant.why,
+            )
+            for variant in VARIANTS
         ],
     )
 
@@ -104,20 +108,20 @@ def _row(name: str, found: Sequence[Lateness]) -> list[str]:
     ]
 
 
-def _lateness(arena: Arena, way: Way, feed_s: float) -> Lateness:
-    with arena.database() as database, workplace() as place:
-        worker = place.start(database.dsn, "--forever", **way.settings)
-        _feed(database, 0.2, way.ahead_s)  # a warm worker
-        _wait_for_all(place, int(0.2 * PER_SECOND))
+def _lateness(server: BenchmarkServer, variant: Variant, feed_s: float) -> Lateness:
+    with server.database() as database, worker_group() as workers:
+        worker = workers.start(database.dsn, "--forever", **variant.settings)
+        _feed(database, 0.2, variant.ahead_s)  # a warm worker
+        _wait_for_all(workers, int(0.2 * PER_SECOND))
         time.sleep(SETTLE_S)
-        place.forget_lateness()
-        worker_cpu, server_cpu, asked = worker.cpu_s(), arena.cpu_s(), arena.transactions(database)
+        workers.forget_lateness()
+        worker_cpu, server_cpu, asked = worker.cpu_s(), server.cpu_s(), server.transactions(database)
         time.sleep(IDLE_S)
-        worker_cpu, server_cpu = worker.cpu_s() - worker_cpu, arena.cpu_s() - server_cpu
-        asked = arena.transactions(database) - asked
-        _feed(database, feed_s, way.ahead_s)
-        _wait_for_all(place, int(feed_s * PER_SECOND))
-        late = place.lateness_ms()
+        worker_cpu, server_cpu = worker.cpu_s() - worker_cpu, server.cpu_s() - server_cpu
+        asked = server.transactions(database) - asked
+        _feed(database, feed_s, variant.ahead_s)
+        _wait_for_all(workers, int(feed_s * PER_SECOND))
+        late = workers.lateness_ms()
         return Lateness(
             p50_ms=percentile(late, 0.50),
             p99_ms=percentile(late, 0.99),
@@ -137,5 +141,5 @@ def _feed(database: Database, seconds: float, ahead_s: float) -> None:
         wakeboard.enqueue(database.conn, "noop", {"due": due}, run_at=run_at)
 
 
-def _wait_for_all(place: Workplace, runs: int) -> None:
-    place.wait_until(lambda: len(place.lateness_ms()) >= runs)
+def _wait_for_all(workers: WorkerGroup, runs: int) -> None:
+    workers.wait_until(lambda: len(workers.lateness_ms()) >= runs)

@@ -1,4 +1,4 @@
-"""What the figures were measured on, and what processes cost: CPU seconds and memory (0 where /proc does not tell)."""
+"""Describes the machine, and measures the CPU seconds and memory of processes (0 where /proc does not have them)."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def memory_ns() -> float:
 
 
 def _read_ns(data: bytearray, among: int) -> float:
-    began, place, total = time.perf_counter(), 0, 0
+    began, index, total = time.perf_counter(), 0, 0
     for _ in range(READS):
-        place = (place * 1_664_525 + 1_013_904_223) % among  # a full period of any power of two: Knuth 3.2.1.2
-        total += data[place]
+        index = (index * 1_664_525 + 1_013_904_223) % among  # a full period of any power of two: Knuth 3.2.1.2
+        total += data[index]
     return (time.perf_counter() - began) / READS * 1e9
 
 
@@ -98,8 +98,8 @@ def busy_cpu_s() -> float:
 def _commit() -> str:
     """The commit that is measured, with `-dirty` if files differ from it; nothing outside of a clone."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False)
-    return f"commit {said.stdout.strip()}" if said.returncode == 0 else ""
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return f"commit {result.stdout.strip()}" if result.returncode == 0 else ""
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""What the measured workers run: nothing. They tell when the first run began, and how late each was if asked to."""
+"""A handler that does nothing. It reports when the first run began and, with BENCH_LATENESS, how late each run was."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import IO
 
 import wakeboard
-from bench.progress import LATENESS, tell_first
+from bench.handler_reports import LATENESS, report_first
 
 
 def _open_lateness() -> IO[str] | None:
-    place = os.environ.get(LATENESS)
-    return Path(f"{place}.{os.getpid()}").open("a", buffering=1, encoding="ascii") if place else None
+    path = os.environ.get(LATENESS)
+    return Path(f"{path}.{os.getpid()}").open("a", buffering=1, encoding="ascii") if path else None
 
 
 _lateness = _open_lateness()
@@ -24,6 +24,6 @@ async def noop(run: wakeboard.Run) -> None:
     """Nothing at all, but with its payload read."""
     began = time.time()
     due = run.payload.get("due")
-    tell_first()
+    report_first()
     if _lateness and due is not None:
         _lateness.write(f"{(began - due) * 1000:.3f}\n")

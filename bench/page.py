@@ -1,4 +1,4 @@
-"""docs/benchmarks.md: a section for each command that measures, which that command alone writes."""
+"""Writes docs/benchmarks.md, which has one section for each command that measures."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ SECTIONS: Final = ("make bench", "make bench-large", "make bench-competitors")
 HEADING: Final = """\
 # Benchmarks
 
-Each section is what the command that it names printed, and is written by it. Figures are medians, with the least and
-the greatest in parentheses. Compare what stands in one table: its cases were measured in turn.
+Each section is the output of the command that it names. Figures are medians, with minimum and maximum in parentheses.
+Compare figures of one table only: its cases were measured in turn.
 """
 
 
 def write_section(command: str, text: str) -> None:
-    """Puts what a command printed in its place on the page."""
+    """Replaces a command's section of the page by its output."""
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     PAGE.write_text(with_section(page, command, text), encoding="utf-8")
     print(f"written to {PAGE.relative_to(PROJECT)}")
@@ -32,7 +32,7 @@ def with_section(page: str, command: str, text: str) -> str:
 
 
 def section_of(page: str, command: str) -> str:
-    """What the page has of this command, or nothing."""
+    """This command's section of the page, or nothing."""
     _, begins, rest = page.partition(f"<!-- {command} -->")
     section, ends, _ = rest.partition(f"<!-- end of {command} -->")
     return section.strip() if begins and ends else ""

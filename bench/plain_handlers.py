@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import wakeboard
-from bench.progress import tell_first
+from bench.handler_reports import report_first
 
 
 @wakeboard.handler("noop")
 def noop(run: wakeboard.Run) -> None:
     """Nothing at all, but with its payload read."""
     run.payload.get("due")
-    tell_first()
+    report_first()

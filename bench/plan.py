@@ -8,7 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Rows beside those that are claimed."""
+    """Rows besides those that are claimed."""
 
     finished: int
     future: int

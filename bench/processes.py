@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 PROJECT: Final = Path(__file__).resolve().parents[1]
 OURS: Final = {"PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "worker")])}
 STOP_WITHIN_S: Final = 30.0
-LOOK_EVERY_S: Final = 0.001
+POLL_S: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,39 +32,39 @@ class Cost:
 
 
 def inherited_environment() -> dict[str, str]:
-    """Ours, without what would tell a process about another database."""
+    """Our environment without the variables that name another database."""
     return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "WAKEBOARD_"))}
 
 
 class MeasuredProcess:
-    """A running command; what it says goes to FOLDER/said."""
+    """A running command; its output goes to FOLDER/output."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> None:
         self._folder = folder
-        self._said = (folder / "said").open("ab")
+        self._output = (folder / "output").open("ab")
         self.started_at = time.time()
         self._process = subprocess.Popen(
             command,
             cwd=PROJECT,
             env={**inherited_environment(), **environment},
             stdin=subprocess.DEVNULL,
-            stdout=self._said,
-            stderr=self._said,
+            stdout=self._output,
+            stderr=self._output,
         )
         self.pid = self._process.pid
         self._peak_mb = 0.0
 
-    def look(self) -> None:
-        """Notes its memory. What the system tells at the end is of no use: it begins with the size of this process."""
+    def sample_memory(self) -> None:
+        """Records its memory. The peak that wait4 reports includes the size of this process."""
         self._peak_mb = max(self._peak_mb, peak_mb(self.pid))
 
     def cpu_s(self) -> float:
         """CPU seconds so far."""
         return cpu_s_of_tree(self.pid)
 
-    def said(self) -> str:
+    def output(self) -> str:
         """The end of what it wrote to its log."""
-        return (self._folder / "said").read_text(encoding="utf-8", errors="replace")[-2000:]
+        return (self._folder / "output").read_text(encoding="utf-8", errors="replace")[-2000:]
 
     def stop(self) -> None:
         """Asks it to end, as Kubernetes would."""
@@ -72,23 +72,23 @@ class MeasuredProcess:
             os.kill(self.pid, signal.SIGTERM)
 
     def ended(self, within_s: float = STOP_WITHIN_S) -> Cost:
-        """Waits for its end; one that does not come is brought about."""
+        """Waits for its end, and kills it if it does not end in time."""
         deadline = time.monotonic() + within_s
         while True:
-            self.look()
+            self.sample_memory()
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
             if pid:
                 break
             if time.monotonic() > deadline:
                 os.kill(self.pid, signal.SIGKILL)
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_S)
         self._process.returncode = os.waitstatus_to_exitcode(status)
-        self._said.close()
+        self._output.close()
         wall_s = time.time() - self.started_at
         return Cost(wall_s, used.ru_utime + used.ru_stime, self._peak_mb, self._process.returncode)
 
     def awaited(self) -> bool:
-        """Whether nobody has asked for its cost yet."""
+        """Whether `ended` has not been called yet."""
         return self._process.returncode is None
 
     def dead(self) -> bool:

@@ -15,29 +15,29 @@ class Receiver(asyncio.Protocol):
     """One connection, kept open."""
 
     def __init__(self) -> None:
-        self._heard = b""
+        self._received = b""
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Somebody is there."""
+        """Keeps the transport."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         """Answers each request that is complete."""
-        self._heard += data
+        self._received += data
         while (end := self._end_of_request()) is not None:
-            self._heard = self._heard[end:]
+            self._received = self._received[end:]
             if self._transport:
                 self._transport.write(ANSWER)
 
     def _end_of_request(self) -> int | None:
-        head_end = self._heard.find(b"\r\n\r\n")
+        head_end = self._received.find(b"\r\n\r\n")
         if head_end < 0:
             return None
-        length = LENGTH.search(self._heard, 0, head_end + 2)
+        length = LENGTH.search(self._received, 0, head_end + 2)
         end = head_end + 4 + (int(length[1]) if length else 0)
-        return end if len(self._heard) >= end else None
+        return end if len(self._received) >= end else None
 
 
 async def receive(port: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bench.database import running_arena
+from bench.database import running_server
 from bench.drains import Case, drain_copy
 from bench.tables import Table, spread
 from testbed.pgbouncer import find_pgbouncer, running_pgbouncer
@@ -18,32 +18,32 @@ from wakeboard.local.postgres_binaries import find_binaries
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from bench.database import Arena
+    from bench.database import BenchmarkServer
     from bench.drains import Drain
     from bench.plan import Plan
 
 VERSIONS: Final = ("embedded", "15")
-BEHIND_A_POOLER: Final = {"prepared_statements": "false", "listen": "false"}
+POOLED_SETTINGS: Final = {"prepared_statements": "false", "listen": "false"}
 POOLER: Final = find_pgbouncer()
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Variant:
     """How a worker reaches its database."""
 
     name: str
     pooled: bool
 
     def settings(self) -> dict[str, Any]:
-        """What a worker must be told."""
-        return BEHIND_A_POOLER if self.pooled else {}
+        """The settings of the worker."""
+        return POOLED_SETTINGS if self.pooled else {}
 
 
-DIRECT: Final = Way("directly", pooled=False)
-POOLED: Final = Way("through PgBouncer, transaction mode", pooled=True)
+DIRECT: Final = Variant("directly", pooled=False)
+POOLED: Final = Variant("through PgBouncer, transaction mode", pooled=True)
 
 
-def measure_servers(_: Arena, plan: Plan) -> Table:
+def measure_servers(_: BenchmarkServer, plan: Plan) -> Table:
     """Servers of its own, on sockets, one after another; on each the ways in turn."""
     rows: list[list[str]] = []
     case = Case(plan.drains[0], 1)
@@ -53,8 +53,8 @@ def measure_servers(_: Arena, plan: Plan) -> Table:
         except WakeboardError as missing:
             rows.append([f"PostgreSQL {version}", str(missing), ""])
             continue
-        with running_arena(tcp=False, binaries=binaries) as arena:
-            rows += _rows(arena, case, plan.few_repetitions)
+        with running_server(tcp=False, binaries=binaries) as server:
+            rows += _rows(server, case, plan.few_repetitions)
     return Table(
         title="Servers and poolers",
         note=f"{case}, on sockets; {plan.few_repetitions} times each."
@@ -64,32 +64,32 @@ def measure_servers(_: Arena, plan: Plan) -> Table:
     )
 
 
-def _rows(arena: Arena, case: Case, repetitions: int) -> list[list[str]]:
+def _rows(server: BenchmarkServer, case: Case, repetitions: int) -> list[list[str]]:
     ways = [DIRECT, POOLED] if POOLER else [DIRECT]
-    drains: dict[Way, list[Drain]] = {way: [] for way in ways}
+    drains: dict[Variant, list[Drain]] = {variant: [] for variant in ways}
     for _ in range(repetitions):
-        for way in ways:
-            drains[way].append(_drain(arena, case, way))
-    server = f"PostgreSQL {arena.version()}"
+        for variant in ways:
+            drains[variant].append(_drain(server, case, variant))
+    label = f"PostgreSQL {server.version()}"
     return [
         [
-            f"{server}, {way.name}",
+            f"{label}, {variant.name}",
             spread([each.rate for each in found]),
             spread([each.worker_cpu_us for each in found]),
         ]
-        for way, found in drains.items()
-    ] + ([] if POOLER else [[f"{server}, {POOLED.name}", "PgBouncer is not installed", ""]])
+        for variant, found in drains.items()
+    ] + ([] if POOLER else [[f"{label}, {POOLED.name}", "PgBouncer is not installed", ""]])
 
 
-def _drain(arena: Arena, case: Case, way: Way) -> Drain:
-    with arena.database(runs=case.runs) as database, _entry(database.dsn, way) as dsn:
-        return drain_copy(arena, database, case, dsn=dsn, **way.settings())
+def _drain(server: BenchmarkServer, case: Case, variant: Variant) -> Drain:
+    with server.database(runs=case.runs) as database, _worker_dsn(database.dsn, variant) as dsn:
+        return drain_copy(server, database, case, dsn=dsn, **variant.settings())
 
 
 @contextmanager
-def _entry(dsn: str, way: Way) -> Generator[str]:
+def _worker_dsn(dsn: str, variant: Variant) -> Generator[str]:
     """The DSN that a worker is given."""
-    if not way.pooled:
+    if not variant.pooled:
         yield dsn
         return
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as name:

@@ -1,4 +1,4 @@
-"""Markdown tables: median (least to greatest) of what was measured."""
+"""Markdown tables of measurements, as `median (minimum to maximum)`, and thresholds for their medians."""
 
 from __future__ import annotations
 
@@ -9,18 +9,27 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.goals import Goal
+
+@dataclass(frozen=True, slots=True)
+class Threshold:
+    """A bound, and whether the median of the measurements keeps it. `why`: what prevents it, if that is known."""
+
+    figure: str
+    wanted: str
+    found: str
+    met: bool
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A titled table, and what a reader must know about it."""
+    """A table with a title, a note on how it was measured, and thresholds."""
 
     title: str
     note: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    goals: Sequence[Goal] = ()
+    thresholds: Sequence[Threshold] = ()
 
     def markdown(self) -> str:
         """The table as text, in columns of equal width."""
@@ -53,3 +62,34 @@ def percentile(ordered: Sequence[float], part: float) -> float:
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) + " |"
+
+
+def at_least(figure: str, bound: float, found: Sequence[float], why: str = "") -> Threshold:
+    """The median must not be below the bound."""
+    median = statistics.median(found)
+    return Threshold(figure, f"at least {bound:,g}", number(median), median >= bound, why)
+
+
+def at_most(figure: str, bound: float, found: Sequence[float], why: str = "") -> Threshold:
+    """The median must not be above the bound."""
+    median = statistics.median(found)
+    return Threshold(figure, f"at most {bound:,g}", number(median), median <= bound, why)
+
+
+def thresholds_table(thresholds: Sequence[Threshold]) -> Table:
+    """All thresholds. Those that are missed come first."""
+    missed = sum(not threshold.met for threshold in thresholds)
+    return Table(
+        title="Thresholds",
+        note=f"{len(thresholds)} thresholds: the median keeps {len(thresholds) - missed} and misses {missed}.",
+        head=("figure", "wanted", "found", ""),
+        rows=[
+            (
+                threshold.figure,
+                threshold.wanted,
+                threshold.found,
+                "" if threshold.met else f"**missed** {threshold.why}".strip(),
+            )
+            for threshold in sorted(thresholds, key=lambda threshold: threshold.met)
+        ],
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import wakeboard
-from bench.progress import WAITS_S, tell_first
+from bench.handler_reports import WAITS_S, report_first
 
 
 @wakeboard.handler("noop")
 async def noop(run: wakeboard.Run) -> None:
     """Ten milliseconds."""
     run.payload.get("due")
-    tell_first()
+    report_first()
     await asyncio.sleep(WAITS_S)

@@ -1,4 +1,4 @@
-"""Real worker processes, and what they leave behind for the measurement."""
+"""Starts real worker processes, and reads what their handlers reported."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bench.handler_reports import FIRST, LATENESS
 from bench.processes import OURS, STOP_WITHIN_S, MeasuredProcess
-from bench.progress import FIRST, LATENESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from bench.processes import Cost
 
-PATIENCE_S: Final = 300.0
-LOOK_EVERY_S: Final = 0.005
+TIMEOUT_S: Final = 300.0
+POLL_S: Final = 0.005
 MEMORY_EVERY_S: Final = 0.1
 
 
 class NotDone(RuntimeError):
     """The work was not done in time, or its workers left before it was."""
 
-    def __init__(self, message: str, *, everybody_left: bool = False) -> None:
+    def __init__(self, message: str, *, all_exited: bool = False) -> None:
         super().__init__(message)
-        self.everybody_left = everybody_left
+        self.all_exited = all_exited
 
 
 def worker_environment(dsn: str, **settings: object) -> dict[str, str]:
@@ -43,22 +43,22 @@ def worker_environment(dsn: str, **settings: object) -> dict[str, str]:
     }
 
 
-class Workplace:
-    """A folder for worker processes of one measurement, and what they leave there."""
+class WorkerGroup:
+    """The worker processes of one measurement, and the folder that they write to."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._started: list[MeasuredProcess] = []
 
     def start(self, dsn: str, *options: str, **settings: object) -> MeasuredProcess:
-        """One more of our workers."""
+        """Starts one of our workers."""
         command = [sys.executable, "-m", "wakeboard_worker", *options]
         return self.start_command(command, worker_environment(dsn, **settings))
 
     def start_command(self, command: Sequence[str], environment: Mapping[str, str]) -> MeasuredProcess:
-        """One more worker, whoever's it is."""
-        told = {FIRST: str(self._folder / "first"), LATENESS: str(self._folder / "lateness")}
-        worker = MeasuredProcess(command, {**environment, **told}, self._folder)
+        """Starts another queue's worker or ours."""
+        reports = {FIRST: str(self._folder / "first"), LATENESS: str(self._folder / "lateness")}
+        worker = MeasuredProcess(command, {**environment, **reports}, self._folder)
         self._started.append(worker)
         return worker
 
@@ -69,14 +69,14 @@ class Workplace:
             worker.stop()
         return [worker.ended(within_s) for worker in awaited]
 
-    def go_home(self) -> list[Cost]:
+    def wait_for_exit(self) -> list[Cost]:
         """Waits for the end of draining workers; what they cost."""
         return [worker.ended() for worker in self._started if worker.awaited()]
 
     def first_call_at(self) -> float | None:
         """Unix time of the first handler call of any of them; None: there was none."""
-        told = (path.read_text(encoding="ascii") for path in self._folder.glob("first.*"))
-        return min((float(text) for text in told if text), default=None)
+        reports = (path.read_text(encoding="ascii") for path in self._folder.glob("first.*"))
+        return min((float(text) for text in reports if text), default=None)
 
     def lateness_ms(self) -> list[float]:
         """How late each run began, in order of lateness."""
@@ -84,38 +84,38 @@ class Workplace:
         return sorted(float(line) for text in texts for line in text.split())
 
     def forget_lateness(self) -> None:
-        """What was late until now does not count."""
+        """Deletes the lateness that was recorded until now."""
         for path in self._folder.glob("lateness.*"):
             os.truncate(path, 0)
 
-    def wait_until(self, happened: Callable[[], object], within_s: float = PATIENCE_S) -> float:
+    def wait_until(self, happened: Callable[[], object], within_s: float = TIMEOUT_S) -> float:
         """Unix time at which `happened()` was seen to be true.
 
         Raises:
             NotDone: it did not happen in time, or all workers ended before it did.
         """
         deadline = time.monotonic() + within_s
-        looks_at = 0.0
+        check_at = 0.0
         while not happened():
-            if time.monotonic() > looks_at:
-                looks_at = time.monotonic() + MEMORY_EVERY_S
+            if time.monotonic() > check_at:
+                check_at = time.monotonic() + MEMORY_EVERY_S
                 for worker in self._started:
-                    worker.look()
-            everybody_left = all(worker.dead() for worker in self._started)
-            if time.monotonic() > deadline or (everybody_left and not happened()):
-                why = "the workers left" if everybody_left else f"not within {within_s:.0f} s"
-                said = self._started[-1].said()
-                raise NotDone(f"not done: {why}, and said: {said}", everybody_left=everybody_left)
-            time.sleep(LOOK_EVERY_S)
+                    worker.sample_memory()
+            all_exited = all(worker.dead() for worker in self._started)
+            if time.monotonic() > deadline or (all_exited and not happened()):
+                why = "the workers left" if all_exited else f"not within {within_s:.0f} s"
+                output = self._started[-1].output()
+                raise NotDone(f"not done: {why}, and wrote: {output}", all_exited=all_exited)
+            time.sleep(POLL_S)
         return time.time()
 
 
 @contextmanager
-def workplace() -> Generator[Workplace]:
-    """A place for workers; none of them survives it."""
+def worker_group() -> Generator[WorkerGroup]:
+    """A group of workers. All are stopped at its end."""
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
-        place = Workplace(Path(folder))
+        workers = WorkerGroup(Path(folder))
         try:
-            yield place
+            yield workers
         finally:
-            place.stop()
+            workers.stop()

@@ -1,7 +1,7 @@
-"""`python -m bench.competitors`: other job queues and wakeboard, in turn, on one PostgreSQL that it starts itself.
+"""`python -m bench.competitors`: measures wakeboard and other job queues in turn, on one PostgreSQL that it starts.
 
-The others are installed from their registries, at pinned versions, into the user's cache. Prints Markdown tables; what
-is measured in full is written to docs/benchmarks.md, with plots beside it.
+It installs the others from their registries, at pinned versions, into the user's cache. It prints Markdown tables, and
+writes the results of a full measurement to docs/benchmarks.md, with plots.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from itertools import product
 from typing import TYPE_CHECKING, Final
 
 from bench.competitors.catalogue import COMPETITORS, named
-from bench.competitors.comparison import Contest, Failed
-from bench.competitors.installing import installed, lock_npm
+from bench.competitors.comparison import Comparison, Failed
+from bench.competitors.installation import installed, lock_npm
 from bench.competitors.plan import QUICK, Plan
 from bench.competitors.results import (
     Case,
@@ -26,30 +26,29 @@ from bench.competitors.results import (
     drain_plot,
     drain_table,
     enqueue_table,
-    goals,
     processes_in_words,
-    who_they_are,
+    queue_table,
+    thresholds,
 )
-from bench.database import SETTINGS, running_arena
+from bench.database import SETTINGS, running_server
 from bench.drains import Drain
-from bench.goals import goals_table
 from bench.machine import conditions, description
 from bench.page import PLOTS, write_section
-from bench.tables import spread
+from bench.tables import spread, thresholds_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bench.competitors.catalogue import Competitor
-    from bench.competitors.installing import Installation
-    from bench.database import Arena
+    from bench.competitors.installation import Installation
+    from bench.database import BenchmarkServer
 
 COMMAND: Final = "make bench-competitors"
 LARGE_JOBS: Final = 3_000_000
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measures what was asked for."""
+    """Runs the measurements."""
     options = _options(words)
     if options.lock:
         lock_npm()
@@ -61,9 +60,9 @@ def main(words: Sequence[str] | None = None) -> int:
         plan = replace(plan, rounds=options.rounds)
     installation = installed()
     began = time.monotonic()
-    with running_arena() as arena:
-        about = description(arena.version())
-        results = _measured(arena, installation, plan, named(options.only))
+    with running_server() as server:
+        about = description(server.version())
+        results = _measured(server, installation, plan, named(options.only))
     text = _report(results, plan, installation, about, time.monotonic() - began)
     print(text)
     if not options.quick and not options.only:
@@ -75,54 +74,58 @@ def main(words: Sequence[str] | None = None) -> int:
 def _options(words: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.competitors", description=__doc__)
     known = [competitor.name for competitor in COMPETITORS]
-    parser.add_argument("only", nargs="*", metavar="QUEUE", help=f"of {', '.join(known)}; all if not said")
-    parser.add_argument("--quick", action="store_true", help="few and small: to see that it works")
-    parser.add_argument("--large", action="store_true", help=f"also {LARGE_JOBS:,} jobs, for those who can")
+    parser.add_argument("only", nargs="*", metavar="QUEUE", help=f"of {', '.join(known)}; default all")
+    parser.add_argument("--quick", action="store_true", help="few and small, as a smoke test")
+    parser.add_argument(
+        "--large", action="store_true", help=f"also {LARGE_JOBS:,} jobs, for the queues that are fast enough"
+    )
     parser.add_argument("--rounds", type=int, metavar="N", help="how often each case is measured")
-    parser.add_argument("--lock", action="store_true", help="only write npm/package-lock.json anew")
+    parser.add_argument("--lock", action="store_true", help="only rewrite npm/package-lock.json")
     options = parser.parse_args(words)
     if unknown := set(options.only) - set(known):
         parser.error(f"{', '.join(sorted(unknown))}: what can be measured is {', '.join(known)}")
     return options
 
 
-def _measured(arena: Arena, installation: Installation, plan: Plan, competitors: Sequence[Competitor]) -> Results:
-    contest = Contest(arena, installation, plan.enqueue_within_s)
+def _measured(
+    server: BenchmarkServer, installation: Installation, plan: Plan, competitors: Sequence[Competitor]
+) -> Results:
+    comparison = Comparison(server, installation, plan.enqueue_within_s)
     results = Results(competitors)
     for _ in range(plan.enqueue_rounds):
         for competitor in competitors:
-            rate = contest.enqueue_rate(competitor, plan.jobs[0])
-            _tell(competitor, "enqueue", rate)
+            rate = comparison.enqueue_rate(competitor, plan.jobs[0])
+            _log(competitor, "enqueue", rate)
             results.note_enqueue(competitor, rate)
     for jobs in plan.jobs:
         for in_round, processes in product(range(plan.rounds), plan.processes):
             case = Case(jobs, processes)
             order = [competitor for competitor in competitors if plan.takes_part(competitor, case, in_round, results)]
-            random.Random(in_round).shuffle(order)  # noqa: S311 - whoever comes first has it no better
+            random.Random(in_round).shuffle(order)  # noqa: S311 - so that the order favours no queue
             for competitor in order:
-                found = contest.drain(competitor, jobs, processes, plan.within_s(jobs))
-                _tell(competitor, f"{jobs:,} jobs, {processes_in_words(processes)}, round {in_round + 1}", found)
+                found = comparison.drain(competitor, jobs, processes, plan.within_s(jobs))
+                _log(competitor, f"{jobs:,} jobs, {processes_in_words(processes)}, round {in_round + 1}", found)
                 results.note_drain(competitor, case, in_round, found)
         for competitor in competitors:
-            contest.forget(competitor, jobs)
+            comparison.drop_template(competitor, jobs)
     return results
 
 
-def _tell(competitor: Competitor, what: str, found: Drain | Failed | float) -> None:
+def _log(competitor: Competitor, what: str, found: Drain | Failed | float) -> None:
     if isinstance(found, Failed):
-        told = found.why
+        text = found.why
     elif isinstance(found, Drain):
-        told = f"{found.rate:,.0f}/s, {found.others_cpus:.1f} CPUs busy elsewhere"
+        text = f"{found.rate:,.0f}/s, {found.others_cpus:.1f} CPUs busy elsewhere"
     else:
-        told = f"{found:,.0f}/s"
-    print(f"{datetime.now(UTC):%H:%M:%S} {competitor.name}: {what}: {told}", file=sys.stderr, flush=True)
+        text = f"{found:,.0f}/s"
+    print(f"{datetime.now(UTC):%H:%M:%S} {competitor.name}: {what}: {text}", file=sys.stderr, flush=True)
 
 
 def _report(results: Results, plan: Plan, installation: Installation, about: str, took_s: float) -> str:
-    kept = goals(results)
+    kept = thresholds(results)
     tables = [
-        *([goals_table(kept).markdown()] if kept else []),
-        who_they_are(results.competitors, lambda competitor: installation.versions(competitor.packages)).markdown(),
+        *([thresholds_table(kept).markdown()] if kept else []),
+        queue_table(results.competitors, lambda competitor: installation.versions(competitor.packages)).markdown(),
         enqueue_table(results, plan.jobs[0]).markdown(),
     ]
     for jobs in plan.jobs:
@@ -130,7 +133,7 @@ def _report(results: Results, plan: Plan, installation: Installation, about: str
             tables.append(drain_table(results, jobs, plan.processes).markdown())
             tables.append(f"![Jobs per second, {jobs:,} jobs](benchmarks/{_plot_name(jobs)})\n")
             tables.append(cost_table(results, jobs, plan.processes).markdown())
-    remarks = [f"- {remark}\n" for remark in results.remarks()]
+    remarks = [f"- {remark}\n" for remark in results.unfinished()]
     closing = (
         f"Took {took_s / 60:.0f} min. CPUs that were busy with something else meanwhile:"
         f" {spread(results.busy_elsewhere())}; at the end: {conditions()}.\n"
@@ -141,7 +144,7 @@ def _report(results: Results, plan: Plan, installation: Installation, about: str
 def _introduction(plan: Plan, about: str) -> str:
     durable = ", ".join(f"{name} {value}" for name, value in SETTINGS.items())
     return (
-        f"## wakeboard beside other job queues\n\n{about}\n\n"
+        f"## wakeboard and other job queues\n\n{about}\n\n"
         f"`{COMMAND}` installs them and measures all in turn, each in databases of its own on one server ({durable})."
         " Each drain begins with a copy of a database into which the queue has enqueued its jobs, vacuumed, analysed"
         f" and in memory; jobs do nothing. {plan.rounds} rounds, in an order that changes; {plan.slow_rounds} for a"

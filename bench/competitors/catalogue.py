@@ -1,6 +1,6 @@
-"""The queues that are measured side by side, each at the best settings that it documents, and what each keeps.
+"""The queues that are compared, each with the best settings that it documents, and what each one keeps.
 
-What a queue keeps and what guards a completion was read in its code, at the version that is pinned.
+What a queue keeps and what guards a completion comes from its code, at the pinned version.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.drains import Questions
+from bench.drains import QueueQueries
 
 if TYPE_CHECKING:
-    from bench.competitors.installing import Installation
+    from bench.competitors.installation import Installation
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 OUR_NAME: Final = "wakeboard"
@@ -22,15 +22,15 @@ YARDSTICK: Final = "bare loop"
 
 @dataclass(frozen=True, slots=True)
 class Competitor:
-    """A queue: its program (see programs/python_side.py), how its tables are asked, and what to know about it."""
+    """A queue: its program (see programs/python_side.py), the queries of its tables, and what to know about it."""
 
     name: str
     program: str
-    packages: tuple[str, ...]  # whose versions are told
+    packages: tuple[str, ...]  # whose versions are reported
     settings: str
     keeps: str  # what is left of a job that succeeded
     fence: str  # what stops a worker that lost a job from finishing it all the same
-    questions: Questions = field(default_factory=Questions)
+    queries: QueueQueries = field(default_factory=QueueQueries)
 
     def command(self, installation: Installation, verb: str, *words: str) -> list[str]:
         """What does `verb` for this queue."""
@@ -59,7 +59,7 @@ COMPETITORS: Final = (
         " place of 500 (faster here); bulk: `addJobs` of 10,000",
         keeps="nothing",
         fence="none: deleted by id",
-        questions=Questions(
+        queries=QueueQueries(
             newest="select true from graphile_worker._private_jobs order by id desc limit 1",
             left="select exists (select from graphile_worker._private_jobs)",
             succeeded="select last_value - (select count(*) from graphile_worker._private_jobs)"
@@ -74,7 +74,7 @@ COMPETITORS: Final = (
         " bulk: `insert` of 10,000",
         keeps="the row where it was, 7 days",
         fence="attempt number",
-        questions=Questions(
+        queries=QueueQueries(
             newest="select true from pgboss.job where name = 'noop' and state < 'active' and not blocked"
             " order by name desc, priority, created_on desc, start_after desc limit 1",
             left="select exists (select from pgboss.job where name = 'noop' and state <= 'active')",
@@ -89,7 +89,7 @@ COMPETITORS: Final = (
         " bulk: `enqueue` of 10,000",
         keeps="log rows, one for each change of state",
         fence="none: deleted by id",
-        questions=Questions(
+        queries=QueueQueries(
             newest="select true from pgqueuer order by id desc limit 1",
             left="select exists (select from pgqueuer)",
             succeeded="select count(*) from pgqueuer_log where status = 'successful'",
@@ -103,7 +103,7 @@ COMPETITORS: Final = (
         " without metrics and workflows; bulk: `push_many` in batches of 5,000",
         keeps="the row where it was, 24 hours",
         fence="claim id",
-        questions=Questions(
+        queries=QueueQueries(
             newest="select state in ('pending', 'retrying', 'running') from chancy_jobs order by id desc limit 1",
             left="select exists (select from chancy_jobs where queue = 'default'"
             " and state in ('pending', 'retrying', 'running'))",
@@ -118,7 +118,7 @@ COMPETITORS: Final = (
         " bulk: `batch_defer` of 10,000",
         keeps="the row where it was and an event for each change of state, for ever",
         fence="none: by id, while not finished",
-        questions=Questions(
+        queries=QueueQueries(
             newest="select status in ('todo', 'doing') from procrastinate_jobs order by id desc limit 1",
             left="select exists (select from procrastinate_jobs where status in ('todo', 'doing'))",
             succeeded="select count(*) from procrastinate_jobs where status = 'succeeded'",
@@ -132,7 +132,7 @@ COMPETITORS: Final = (
         " no retries, no heartbeat, no log; bulk: `INSERT` of 10,000",
         keeps="the row where it was",
         fence="process id",
-        questions=Questions(
+        queries=QueueQueries(
             newest="select state <> 'done' from jobs order by id desc limit 1",
             left="select exists (select from jobs where state <> 'done')",
             succeeded="select count(*) from jobs where state = 'done'",

@@ -1,4 +1,4 @@
-"""One queue, one drain: a fresh database with jobs in it, workers, a bound in time."""
+"""Measures one queue: enqueues jobs, or drains a fresh database with workers, in a bounded time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import psycopg
 from bench.competitors.catalogue import OUR_NAME
 from bench.drains import Drain, watch_drain
 from bench.processes import PROJECT, inherited_environment
-from bench.workers import NotDone, worker_environment, workplace
+from bench.workers import NotDone, worker_environment, worker_group
 
 if TYPE_CHECKING:
     from bench.competitors.catalogue import Competitor
-    from bench.competitors.installing import Installation
-    from bench.database import Arena
+    from bench.competitors.installation import Installation
+    from bench.database import BenchmarkServer
 
 LEAVE_WITHIN_S: Final = 5.0
 LONGEST_WHY: Final = 300  # characters
@@ -24,16 +24,16 @@ LONGEST_WHY: Final = 300  # characters
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A queue could not do it; `why` is what a reader is told."""
+    """A queue could not do it; `why` is shown to the reader."""
 
     why: str
 
 
-class Contest:
+class Comparison:
     """Queues on one server, each in databases of its own."""
 
-    def __init__(self, arena: Arena, installation: Installation, enqueue_within_s: float) -> None:
-        self._arena, self._installation, self._enqueue_within_s = arena, installation, enqueue_within_s
+    def __init__(self, server: BenchmarkServer, installation: Installation, enqueue_within_s: float) -> None:
+        self._server, self._installation, self._enqueue_within_s = server, installation, enqueue_within_s
 
     def drain(self, competitor: Competitor, jobs: int, processes: int, within_s: float) -> Drain | Failed:
         """How fast it empties its queue; one that takes too long is measured by what it did in that time."""
@@ -43,15 +43,15 @@ class Contest:
             self._do(competitor, dsn, "enqueue", str(jobs))
 
         try:
-            with self._arena.copy_of(_template(competitor, jobs), prepare) as database, workplace() as place:
+            with self._server.copy_of(_template(competitor, jobs), prepare) as database, worker_group() as workers:
 
                 def start() -> None:
                     for _ in range(processes):
                         command = competitor.command(self._installation, "work")
-                        place.start_command(command, self._environment(competitor, database.dsn))
+                        workers.start_command(command, self._environment(competitor, database.dsn))
 
                 return watch_drain(
-                    self._arena, database, place, start, competitor.questions, within_s, stop_within_s=LEAVE_WITHIN_S
+                    self._server, database, workers, start, competitor.queries, within_s, stop_within_s=LEAVE_WITHIN_S
                 )
         except (NotDone, EnqueueFailed, psycopg.Error) as failed:
             return Failed(_in_one_line(str(failed)))
@@ -59,23 +59,23 @@ class Contest:
     def enqueue_rate(self, competitor: Competitor, jobs: int) -> float | Failed:
         """Jobs per second that it takes in bulk from one connection."""
         try:
-            with self._arena.copy_of(_template(competitor, 0), lambda dsn: self._prepare(competitor, dsn)) as database:
+            with self._server.copy_of(_template(competitor, 0), lambda dsn: self._prepare(competitor, dsn)) as database:
                 return jobs / float(self._do(competitor, database.dsn, "enqueue", str(jobs)))
         except (EnqueueFailed, psycopg.Error) as failed:
             return Failed(_in_one_line(str(failed)))
 
-    def forget(self, competitor: Competitor, jobs: int) -> None:
+    def drop_template(self, competitor: Competitor, jobs: int) -> None:
         """Its database with so many jobs is needed no more."""
-        self._arena.forget(_template(competitor, jobs))
+        self._server.drop_template(_template(competitor, jobs))
 
     def _prepare(self, competitor: Competitor, dsn: str) -> None:
         self._do(competitor, dsn, "prepare")
 
     def _environment(self, competitor: Competitor, dsn: str) -> dict[str, str]:
-        told = {"BENCH_DSN": dsn, "BENCH_NODE_PACKAGES": str(self._installation.node_packages)}
+        variables = {"BENCH_DSN": dsn, "BENCH_NODE_PACKAGES": str(self._installation.node_packages)}
         if competitor.name == OUR_NAME:
-            return {**worker_environment(dsn), **told}
-        return {"PYTHONPATH": str(self._installation.python_packages), **told}
+            return {**worker_environment(dsn), **variables}
+        return {"PYTHONPATH": str(self._installation.python_packages), **variables}
 
     def _do(self, competitor: Competitor, dsn: str, *words: str) -> str:
         """The last line that the program prints."""

@@ -1,4 +1,4 @@
-"""How much is measured, and who takes part in what."""
+"""How much is measured, and which queue takes part in what."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Plan:
     """Sizes, rounds and bounds. In a round each queue drains each case once, in turn."""
 
     rounds: int = 5
-    slow_rounds: int = 2  # for whoever is slow, and for everybody with very many jobs
+    slow_rounds: int = 2  # of slow queues, and of all queues with very many jobs
     jobs: tuple[int, ...] = (50_000, 300_000)
     processes: tuple[int, ...] = (1, 2, 4)
     enqueue_rounds: int = 2
@@ -29,7 +29,7 @@ class Plan:
     least_rate: float = 15_000.0  # jobs per second; where that takes longer, a drain may
 
     def within_s(self, jobs: int) -> float:
-        """When a drain is stopped; what is not done then does not count."""
+        """When a drain is stopped; jobs that are unfinished then do not count."""
         return max(self.least_s, jobs / self.least_rate)
 
     def takes_part(self, competitor: Competitor, case: Case, in_round: int, results: Results) -> bool:
@@ -45,7 +45,7 @@ QUICK = Plan(rounds=1, jobs=(5_000, 20_000), processes=(1, 2), enqueue_rounds=1,
 
 
 def _reaches(results: Results, competitor: Competitor, case: Case, rate: float) -> bool:
-    """Whether it came to an end at this rate, at least once so far. Nobody knows before the first round."""
+    """Whether it came to an end at this rate, at least once so far. True before the first round."""
     if (competitor.name, case) not in results.drains:
         return True
     return any(drain.complete and drain.rate >= rate for drain in results.of(competitor.name, case))

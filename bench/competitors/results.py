@@ -1,4 +1,4 @@
-"""What was measured of each queue, and the tables and plots that tell it."""
+"""The measurements of each queue, and the tables and plots that show them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,20 @@ import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from bench.bars import Bar, Group, bar_chart
+from bench.bar_chart import Bar, Group, bar_chart
 from bench.competitors.catalogue import OUR_NAME, YARDSTICK
 from bench.competitors.comparison import Failed
 from bench.drains import Drain
-from bench.goals import at_least
-from bench.tables import Table, number, spread
+from bench.tables import Table, at_least, number, spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from bench.goals import Goal
+    from bench.tables import Threshold
 from bench.competitors.catalogue import Competitor
 
 NOTHING: Final = "-"
-BOUNDS: Final = {
+THRESHOLDS: Final = {
     ("graphile-worker", 50_000, 1): 2.0,
     ("graphile-worker", 50_000, 2): 2.0,
     ("graphile-worker", 300_000, 1): 2.0,
@@ -47,7 +46,7 @@ def processes_in_words(processes: int) -> str:
 
 @dataclass(slots=True)
 class Results:
-    """By queue: each round's drain of each case, and rates of enqueueing. What a queue sat out is not there."""
+    """By queue: each round's drain of each case, and rates of enqueueing. Cases without the queue are missing."""
 
     competitors: Sequence[Competitor]
     drains: dict[tuple[str, Case], dict[int, Drain | Failed]] = field(default_factory=dict[Any, Any])  # by round
@@ -76,27 +75,27 @@ class Results:
         found = (drain for rounds in self.drains.values() for drain in rounds.values())
         return [drain.others_cpus for drain in found if isinstance(drain, Drain)] or [0.0]
 
-    def remarks(self) -> list[str]:
+    def unfinished(self) -> list[str]:
         """A sentence for each case that a queue did not finish."""
-        told: list[str] = []
+        sentences: list[str] = []
         for (name, case), rounds in self.drains.items():
             failed = [found for found in rounds.values() if isinstance(found, Failed)]
             late = [found for found in rounds.values() if isinstance(found, Drain) and not found.complete]
             what = f"{name}, {case.jobs:,} jobs, {processes_in_words(case.processes)}"
             if failed:
-                told.append(f"{what}: {len(failed)} of {len(rounds)} drains failed: {failed[-1].why}")
+                sentences.append(f"{what}: {len(failed)} of {len(rounds)} drains failed: {failed[-1].why}")
             if late:
                 done = f"{statistics.median(found.runs for found in late):,.0f}"
-                told.append(f"{what}: stopped when the time was over, with {done} jobs done; the rate is theirs")
-        return told
+                sentences.append(f"{what}: stopped when the time was over, with {done} jobs done; the rate is theirs")
+        return sentences
 
 
-def who_they_are(competitors: Sequence[Competitor], versions: Callable[[Competitor], str]) -> Table:
+def queue_table(competitors: Sequence[Competitor], versions: Callable[[Competitor], str]) -> Table:
     """The queues, and what each one does for its jobs."""
     return Table(
         title="What is compared",
-        note="Each at the best settings that it documents. A fence stops a worker that lost a job (it stood still, its"
-        " lease lapsed, another one runs the job) from finishing it all the same.",
+        note="Each at the best settings that it documents. A fence prevents a worker that lost a job (it was frozen,"
+        " its lease expired, another worker runs the job) from completing it.",
         head=("queue", "settings", "left of a finished job", "fence"),
         rows=[
             (
@@ -186,7 +185,7 @@ def enqueue_table(results: Results, jobs: int) -> Table:
     )
 
 
-def goals(results: Results) -> list[Goal]:
+def thresholds(results: Results) -> list[Threshold]:
     """Of the bounds that were measured, whether they are kept."""
     return [
         at_least(
@@ -195,7 +194,7 @@ def goals(results: Results) -> list[Goal]:
             results.ratios(name, Case(jobs, processes)),
             WHY,
         )
-        for (name, jobs, processes), bound in BOUNDS.items()
+        for (name, jobs, processes), bound in THRESHOLDS.items()
         if results.ratios(name, Case(jobs, processes))
     ]
 

@@ -1,4 +1,4 @@
-"""Job queues side by side: who takes part, what is compared with what, and what a reader is told."""
+"""The comparison of job queues: which take part, what is compared, and what the tables show."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from bench.competitors.catalogue import COMPETITORS, OUR_NAME, PROGRAMS, Competitor, named
 from bench.competitors.comparison import Failed
-from bench.competitors.installing import NPM, PYTHON_LOCK
+from bench.competitors.installation import NPM, PYTHON_LOCK
 from bench.competitors.plan import Plan
 from bench.competitors.results import Case, Results, cost_table, drain_plot, drain_table, enqueue_table
 from bench.drains import Drain
@@ -65,7 +65,7 @@ def test_a_very_slow_queue_drains_nothing_longer(results: Results) -> None:
     assert not PLAN.takes_part(THEM, LONG, 0, results)
 
 
-def test_a_quick_queue_takes_part_in_everything_even_if_it_stumbles_once(results: Results) -> None:
+def test_a_quick_queue_takes_part_in_everything_even_if_it_fails_once(results: Results) -> None:
     for case, seconds in ((SHORT, 1.0), (LONG, 6.5)):
         results.note_drain(THEM, case, 0, drain(case.jobs, seconds))
         results.note_drain(THEM, case, 1, Failed("it fell over"))
@@ -89,12 +89,12 @@ def test_a_queue_that_fails_or_is_stopped_counts_as_slow(results: Results) -> No
     assert not PLAN.takes_part(US, LONG, 0, results)
 
 
-def test_what_was_not_finished_is_said(results: Results) -> None:
+def test_what_was_not_finished_is_output(results: Results) -> None:
     results.note_drain(THEM, SHORT, 0, drain(11_000, 15.0, complete=False))
     results.note_drain(THEM, SHORT, 1, Failed("nothing was done within 15 s"))
     results.note_drain(US, SHORT, 0, drain(50_000, 0.5))
 
-    hung, late = results.remarks()
+    hung, late = results.unfinished()
     assert "graphile-worker, 50,000 jobs, 1 process: 1 of 2 drains failed: nothing was done within 15 s" in hung
     assert "stopped when the time was over, with 11,000 jobs done" in late
 

@@ -1,4 +1,4 @@
-"""What a measured process cost, and nothing else."""
+"""The measured cost of a process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 OURS_MB = 200
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell what a running process uses")
-def test_a_small_process_is_small_however_large_we_are(tmp_path: Path) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
+def test_the_memory_of_a_process_does_not_include_that_of_its_parent(tmp_path: Path) -> None:
     ours = bytearray(OURS_MB * 1024 * 1024)
 
     cost = MeasuredProcess(["sleep", "0.1"], {}, tmp_path).ended()
@@ -34,12 +34,10 @@ def test_cpu_and_exit_code_are_those_of_the_process(tmp_path: Path) -> None:
     assert 0.2 <= cost.cpu_s < cost.wall_s + 0.1
 
 
-def test_a_process_that_does_not_end_is_ended(tmp_path: Path) -> None:
-    deaf = (
-        "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('deaf', flush=True)\ntime.sleep(60)"
-    )
-    process = MeasuredProcess([sys.executable, "-c", deaf], {}, tmp_path)
-    while "deaf" not in process.said():
+def test_a_process_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:
+    stubborn = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('stubborn', flush=True)\ntime.sleep(60)"
+    process = MeasuredProcess([sys.executable, "-c", stubborn], {}, tmp_path)
+    while "stubborn" not in process.output():
         assert not process.dead()
 
     process.stop()

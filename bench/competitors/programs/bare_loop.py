@@ -46,7 +46,7 @@ async def enqueue(jobs: int) -> None:
     watch = Stopwatch()
     for size in batches(jobs):
         await connection.execute(ENQUEUE, ["{}"] * size)
-    watch.tell()
+    watch.stop()
     await connection.close()
 
 

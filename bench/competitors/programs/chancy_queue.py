@@ -41,7 +41,7 @@ async def enqueue(jobs: int) -> None:
         watch = Stopwatch()
         async for _ in app.push_many([noop.job] * jobs, batch_size=BATCH):
             pass
-        watch.tell()
+        watch.stop()
 
 
 async def work() -> None:

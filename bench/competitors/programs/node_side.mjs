@@ -6,13 +6,13 @@ export const DSN = process.env.BENCH_DSN
 export const installed = createRequire(`${process.env.BENCH_NODE_PACKAGES}/`)
 
 const BATCH = 10_000 // jobs of one bulk call
-let untold = process.env.BENCH_FIRST
+let unreported = process.env.BENCH_FIRST
 
 // The job's only deed.
 export function began () {
-  if (untold) {
-    writeFileSync(`${untold}.${process.pid}`, String(Date.now() / 1000))
-    untold = undefined
+  if (unreported) {
+    writeFileSync(`${unreported}.${process.pid}`, String(Date.now() / 1000))
+    unreported = undefined
   }
 }
 

@@ -29,7 +29,7 @@ async def enqueue(jobs: int) -> None:
     watch = Stopwatch()
     for size in batches(jobs):
         await queries.enqueue(["noop"] * size, [None] * size, [0] * size)
-    watch.tell()
+    watch.stop()
     await connection.close()
 
 

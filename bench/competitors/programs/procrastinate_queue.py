@@ -30,7 +30,7 @@ async def enqueue(jobs: int) -> None:
         watch = Stopwatch()
         for size in batches(jobs):
             await noop.batch_defer_async(*({} for _ in range(size)))
-        watch.tell()
+        watch.stop()
 
 
 async def work() -> None:

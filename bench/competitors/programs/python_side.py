@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 DSN = os.environ["BENCH_DSN"]
 BATCH = 10_000  # jobs of one bulk call
 
-_untold = [Path(f"{os.environ['BENCH_FIRST']}.{os.getpid()}")] if "BENCH_FIRST" in os.environ else []
+_unreported = [Path(f"{os.environ['BENCH_FIRST']}.{os.getpid()}")] if "BENCH_FIRST" in os.environ else []
 
 
 def began() -> None:
-    """The job's only deed."""
-    if _untold:
-        _untold.pop().write_text(str(time.time()), encoding="ascii")
+    """Reports the first job that this process runs."""
+    if _unreported:
+        _unreported.pop().write_text(str(time.time()), encoding="ascii")
 
 
 def batches(jobs: int) -> Iterator[int]:
@@ -43,12 +43,12 @@ def batches(jobs: int) -> Iterator[int]:
 
 
 class Stopwatch:
-    """What an enqueueing program starts once it is connected."""
+    """Measures an enqueueing program from the moment it is connected."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
-    def tell(self) -> None:
+    def stop(self) -> None:
         """Prints the seconds since."""
         print(time.perf_counter() - self._began)
 

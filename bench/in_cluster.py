@@ -17,7 +17,7 @@ from testbed.cluster.operators import wait_for
 from testbed.cluster.release import IMAGES, OPERATOR, Release, load_images
 
 if TYPE_CHECKING:
-    from bench.database import Arena
+    from bench.database import BenchmarkServer
     from bench.plan import Plan
 
 MB: Final = 1_000_000
@@ -40,7 +40,7 @@ VALUES: Final[dict[str, Any]] = {
 }
 
 
-def measure_pods(_: Arena, plan: Plan) -> Table:
+def measure_pods(_: BenchmarkServer, plan: Plan) -> Table:
     """Needs root, as the node does; a new node and a new release, which are gone afterwards."""
     build_what_is_missing()
     rows = [(f"image {name}, compressed MB", f"{_compressed(find_image(name)) / MB:.0f}") for name in IMAGES[:2]]
@@ -50,7 +50,7 @@ def measure_pods(_: Arena, plan: Plan) -> Table:
         release.node.kubectl("create", "namespace", release.namespace)
         began = time.monotonic()
         release.install(VALUES)
-        rows.append(("helm install --wait with the trial database, s", f"{time.monotonic() - began:.1f}"))
+        rows.append(("helm install --wait with the dev database, s", f"{time.monotonic() - began:.1f}"))
         rows.append(_starts(release, plan))
         rows.append(_boundaries(release))
         rows += _memory(release)

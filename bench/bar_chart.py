@@ -58,33 +58,33 @@ def bar_chart(title: str, series: Sequence[str], groups: Sequence[Group]) -> str
         f'<text class="title" x="8" y="20">{escape(title)}</text>',
         *_legend(series),
     ]
-    for place, group in enumerate(groups):
-        lines += _group(group, TOP + place * group_height, scale, first=place == 0)
+    for index, group in enumerate(groups):
+        lines += _group(group, TOP + index * group_height, scale, first=index == 0)
     return "\n".join([*lines, "</svg>\n"])
 
 
 def _legend(series: Sequence[str]) -> list[str]:
     return [
-        f'<rect class="s{place}" x="{NAMES + place * 110}" y="32" width="10" height="10"/>'
-        f'<text x="{NAMES + 15 + place * 110}" y="41">{escape(name)}</text>'
-        for place, name in enumerate(series)
+        f'<rect class="s{index}" x="{NAMES + index * 110}" y="32" width="10" height="10"/>'
+        f'<text x="{NAMES + 15 + index * 110}" y="41">{escape(name)}</text>'
+        for index, name in enumerate(series)
     ]
 
 
 def _group(group: Group, top: float, scale: float, *, first: bool) -> list[str]:
     middle = top + THICK * len(group.bars) / 2 + 4
     lines = [f'<g class="{"first" if first else "other"}">', f'<text x="8" y="{middle:g}">{escape(group.name)}</text>']
-    for place, bar in enumerate(group.bars):
+    for index, bar in enumerate(group.bars):
         if bar is not None:
-            lines += _bar(bar, place, top + place * THICK, scale)
+            lines += _bar(bar, index, top + index * THICK, scale)
     return [*lines, "</g>"]
 
 
-def _bar(bar: Bar, place: int, top: float, scale: float) -> list[str]:
+def _bar(bar: Bar, index: int, top: float, scale: float) -> list[str]:
     least, end, greatest = (round(NAMES + value * scale, 1) for value in (bar.least, bar.median, bar.greatest))
     middle = top + THICK / 2 - 1
     return [
-        f'<rect class="s{place}" x="{NAMES}" y="{top:g}" width="{max(1.0, end - NAMES):.1f}" height="{THICK - 2}"/>',
+        f'<rect class="s{index}" x="{NAMES}" y="{top:g}" width="{max(1.0, end - NAMES):.1f}" height="{THICK - 2}"/>',
         f'<path class="spread" d="M{least:g} {middle:g}H{greatest:g}"/>',
         f'<text class="value" x="{max(end, greatest) + 5:g}" y="{middle + 4:g}">{bar.median:,.0f}</text>',
     ]

@@ -55,9 +55,9 @@ class Installation:
         """`name version` of each of these."""
         found = {each.name: each.version for each in distributions(path=[str(self.python_packages)])}
         for name in packages:
-            told = self.node_packages / "node_modules" / name / "package.json"
-            if name not in found and told.exists():
-                found[name] = json.loads(told.read_text(encoding="utf-8"))["version"]
+            manifest = self.node_packages / "node_modules" / name / "package.json"
+            if name not in found and manifest.exists():
+                found[name] = json.loads(manifest.read_text(encoding="utf-8"))["version"]
         return ", ".join(f"{name} {found.get(name, '?')}" for name in packages)
 
 
@@ -65,17 +65,17 @@ def installed() -> Installation:
     """Installs them if they are not there; a second process that wants the same waits.
 
     Raises:
-        SystemExit: they could not be installed; what pip or npm said stands on the terminal.
+        SystemExit: they could not be installed; pip or npm has written why to the terminal.
     """
-    place = cache() / "competitors" / _key()
-    with one_at_a_time(place.parent / "lock", "the other queues"):
-        if not place.exists():
-            _install(place)
-    return Installation(place)
+    folder = cache() / "competitors" / _key()
+    with one_at_a_time(folder.parent / "lock", "the other queues"):
+        if not folder.exists():
+            _install(folder)
+    return Installation(folder)
 
 
 def lock_npm() -> None:
-    """Writes npm/package-lock.json anew, without the addresses of a registry."""
+    """Rewrites npm/package-lock.json without the addresses of a registry."""
     command = installed().npm("install", "--package-lock-only", "--omit-lockfile-registry-resolved", *QUIET)
     subprocess.run(command, cwd=NPM, check=True)
 
@@ -87,14 +87,14 @@ def _key() -> str:
     return digest.hexdigest()[:16]
 
 
-def _install(place: Path) -> None:
+def _install(folder: Path) -> None:
     say("Installing the other queues, once.")
-    unfinished = Installation(place.with_name(f"{place.name}-unfinished"))
+    unfinished = Installation(folder.with_name(f"{folder.name}-unfinished"))
     shutil.rmtree(unfinished.folder, ignore_errors=True)
     install("--target", str(unfinished.python_packages), "--require-hashes", "-r", str(PYTHON_LOCK))
     unfinished.node_packages.mkdir()
     for name in NPM_FILES:
         shutil.copy(NPM / name, unfinished.node_packages)
     if subprocess.call(unfinished.npm("ci", *QUIET), cwd=unfinished.node_packages):
-        sys.exit("The npm packages could not be installed; what npm says stands above.")
-    unfinished.folder.rename(place)
+        sys.exit("The npm packages could not be installed; see npm's output above.")
+    unfinished.folder.rename(folder)

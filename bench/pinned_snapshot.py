@@ -1,4 +1,4 @@
-"""How a worker holds its rate while somebody's snapshot keeps dead rows from being removed."""
+"""Measures a worker's rate while another session's snapshot prevents the removal of dead rows."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from bench.goals import at_least
-from bench.tables import Table, number, spread
-from bench.workers import workplace
+from bench.tables import Table, at_least, number, spread
+from bench.workers import worker_group
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from bench.database import Arena, Database
+    from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
 
 BACKLOG: Final = 50_000  # runs that wait
@@ -25,7 +24,7 @@ FEED: Final = "insert into wakeboard.job_runs (job_type) select 'noop' from gene
 FED: Final = 10_000
 FINISHED: Final = "select coalesce(max(id), 0) from wakeboard.job_run_history"  # ids are given in order
 DEAD: Final = "select pg_stat_get_dead_tuples('wakeboard.job_runs'::regclass)"
-LOOK_EVERY_S: Final = 0.02
+POLL_S: Final = 0.02
 AT_FULL_LOAD_S: Final = 5.0  # afterwards: the first second fills the backlog, the others count
 FILLS_S: Final = 1.0
 
@@ -38,14 +37,14 @@ class Steady:
     dead_rows: float
 
 
-def measure_pinned(arena: Arena, plan: Plan) -> Table:
+def measure_pinned(server: BenchmarkServer, plan: Plan) -> Table:
     """In turn: without and with a snapshot."""
     free: list[Steady] = []
     pinned: list[Steady] = []
     for _ in range(plan.few_repetitions):
-        free.append(_steady(arena, plan, pinned=False))
-        pinned.append(_steady(arena, plan, pinned=True))
-    ratios = [held.rate / loose.rate for held, loose in zip(pinned, free, strict=True)]
+        free.append(_steady(server, plan, pinned=False))
+        pinned.append(_steady(server, plan, pinned=True))
+    ratios = [with_it.rate / without.rate for with_it, without in zip(pinned, free, strict=True)]
     load = f"{plan.pinned_load:,} runs/s" if plan.pinned_load else "as much as it can take"
     return Table(
         title="A pinned snapshot",
@@ -55,7 +54,7 @@ def measure_pinned(arena: Arena, plan: Plan) -> Table:
         f" that no dead row can be removed. Pinned is {spread(ratios)} times as fast as free.",
         head=("snapshot", "runs/s", "dead rows at the end"),
         rows=[_row("none", free), _row("pinned", pinned)],
-        goals=[at_least("under load with a snapshot pinned: times as fast as without", 0.8, ratios)],
+        thresholds=[at_least("under load with a snapshot pinned: times as fast as without", 0.8, ratios)],
     )
 
 
@@ -63,11 +62,16 @@ def _row(name: str, found: list[Steady]) -> list[str]:
     return [name, spread([each.rate for each in found]), number(max(each.dead_rows for each in found))]
 
 
-def _steady(arena: Arena, plan: Plan, *, pinned: bool) -> Steady:
+def _steady(server: BenchmarkServer, plan: Plan, *, pinned: bool) -> Steady:
     feed = _Feed(plan.pinned_load)
-    with arena.database() as database, workplace() as place, _snapshot(database, pinned=pinned), feed.into(database):
-        worker = place.start(database.dsn, "--forever")
-        place.wait_until(lambda: database.ask(FINISHED))
+    with (
+        server.database() as database,
+        worker_group() as workers,
+        _snapshot(database, pinned=pinned),
+        feed.into(database),
+    ):
+        worker = workers.start(database.dsn, "--forever")
+        workers.wait_until(lambda: database.ask(FINISHED))
         time.sleep(plan.pinned_s)
         feed.per_s = 0
         time.sleep(FILLS_S)
@@ -75,7 +79,7 @@ def _steady(arena: Arena, plan: Plan, *, pinned: bool) -> Steady:
         time.sleep(AT_FULL_LOAD_S - FILLS_S)
         rate = (database.ask(FINISHED) - before) / (time.monotonic() - began)
         if worker.dead():
-            raise RuntimeError(f"the worker ended: {worker.said()}")
+            raise RuntimeError(f"the worker ended: {worker.output()}")
         return Steady(rate, database.ask(DEAD))
 
 
@@ -115,7 +119,7 @@ class _Feed:
                 assert finished is not None
                 early = self.per_s and fed >= self.per_s * (time.monotonic() - began)
                 if early or fed - finished[0] >= BACKLOG:
-                    self._enough.wait(LOOK_EVERY_S)
+                    self._enough.wait(POLL_S)
                 else:
                     conn.execute(FEED)
                     fed += FED

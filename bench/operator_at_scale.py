@@ -12,21 +12,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from bench.goals import at_most
-from bench.tables import Table, number, percentile
+from bench.tables import Table, at_most, number, percentile
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
 from testbed.cluster.operators import Operator, Scene, wait_for
 
 if TYPE_CHECKING:
-    from bench.database import Arena
+    from bench.database import BenchmarkServer
     from bench.plan import Plan
 
 SIDE_BY_SIDE: Final = 40
 STILL_S: Final = 60.0
 WITHIN_S: Final = 600.0
 NAMESPACE: Final = "default"
-BOUNDS: Final = {
+THRESHOLDS: Final = {
     "cold start to all rows, s": 5.0,
     "cold start to all statuses, s": 60.0,
     "memory (RSS), MB": 230.0,
@@ -37,13 +36,13 @@ BOUNDS: Final = {
 }
 
 
-def measure_operator(arena: Arena, plan: Plan) -> Table:
+def measure_operator(server: BenchmarkServer, plan: Plan) -> Table:
     """Once: a start takes a minute, and the next one would find the statuses written."""
     rows: list[tuple[str, str]] = []
     with (
         tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder,
         ControlPlane(Path(folder) / "cluster", audit=True) as cluster,
-        arena.database(of_a_definition=False) as database,
+        server.database(of_a_definition=False) as database,
     ):
         install_crds(cluster)
         asyncio.run(_create(cluster, plan.resources))
@@ -52,7 +51,7 @@ def measure_operator(arena: Arena, plan: Plan) -> Table:
         with Operator(database.dsn, cluster.admin, Path(folder)) as first:
             _until(lambda: database.ask("select count(*) from wakeboard.job_definitions") == plan.resources)
             rows.append(("cold start to all rows, s", number(time.monotonic() - began)))
-            rows.append(("cold start to all statuses, s", number(_all_told(scene, first, plan.resources) - began)))
+            rows.append(("cold start to all statuses, s", number(_all_ready(scene, first, plan.resources) - began)))
             rows.append(("cold start: status writes", str(_writes(first))))
             _until(lambda: _events(scene) >= plan.resources)
             rows.append(("cold start to all events, s", number(time.monotonic() - began)))
@@ -75,10 +74,10 @@ def measure_operator(arena: Arena, plan: Plan) -> Table:
         f" {plan.lags} edits and pauses, one after another. A handover ends when the other one leads.",
         head=("figure", "value"),
         rows=rows,
-        goals=[
-            at_most(f"operator: {figure}", BOUNDS[figure], [float(value.replace(",", ""))])
+        thresholds=[
+            at_most(f"operator: {figure}", THRESHOLDS[figure], [float(value.replace(",", ""))])
             for figure, value in rows
-            if figure in BOUNDS
+            if figure in THRESHOLDS
         ],
     )
 
@@ -103,16 +102,16 @@ def _until(what: Any) -> None:
     wait_for(what, within_s=WITHIN_S)
 
 
-def _all_told(scene: Scene, operator: Operator, resources: int) -> float:
+def _all_ready(scene: Scene, operator: Operator, resources: int) -> float:
     """When every resource was seen to be Ready (time.monotonic())."""
 
-    def told() -> float | None:
+    def ready() -> float | None:
         asked = time.monotonic()
         listed = scene.cluster.call("GET", path(NAMESPACE))["items"]
         return asked if sum(map(_is_ready, listed)) == resources else None
 
-    _until(lambda: _writes(operator) >= resources)  # a small answer: a list of them all is a dear one
-    return wait_for(told, within_s=WITHIN_S)
+    _until(lambda: _writes(operator) >= resources)  # a small reply; a list of all resources is expensive
+    return wait_for(ready, within_s=WITHIN_S)
 
 
 def _is_ready(resource: dict[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""What one wake costs, as a CronJob makes one every minute."""
+"""Measures what one wake costs, as a CronJob starts one every minute."""
 
 from __future__ import annotations
 
@@ -8,25 +8,24 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from bench.goals import at_most
-from bench.tables import Table, spread
-from bench.workers import workplace
+from bench.tables import Table, at_most, spread
+from bench.workers import worker_group
 
 if TYPE_CHECKING:
-    from bench.database import Arena
+    from bench.database import BenchmarkServer
     from bench.plan import Plan
     from bench.processes import Cost
 
 
-def measure_wakes(arena: Arena, plan: Plan) -> Table:
+def measure_wakes(server: BenchmarkServer, plan: Plan) -> Table:
     """With one run due, and with nothing due. The very first wakes, which may compile bytecode, do not count."""
-    _idle_wake(arena)
+    _idle_wake(server)
     firsts: list[float] = []
     idle: list[Cost] = []
     imports: list[float] = []
     for _ in range(2 * plan.repetitions):
-        firsts.append(_first_run_s(arena))
-        idle.append(_idle_wake(arena))
+        firsts.append(_first_run_s(server))
+        idle.append(_idle_wake(server))
         imports.append(_imports_s())
     alone = statistics.median(imports)
     why = f"a Python that does nothing but import psycopg and pydantic-settings takes {alone:.2f} s"
@@ -43,7 +42,7 @@ def measure_wakes(arena: Arena, plan: Plan) -> Table:
             ("idle wake, CPU s", spread([cost.cpu_s for cost in idle])),
             ("idle wake, peak memory MB", spread([cost.peak_mb for cost in idle])),
         ],
-        goals=[
+        thresholds=[
             at_most("exec to first completed run, s", 0.35, firsts, why),
             at_most("idle wake, CPU s", 0.35, [cost.cpu_s for cost in idle], why),
             at_most("idle wake, peak memory MB", 60, [cost.peak_mb for cost in idle]),
@@ -51,12 +50,12 @@ def measure_wakes(arena: Arena, plan: Plan) -> Table:
     )
 
 
-def _first_run_s(arena: Arena) -> float:
-    with arena.database() as database, workplace() as place:
+def _first_run_s(server: BenchmarkServer) -> float:
+    with server.database() as database, worker_group() as workers:
         database.enqueue(1)
-        worker = place.start(database.dsn)
-        done_at = place.wait_until(lambda: database.ask("select true from wakeboard.job_run_history limit 1"))
-        place.go_home()
+        worker = workers.start(database.dsn)
+        done_at = workers.wait_until(lambda: database.ask("select true from wakeboard.job_run_history limit 1"))
+        workers.wait_for_exit()
         return done_at - worker.started_at
 
 
@@ -66,9 +65,9 @@ def _imports_s() -> float:
     return time.monotonic() - began
 
 
-def _idle_wake(arena: Arena) -> Cost:
-    with arena.database() as database, workplace() as place:
-        cost = place.start(database.dsn).ended()
+def _idle_wake(server: BenchmarkServer) -> Cost:
+    with server.database() as database, worker_group() as workers:
+        cost = workers.start(database.dsn).ended()
         if cost.exit_code:
             raise RuntimeError(f"an idle wake ended with {cost.exit_code}")
         return cost

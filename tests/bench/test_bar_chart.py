@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from bench.bars import Bar, Group, bar_chart
+from bench.bar_chart import Bar, Group, bar_chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 GROUPS = [
@@ -34,10 +34,10 @@ def test_what_was_not_measured_has_no_bar() -> None:
     assert len(widths(theirs)) == 1
 
 
-def test_every_bar_says_its_median() -> None:
-    said = [text.text for text in chart().iter(f"{SVG}text") if text.get("class") == "value"]
+def test_every_bar_shows_its_median() -> None:
+    shown = [text.text for text in chart().iter(f"{SVG}text") if text.get("class") == "value"]
 
-    assert said == ["120,000", "150,000", "1,000"]
+    assert shown == ["120,000", "150,000", "1,000"]
 
 
 def test_it_is_readable_on_dark_pages() -> None:

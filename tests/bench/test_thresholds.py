@@ -1,8 +1,8 @@
-"""Bounds: the page says of each whether it is kept."""
+"""Thresholds: the page says of each whether it is kept."""
 
 from __future__ import annotations
 
-from bench.goals import at_least, at_most, goals_table
+from bench.tables import at_least, at_most, thresholds_table
 
 
 def test_the_median_decides() -> None:
@@ -12,10 +12,12 @@ def test_the_median_decides() -> None:
     assert not at_most("ms", 5, [1, 5.1, 6]).met
 
 
-def test_what_was_missed_comes_first_and_says_why() -> None:
-    table = goals_table([at_most("kept, ms", 5, [4]), at_least("missed, runs/s", 200_000, [100_000], "the server")])
+def test_missed_thresholds_come_first_with_their_reason() -> None:
+    table = thresholds_table(
+        [at_most("kept, ms", 5, [4]), at_least("missed, runs/s", 200_000, [100_000], "the server")]
+    )
 
-    assert table.note == "2 bounds, 1 kept by the median of what was measured, 1 missed."
+    assert table.note == "2 thresholds: the median keeps 1 and misses 1."
     assert table.rows == [
         ("missed, runs/s", "at least 200,000", "100,000", "**missed** the server"),
         ("kept, ms", "at most 5", "4.00", ""),

@@ -1,4 +1,4 @@
-"""How fast due ticks become runs: very many schedules in one minute, and one schedule after very long."""
+"""Measures how fast due ticks become runs: many schedules in one minute, and one schedule after three years."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice, product
 from typing import TYPE_CHECKING, Any, Final
 
-import wakeboard.maintenance.scheduler as duty
-from bench.goals import at_most
-from bench.tables import Table, number, spread
+from bench.tables import Table, at_most, number, spread
+from wakeboard.maintenance import scheduler
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.store.connection import connect
 from wakeboard.store.maintenance_api import Store
@@ -18,7 +17,7 @@ from wakeboard.store.maintenance_api import Store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bench.database import Arena, Database
+    from bench.database import BenchmarkServer, Database
     from bench.plan import Plan
 
 MISFIRE_GRACE: Final = timedelta(minutes=5)
@@ -37,15 +36,15 @@ select 'file:bench', 'bench', 'schedule-' || place, '', 'noop', line, fields, zo
 """
 
 
-def measure_ticking(arena: Arena, plan: Plan) -> Table:
-    """Each duty as a waking worker does it, over one connection."""
+def measure_ticking(server: BenchmarkServer, plan: Plan) -> Table:
+    """`schedule_due_ticks` as a worker calls it, over one connection."""
     storms: list[float] = []
     latest: list[float] = []
     every: list[float] = []
     for _ in range(plan.few_repetitions):
-        storms.append(_storm_s(arena, plan.definitions))
-        latest.append(_outage_s(arena, "Latest", 1))
-        every.append(_outage_s(arena, "All", 10_000))
+        storms.append(_storm_s(server, plan.definitions))
+        latest.append(_outage_s(server, "Latest", 1))
+        every.append(_outage_s(server, "All", 10_000))
     ticks = YEARS * 365 * 24 * 60
     return Table(
         title="Ticks",
@@ -54,24 +53,24 @@ def measure_ticking(arena: Arena, plan: Plan) -> Table:
         " reads due definitions, computes their ticks and next ticks, and writes runs.",
         head=("what is due", "seconds"),
         rows=[
-            (f"{plan.definitions:,} schedules in the same minute, all made into runs", spread(storms)),
+            (f"{plan.definitions:,} schedules in the same minute, all enqueued", spread(storms)),
             (f"{number(ticks)} missed ticks of a minutely schedule, catchUp Latest", spread(latest)),
             ("the same, catchUp All with 10,000 runs", spread(every)),
         ],
-        goals=[
+        thresholds=[
             at_most(f"{plan.definitions:,} schedules in the same minute, s", 5, storms, WHY),
             at_most(f"{number(ticks)} missed ticks, s", 1, every),
         ],
     )
 
 
-def _storm_s(arena: Arena, definitions: int) -> float:
-    with arena.database(of_a_definition=False) as database:
-        lines = list(islice(_daily_lines(), definitions))
+def _storm_s(server: BenchmarkServer, definitions: int) -> float:
+    with server.database(of_a_definition=False) as database:
+        lines = list(islice(_daily_schedules(), definitions))
         due = datetime.now(UTC).replace(second=0, microsecond=0)
         _declare(database, lines, due)
-        database.settle()
-        seconds = asyncio.run(_materialise_s(database.dsn))
+        database.vacuum()
+        seconds = asyncio.run(_schedule_s(database.dsn))
         # A later tick of a few may have come meanwhile: some of the daily schedules are due in the next minute, too.
         made = database.ask("select count(*) from wakeboard.job_runs where scheduled_for = %s", due)
         if made != definitions:
@@ -79,16 +78,16 @@ def _storm_s(arena: Arena, definitions: int) -> float:
         return seconds
 
 
-def _outage_s(arena: Arena, catch_up: str, newest: int) -> float:
-    with arena.database(of_a_definition=False) as database:
+def _outage_s(server: BenchmarkServer, catch_up: str, newest: int) -> float:
+    with server.database(of_a_definition=False) as database:
         minutely = [("* * * * *", "Europe/Lisbon")]
         began = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(days=365 * YEARS)
         _declare(database, minutely, began, catch_up, newest)
-        return asyncio.run(_materialise_s(database.dsn))
+        return asyncio.run(_schedule_s(database.dsn))
 
 
-def _daily_lines() -> Iterator[tuple[str, str]]:
-    """Cron lines and zones, over and over."""
+def _daily_schedules() -> Iterator[tuple[str, str]]:
+    """Cron expressions and zones, repeatedly."""
     while True:
         for hour, minute, zone in product(range(24), range(60), ZONES):
             yield f"{minute} {hour} * * *", zone
@@ -103,8 +102,8 @@ def _declare(
     database.conn.execute(_INSERT, values)
 
 
-async def _materialise_s(dsn: str) -> float:
+async def _schedule_s(dsn: str) -> float:
     async with await connect(dsn) as conn:
         began = time.perf_counter()
-        await duty.schedule_due_ticks(Store(conn), misfire_grace=MISFIRE_GRACE)
+        await scheduler.schedule_due_ticks(Store(conn), misfire_grace=MISFIRE_GRACE)
         return time.perf_counter() - began

@@ -1,4 +1,4 @@
-"""What the handlers of a measured worker tell, and where: files named by the environment."""
+"""What the handlers of measured workers report, in files that the environment names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ FIRST: Final = "BENCH_FIRST"  # a path: the Unix time of the first handler call 
 LATENESS: Final = "BENCH_LATENESS"  # a path: ms between payload["due"] and the handler's start go to PATH.<pid>
 WAITS_S: Final = 0.010  # of the handler that waits
 
-_untold = [Path(f"{os.environ[FIRST]}.{os.getpid()}")] if FIRST in os.environ else []
+_unreported = [Path(f"{os.environ[FIRST]}.{os.getpid()}")] if FIRST in os.environ else []
 
 
-def tell_first() -> None:
+def report_first() -> None:
     """Called by every handler; without effect but for the first time."""
-    if _untold:
+    if _unreported:
         now = str(time.time())
-        _untold.pop().write_text(now, encoding="ascii")
+        _unreported.pop().write_text(now, encoding="ascii")

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import wakeboard
 from bench.database import BATCH, Database
-from bench.drains import Case, Questions, drain, drain_copy
-from bench.goals import at_least
+from bench.drains import Case, QueueQueries, drain, drain_copy
+from bench.handler_reports import WAITS_S
 from bench.processes import OURS, MeasuredProcess
-from bench.progress import WAITS_S
-from bench.tables import Table, spread
+from bench.tables import Table, at_least, spread
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from bench.database import Arena
+    from bench.database import BenchmarkServer
     from bench.drains import Drain
     from bench.plan import Plan
 
@@ -33,7 +32,7 @@ FIRST_STARTED: Final = "select extract(epoch from min(started_at))::float8 from 
 LISTENS_WITHIN_S: Final = 20.0
 
 
-def measure_handling(arena: Arena, plan: Plan) -> Table:
+def measure_handling(server: BenchmarkServer, plan: Plan) -> Table:
     """The kinds of handlers interleaved."""
     coroutines: list[Drain] = []
     threads: list[Drain] = []
@@ -43,12 +42,12 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
     bare: list[float] = []
     case = Case(plan.handled, 1)
     for _ in range(plan.few_repetitions):
-        coroutines.append(drain(arena, case))
-        threads.append(drain(arena, case, handlers="bench.plain_handlers"))
-        waiting.append(drain(arena, case, handlers="bench.waiting_handlers", concurrency=AT_ONCE))
-        shared.append(drain(arena, Case(plan.handled, 2), handlers="bench.waiting_handlers", concurrency=AT_ONCE // 2))
+        coroutines.append(drain(server, case))
+        threads.append(drain(server, case, handlers="bench.plain_handlers"))
+        waiting.append(drain(server, case, handlers="bench.waiting_handlers", concurrency=AT_ONCE))
+        shared.append(drain(server, Case(plan.handled, 2), handlers="bench.waiting_handlers", concurrency=AT_ONCE // 2))
         bare.append(_bare_rate(plan.handled))
-        requests.append(_drain_requests(arena, plan.requests))
+        requests.append(_drain_requests(server, plan.requests))
     limit = AT_ONCE / WAITS_S
     ratios = [plain.rate / coroutine.rate for plain, coroutine in zip(threads, coroutines, strict=True)]
     return Table(
@@ -63,7 +62,7 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
             _row("coroutine that waits", waiting, _part(_rates(waiting), limit)),
             _row("the same in two processes, each half at once", shared, _part(_rates(shared), limit)),
             [
-                "the same waits in asyncio alone, without a board",
+                "the same waits in asyncio alone, without wakeboard",
                 f"{plan.handled:,}",
                 spread(bare),
                 "",
@@ -71,7 +70,7 @@ def measure_handling(arena: Arena, plan: Plan) -> Table:
             ],
             _row("`http`", requests, ""),
         ],
-        goals=[
+        thresholds=[
             at_least("plain handlers in threads: times as fast as coroutines", 0.7, ratios),
             at_least(
                 "handlers that wait: part of what is possible",
@@ -117,29 +116,29 @@ def _bare_rate(waits: int) -> float:
     return waits / (time.perf_counter() - began)
 
 
-def _drain_requests(arena: Arena, runs: int) -> Drain:
+def _drain_requests(server: BenchmarkServer, runs: int) -> Drain:
     with _receiver() as port:
-        place = f"127.0.0.1:{port}"
+        address = f"127.0.0.1:{port}"
 
         def prepare(dsn: str) -> None:
             asyncio.run(migrate(dsn))
-            payload = {"method": "POST", "url": f"http://{place}/hooks", "body": {"customer": 4711}}
+            payload = {"method": "POST", "url": f"http://{address}/hooks", "body": {"customer": 4711}}
             with closing(Database(dsn)) as database:
                 for start in range(0, runs, BATCH):
                     jobs = [wakeboard.Job("http", payload)] * min(BATCH, runs - start)
                     wakeboard.enqueue_many(database.conn, jobs)
 
         template = f"requests_to_{port}"
-        with arena.copy_of(template, prepare) as database:
+        with server.copy_of(template, prepare) as database:
             found = drain_copy(
-                arena,
+                server,
                 database,
                 Case(runs, 1),
-                questions=Questions(first=FIRST_STARTED),
-                http_allowed_hosts=place,
+                queries=QueueQueries(first=FIRST_STARTED),
+                http_allowed_hosts=address,
                 http_allowed_private_networks="127.0.0.0/8",
             )
-        arena.forget(template)
+        server.drop_template(template)
         return found
 
 
@@ -165,5 +164,5 @@ def _wait_for(port: int, process: MeasuredProcess) -> None:
             if probe.connect_ex(("127.0.0.1", port)) == 0:
                 return
         if process.dead() or time.monotonic() > deadline:
-            raise RuntimeError(f"the receiver did not start: {process.said()}")
+            raise RuntimeError(f"the receiver did not start: {process.output()}")
         time.sleep(0.01)
