@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from wakeboard.errors import RetryAfter as RetryAfter
     from wakeboard.errors import Snooze as Snooze
     from wakeboard.errors import WakeboardError as WakeboardError
-    from wakeboard.handlers import Run as Run
     from wakeboard.handlers import handler as handler
+    from wakeboard.run import Run as Run
     from wakeboard.store.enqueue import Enqueued as Enqueued
     from wakeboard.store.enqueue import Job as Job
     from wakeboard.store.enqueue import enqueue as enqueue
@@ -44,7 +44,7 @@ _HOMES = {
     "RetryAfter": "wakeboard.errors",
     "Snooze": "wakeboard.errors",
     "WakeboardError": "wakeboard.errors",
-    "Run": "wakeboard.handlers",
+    "Run": "wakeboard.run",
     "handler": "wakeboard.handlers",
     "Enqueued": "wakeboard.store.enqueue",
     "Job": "wakeboard.store.enqueue",

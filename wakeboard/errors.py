@@ -14,7 +14,7 @@ WakeboardError
 ├── LeaseLost           the run belongs to somebody else by now: stop, write nothing
 ├── StepRepeated        a handler gave two steps one name
 └── KeyReused           an idempotency key came back with another payload
-Verdict                 what a handler may raise to decide about its run
+RequestedOutcome                 what a handler may raise to decide about its run
 ├── Discard             dead now, without further attempts
 ├── RetryAfter          try again after so many seconds
 └── Snooze              not yet: back to the queue, the attempt is given back
@@ -87,15 +87,15 @@ class KeyReused(WakeboardError):
     """The idempotency key belongs to a run with another payload."""
 
 
-class Verdict(Exception):
+class RequestedOutcome(Exception):
     """What a handler may raise to decide about its run."""
 
 
-class Discard(Verdict):
+class Discard(RequestedOutcome):
     """The run is dead now; its reason is shown to people."""
 
 
-class RetryAfter(Verdict):
+class RetryAfter(RequestedOutcome):
     """The attempt failed; the next one comes after `seconds` instead of the run's backoff."""
 
     def __init__(self, seconds: float, reason: str = "") -> None:
@@ -103,7 +103,7 @@ class RetryAfter(Verdict):
         super().__init__(reason or f"retry after {seconds:g} s")
 
 
-class Snooze(Verdict):
+class Snooze(RequestedOutcome):
     """Not yet: the run is due again after `seconds`, and its attempt is given back."""
 
     def __init__(self, seconds: float) -> None:

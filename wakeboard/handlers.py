@@ -14,138 +14,20 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from wakeboard.errors import BrokenHandlers, StepRepeated
+from wakeboard.errors import BrokenHandlers
 from wakeboard.rules.name_patterns import IN_WORDS, WORD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Mapping
-    from datetime import datetime
-    from logging import Logger, LoggerAdapter
-    from types import TracebackType
-    from uuid import UUID
+    from collections.abc import Callable, Iterable, Mapping
 
 ENTRY_POINTS = "wakeboard.handlers"  # the group in which an installed package names its modules of handlers
 LONGEST_JOB_TYPE = 128  # characters
 
 _Declared = TypeVar("_Declared", bound="Callable[[Any], Any]")
-
-
-class Effect(Protocol):
-    """An effect outside the database, within `with run.effect(key)`: begun on entry, done when the block ends well.
-
-    Effects like this are at-least-once: between the effect and its record a worker may die. Then the next attempt finds
-    it `in_doubt`, and must ask the provider, or repeat it under the same `provider_key`.
-    """
-
-    key: str
-    provider_key: str  # the same in every attempt of the run, for a provider's idempotency header
-    done: bool  # an earlier attempt has done it: skip it
-    in_doubt: bool  # an earlier attempt began it and never said that it was done
-
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    async def __aenter__(self) -> Self: ...
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Run(Protocol):
-    """One attempt of a run, as its handler sees it."""
-
-    @property
-    def id(self) -> int:
-        """Its number, for people. What lies outside refers to `uuid`."""
-        ...
-
-    @property
-    def uuid(self) -> UUID:
-        """Its name for the world: the same in every attempt, never used again. Idempotency keys derive from it."""
-        ...
-
-    @property
-    def job_type(self) -> str:
-        """The name in `@handler(…)`."""
-        ...
-
-    @property
-    def queue(self) -> str:
-        """The queue it came from."""
-        ...
-
-    @property
-    def schedule(self) -> str | None:
-        """The JobSchedule it is a tick of, as namespace/name; None: an application enqueued it."""
-        ...
-
-    @property
-    def payload(self) -> Any:
-        """What was declared or enqueued, decoded from JSON when it is first asked for."""
-        ...
-
-    @property
-    def scheduled_for(self) -> datetime:
-        """The tick: the moment that the run stands for, however late it runs. Aware, in UTC."""
-        ...
-
-    @property
-    def run_at(self) -> datetime:
-        """The moment from which on it was due, for this attempt. Aware, in UTC."""
-        ...
-
-    @property
-    def attempt(self) -> int:
-        """1 for the first attempt."""
-        ...
-
-    @property
-    def max_attempts(self) -> int:
-        """The attempt after which a failed run is dead."""
-        ...
-
-    @property
-    def log(self) -> Logger | LoggerAdapter[Any]:
-        """A logger whose lines carry the run's id, schedule and attempt."""
-        ...
-
-    @property
-    def cancelled(self) -> bool:
-        """True once this attempt is to stop: cancelled, timed out, lease lost, or the worker leaves.
-
-        An async handler is cancelled as well; a plain one has to look.
-        """
-        ...
-
-    def progress(self, fraction: float) -> None:
-        """Says how far it is, 0 to 1; people see it with the next heartbeat."""
-        ...
-
-    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        """Calls `function(*args)` once in the life of the run, and returns its result as JSON gives it back.
-
-        To be awaited in an async handler; in a plain one it returns the result itself. A step that completed in an
-        earlier attempt returns its stored result without calling the function. Raises LeaseLost, and StepRepeated for a
-        second step of the same name in one attempt.
-        """
-        ...
-
-    def once(self, conn: Any, key: str) -> Any:
-        """The guard of an effect in the transaction of `conn`, a psycopg connection; awaited if that is an async one.
-
-        True: this transaction is the one. False: an earlier attempt committed it. Raises LeaseLost: roll back.
-        """
-        ...
-
-    def effect(self, key: str) -> Effect:
-        """An effect outside the database: `async with run.effect("charge") as effect: …` (plain `with` in a thread)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,22 +68,6 @@ def handler(job_type: str) -> Callable[[_Declared], _Declared]:
         return function
 
     return declare
-
-
-@contextmanager
-def unique_step(begun: set[str], name: str) -> Generator[None]:
-    """Wraps a step; `begun` are the names of the attempt's steps. Raises StepRepeated for a name that is among them.
-
-    A second step of the same name would get the result of the first. A step that fails may be repeated.
-    """
-    if name in begun:
-        raise StepRepeated(name)
-    begun.add(name)
-    try:
-        yield
-    except BaseException:
-        begun.discard(name)
-        raise
 
 
 def checked(declared: Handler) -> Handler:

@@ -1,14 +1,15 @@
-"""Running a handler in a test of your own, without a database and without a worker.
+"""Run a handler in a test, without a database and without a worker.
 
-    from wakeboard.testing import TrialRun, run_handler
+    from wakeboard.testing import FakeRun, run_handler
 
-    run = TrialRun({"segment": "active"})
+    run = FakeRun({"segment": "active"})
     first = await run_handler(send_weekly_report, run)     # the first attempt
-    second = await run_handler(send_weekly_report, run)    # the second one: what the first one did stays done
+    second = await run_handler(send_weekly_report, run)    # the second attempt: completed steps are not repeated
     assert second.result == {"sent": 3}
 
-It keeps the promises that a worker keeps to a handler, but for one: it cannot know whether a transaction of yours was
-committed. It takes each for committed; `run.effects.pop(key)` plays a rollback.
+The handler gets a `wakeboard.Run` with all the rules of a worker's. Only its records are kept in memory. One thing
+differs: a FakeRun cannot see whether a transaction was committed, and assumes that it was. `run.effects.pop(key)`
+simulates a rollback.
 """
 
 from __future__ import annotations
@@ -20,37 +21,38 @@ import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
-from uuid import UUID, uuid4, uuid5
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from uuid import UUID, uuid4
 
 from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, WakeboardError
-from wakeboard.handlers import Handler, checked, load_handlers, unique_step
+from wakeboard.handlers import Handler, checked, load_handlers
 from wakeboard.rules.canonical_json import MAX_BYTES, check_payload
 from wakeboard.rules.name_patterns import check_key
+from wakeboard.rules.pg_timestamp import to_pg_timestamp
+from wakeboard.run import CANCELLED, LEASE_LOST, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
+    from collections.abc import Callable, Coroutine
 
-    from wakeboard.handlers import Run
+Status: TypeAlias = Literal["succeeded", "failed", "discarded", "snoozed", "cancelled", "lease lost"]
 
-Verdict: TypeAlias = Literal["succeeded", "failed", "discarded", "snoozed", "cancelled", "lease lost"]
-
-A_MONDAY: Final = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)  # no clock: a test is the same every day
+A_MONDAY: Final = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)  # a constant: a test gives the same result every day
+TIMEOUT_S: Final = 3600  # a FakeRun never times out
+MIDDLE_PRIORITY: Final = 3
 _ids: Final = count(1)
-_caught: Final = (Exception, SystemExit, asyncio.CancelledError)  # what fails an attempt; pytest's own go through
+_caught: Final = (Exception, SystemExit, asyncio.CancelledError)  # what fails an attempt; pytest's own pass through
 
 
 @dataclass
 class FakeRun:
-    """A run on trial, through all its attempts.
+    """A run in memory, through all its attempts. Times are aware.
 
-    `steps` (name → result) and `effects` (key → 'begun' or 'done') hold what its attempts have left behind. A test may
-    begin with some, and change them.
+    `steps` (name → result) and `effects` (key → 'begun' or 'done') hold what its attempts have recorded. A test may
+    start with some, and change them.
     """
 
     payload: Any = field(default_factory=dict[str, Any])
-    job_type: str = "on-trial"
+    job_type: str = "fake"
     attempt: int = 1  # the next one
     max_attempts: int = 5
     queue: str = "default"
@@ -63,303 +65,241 @@ class FakeRun:
     uuid: UUID = field(default_factory=uuid4)
 
     def __post_init__(self) -> None:
-        check_payload(self.payload)  # what no payload can hold is found here
+        check_payload(self.payload)
         self.payload = _as_json(self.payload)
-        self.stopping = _Stopping()
+        self.stopped_because: str | None = None
+        self.running: _FakeAttempt | None = None
 
     def cancel(self) -> None:
-        """Cancels the attempt that runs, as `wakeboard cancel` does: from a step, an effect, or beside the handler."""
-        self.stopping.stop("cancelled")
+        """Cancel the current attempt, or the next one, as `wakeboard cancel` does. Call it from any thread."""
+        self._stop(CANCELLED)
 
     def lose_lease(self) -> None:
-        """Gives the attempt that runs to another worker: it is cancelled, its steps and effects raise LeaseLost."""
-        self.stopping.stop("lease lost")
+        """Give the current attempt, or the next one, to another worker.
+
+        Its handler is cancelled, and its steps and effects raise LeaseLost.
+        """
+        self._stop(LEASE_LOST)
+
+    def _stop(self, because: str) -> None:
+        self.stopped_because = because
+        if self.running is not None:
+            self.running.stop(because)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one attempt."""
+    """The result of one attempt."""
 
-    verdict: Verdict
+    status: Status
     attempt: int
-    returned: Any  # as the board stores it: what JSON gives back, or a text
+    returned: Any  # as the store keeps it: the value that JSON gives back, or a text
     error: BaseException | None  # what the handler raised
     dead: bool  # there is no further attempt: discarded, or the last one failed
     delay_s: float | None  # until the next attempt; None: the run's own backoff, or there is none
     called: list[str]  # steps whose function this attempt called
     happened: list[str]  # effects that this attempt had
-    progress: list[float]
+    progress: list[float]  # all values that it reported
     log: list[str]  # messages
 
     @property
     def result(self) -> Any:
-        """What the handler returned. Where the attempt did not succeed, raises what the handler raised."""
+        """What the handler returned. Raises what it raised, and LeaseLost if the lease was lost."""
         if self.error is not None:
             raise self.error
-        if self.verdict == "lease lost":
+        if self.status == LEASE_LOST:
             raise LeaseLost("the lease was lost: a worker drops what such an attempt returns")
         return self.returned
 
 
-async def run_handler(handler: Callable[[Any], Any] | Handler | str, run: Any = None, **about: Any) -> Outcome:
-    """Makes one attempt: an async handler runs in this event loop, a plain one in a thread.
+async def run_handler(handler: Callable[[Any], Any] | Handler | str, run: Any = None, **fields: Any) -> Outcome:
+    """Execute one attempt: an async handler in this event loop, a plain one in a thread.
 
-    `handler` is a function or the name of a declared job type; `run` a TrialRun, or a payload for a new one that takes
-    `about` (attempt=3, schedule="billing/report", …). What a handler raises is in the Outcome; its `result` raises it.
+    `handler` is a function or the name of a declared job type. `run` is a FakeRun, or the payload of a new one with
+    these `fields` (attempt=3, schedule="billing/report", …). If the handler raises, `Outcome.result` raises the same.
+    Raises BrokenHandlers if there is no such handler.
     """
-    found = _found(handler)
-    trial = _trial(found, run, about)
-    if not found.is_async:
-        return await asyncio.to_thread(_attempt_in_thread, found, trial)
-    attempt = _Attempt(trial, in_loop=True)
-    task = asyncio.create_task(_awaited(found, attempt))
-    trial.stopping.watch(task)
-    return attempt.outcome(*await _end_of(task))
+    found = _find(handler)
+    fake = _fake_run(found, run, fields)
+    if found.is_async:
+        return await _FakeAttempt(fake, in_thread=False).run(found)
+    return await asyncio.to_thread(_FakeAttempt(fake, in_thread=True).run_plain, found)
 
 
-def run_handler_blocking(handler: Callable[[Any], Any] | Handler | str, run: Any = None, **about: Any) -> Outcome:
-    """The same where there is no event loop: a plain handler is simply called, an async one has a loop of its own."""
-    found = _found(handler)
-    trial = _trial(found, run, about)
-    return asyncio.run(run_handler(found, trial)) if found.is_async else _attempt_in_thread(found, trial)
+def run_handler_blocking(handler: Callable[[Any], Any] | Handler | str, run: Any = None, **fields: Any) -> Outcome:
+    """As `run_handler`, where no event loop runs: a plain handler runs in this thread, an async one in a new loop."""
+    found = _find(handler)
+    fake = _fake_run(found, run, fields)
+    if found.is_async:
+        return asyncio.run(run_handler(found, fake))
+    return _FakeAttempt(fake, in_thread=True).run_plain(found)
 
 
-class _Stopping:
-    """Why the attempt is to stop, and the task that is cancelled then."""
+class _FakeAttempt(Run):
+    """One attempt of a FakeRun, recorded there."""
 
-    def __init__(self) -> None:
-        self.why: Literal["cancelled", "lease lost"] | None = None
+    def __init__(self, fake: FakeRun, *, in_thread: bool) -> None:
+        payload = b"\x01" + json.dumps(fake.payload).encode()
+        scheduled_for, run_at = to_pg_timestamp(fake.scheduled_for), to_pg_timestamp(fake.run_at)
+        super().__init__(
+            (
+                *(fake.id, 1, fake.job_type, payload, fake.attempt, fake.max_attempts, TIMEOUT_S, scheduled_for),
+                *(run_at, fake.queue, MIDDLE_PRIORITY, 0, fake.uuid.bytes, None, fake.schedule),
+            )
+        )
+        self.in_thread = in_thread
+        self.stopped_because = fake.stopped_because
+        self._fake = fake
         self._task: asyncio.Task[Any] | None = None
-
-    def stop(self, why: Literal["cancelled", "lease lost"]) -> None:
-        """From any thread."""
-        self.why = why
-        if self._task is not None:
-            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
-
-    def watch(self, task: asyncio.Task[Any]) -> None:
-        """Cancels this task when the attempt is to stop; at once if it is already."""
-        self._task = task
-        if self.why:
-            task.cancel()
-
-
-class _Attempt:
-    """What the handler is given; implements `wakeboard.Run`, which says what each part promises."""
-
-    def __init__(self, trial: FakeRun, *, in_loop: bool) -> None:
-        self.id, self.uuid, self.job_type, self.queue = trial.id, trial.uuid, trial.job_type, trial.queue
-        self.schedule, self.payload = trial.schedule, _as_json(trial.payload)
-        self.scheduled_for, self.run_at = trial.scheduled_for, trial.run_at
-        self.attempt, self.max_attempts = trial.attempt, trial.max_attempts
-        self.in_loop = in_loop
-        self._trial = trial
         self._called: list[str] = []
-        self._steps: set[str] = set()  # that this attempt has begun
         self._happened: list[str] = []
         self._begun: set[str] = set()  # effects that this attempt has begun
         self._progress: list[float] = []
-        self._lines = _Lines()
-        self.log = logging.Logger("wakeboard.run", logging.DEBUG)  # noqa: LOG001 - one for each attempt
-        self.log.parent = logging.getLogger("wakeboard.run")  # so that pytest shows the lines, too
-        self.log.addHandler(self._lines)
+        self._messages = _Messages()
+        self.logger = logging.Logger(Run.logger.name, logging.DEBUG)  # noqa: LOG001 - one for each attempt
+        self.logger.parent = Run.logger  # so that pytest shows its records, too
+        self.logger.addHandler(self._messages)
+        fake.running = self
 
-    @property
-    def cancelled(self) -> bool:
-        return self._trial.stopping.why is not None
+    async def run(self, handler: Handler) -> Outcome:
+        """Calls an async handler. If the test itself is cancelled, so is the handler."""
+        self._task = task = asyncio.create_task(self._call(handler))
+        if self.cancelled:
+            task.cancel()
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            task.cancel()
+            await asyncio.wait({task})
+            raise
+        return self.end(*((None, asyncio.CancelledError()) if task.cancelled() else task.result()))
 
-    def progress(self, fraction: float) -> None:
-        self._progress.append(min(1.0, max(0.0, float(fraction))))
+    async def _call(self, handler: Handler) -> tuple[Any, BaseException | None]:
+        try:
+            return await handler.function(self), None
+        except _caught as error:
+            return None, error
 
-    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
-        if self.in_loop:
-            return self._step_async(name, function, args)
-        with unique_step(self._steps, name):
-            if self._is_new(name):
-                self._keep(name, function(*args))
-            return _as_json(self._trial.steps[name])
+    def run_plain(self, handler: Handler) -> Outcome:
+        """Calls a plain handler."""
+        try:
+            return self.end(handler.function(self), None)
+        except _caught as error:
+            return self.end(None, error)
 
-    def once(self, conn: Any, key: str) -> Any:
-        execute = getattr(conn, "execute", None)
-        is_async = self.in_loop if execute is None else inspect.iscoroutinefunction(execute)
-        return self._once_async(key) if is_async else self._once(key)
+    def stop(self, because: str) -> None:
+        """Stops the attempt; may be called from any thread."""
+        self.stopped_because = because
+        if self._task is not None:
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
-    def effect(self, key: str) -> FakeEffect:
-        return FakeEffect(self, key)
-
-    def outcome(self, returned: Any, error: BaseException | None) -> Outcome:
-        """The attempt is over; the run is ready for the next one."""
-        trial, verdict = self._trial, _verdict(error, self._trial.stopping.why)
-        trial.stopping = _Stopping()
-        if verdict != "snoozed":  # a snooze gives the attempt back
-            trial.attempt += 1
-        last = verdict == "failed" and self.attempt >= self.max_attempts
+    def end(self, returned: Any, error: BaseException | None) -> Outcome:
+        """The outcome. The FakeRun is ready for its next attempt."""
+        fake, status = self._fake, _status(error, self.stopped_because)
+        fake.stopped_because = fake.running = None
+        if status != "snoozed":  # a snooze gives the attempt back
+            fake.attempt += 1
+        last = status == "failed" and self.attempt >= self.max_attempts
         return Outcome(
-            verdict,
+            status,
             self.attempt,
             _as_stored(returned),
             error,
-            dead=verdict == "discarded" or last,
+            dead=status == "discarded" or last,
             delay_s=float(error.seconds) if isinstance(error, RetryAfter | Snooze) and not last else None,
             called=self._called,
             happened=self._happened,
             progress=self._progress,
-            log=self._lines.messages,
+            log=self._messages.texts,
         )
 
-    def begin(self, key: str) -> str:
-        """Records an outside effect as begun, and says what is known of it: new, begun, in doubt or done."""
+    def progress(self, fraction: float) -> None:
+        super().progress(fraction)
+        self._progress.append(self.fraction or 0.0)
+
+    async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
+        self._raise_if_lost()
+        check_key(name, "step name")
+        if result is not None:
+            if len(result.encode()) > MAX_BYTES:
+                raise WakeboardError("a step result is at most 64 KiB")
+            self._fake.steps[name] = json.loads(result)
+        elif name not in self._fake.steps:
+            self._called.append(name)
+            return False, None
+        return True, _as_json(self._fake.steps[name])
+
+    async def _begin_effect(self, key: str) -> str:
         self._raise_if_lost()
         check_key(key, "effect key")
-        known = self._trial.effects.get(key)
+        known = self._fake.effects.get(key)
         if known is None:
-            self._trial.effects[key] = "begun"
+            self._fake.effects[key] = "begun"
             self._begun.add(key)
             return "new"
         return "in doubt" if known == "begun" and key not in self._begun else known
 
-    def finish(self, key: str) -> None:
-        """Records an effect as done, by this attempt."""
+    async def _finish_effect(self, key: str) -> None:
         self._raise_if_lost()
-        self._trial.effects[key] = "done"
+        self._fake.effects[key] = "done"
         self._happened.append(key)
 
-    def _once(self, key: str) -> bool:
-        self._raise_if_lost()
+    def _record_once(self, conn: Any, key: str) -> Any:
+        execute = getattr(conn, "execute", None)
+        is_async = not self.in_thread if execute is None else inspect.iscoroutinefunction(execute)
+        once = self._once(key)
+        return once if is_async else self._wait_for(once)
+
+    async def _once(self, key: str) -> bool:
         check_key(key, "effect key")
-        if key in self._trial.effects:
-            return False
-        self.finish(key)
-        return True
+        new = key not in self._fake.effects
+        if new:
+            await self._finish_effect(key)
+        return new
 
-    async def _once_async(self, key: str) -> bool:
-        return self._once(key)
-
-    async def _step_async(self, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-        with unique_step(self._steps, name):
-            if self._is_new(name):
-                result = function(*args)
-                self._keep(name, await result if inspect.isawaitable(result) else result)
-            return _as_json(self._trial.steps[name])
-
-    def _is_new(self, step: str) -> bool:
-        self._raise_if_lost()
-        check_key(step, "step name")
-        if step in self._trial.steps:
-            return False
-        self._called.append(step)
-        return True
-
-    def _keep(self, step: str, result: Any) -> None:
-        self._raise_if_lost()
-        stored = json.dumps(result, ensure_ascii=False)
-        if len(stored.encode()) > MAX_BYTES:
-            raise WakeboardError("a step result is at most 64 KiB")
-        self._trial.steps[step] = json.loads(stored)
-
-    def _raise_if_lost(self) -> None:
-        if self._trial.stopping.why == "lease lost":
-            raise LeaseLost(f"the lease of run {self.id} is lost")
+    def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            return end.value
+        raise AssertionError("records in memory never wait")
 
 
-class FakeEffect:
-    """`with run.effect(key)`, plain or async: see `wakeboard.handlers.Effect`."""
-
-    def __init__(self, attempt: _Attempt, key: str) -> None:
-        self.key = key
-        self.provider_key = str(uuid5(attempt.uuid, key))
-        self.done = self.in_doubt = False
-        self._attempt = attempt
-
-    async def __aenter__(self) -> Self:
-        return self._enter()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(kind)
-
-    def __enter__(self) -> Self:
-        if self._attempt.in_loop:
-            raise TypeError("an async handler writes `async with run.effect(…)`")
-        return self._enter()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._exit(kind)
-
-    def _enter(self) -> Self:
-        known = self._attempt.begin(self.key)
-        self.done, self.in_doubt = known == "done", known == "in doubt"
-        return self
-
-    def _exit(self, kind: type[BaseException] | None) -> None:
-        if kind is None and not self.done:
-            self._attempt.finish(self.key)
-
-
-class _Lines(logging.Handler):
-    """Keeps messages."""
+class _Messages(logging.Handler):
+    """Keeps the texts of log records."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.messages: list[str] = []
+        self.texts: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
+        self.texts.append(record.getMessage())
 
 
-def _found(handler: Callable[[Any], Any] | Handler | str) -> Handler:
+def _find(handler: Callable[[Any], Any] | Handler | str) -> Handler:
     if isinstance(handler, Handler):
         return handler
     if not isinstance(handler, str):
-        return checked(Handler("on-trial", handler))
+        return checked(Handler("fake", handler))
     known = load_handlers((), {})
     if handler not in known:
         raise BrokenHandlers(f"no function handles {handler!r}: import the module that declares it.")
     return known[handler]
 
 
-def _trial(handler: Handler, run: Any, about: dict[str, Any]) -> FakeRun:
+def _fake_run(handler: Handler, run: Any, fields: dict[str, Any]) -> FakeRun:
     if not isinstance(run, FakeRun):
-        about.setdefault("job_type", handler.job_type)
-        return FakeRun({} if run is None else run, **about)
-    if about:
-        raise TypeError(f"a TrialRun says {', '.join(about)} itself")
+        fields.setdefault("job_type", handler.job_type)
+        return FakeRun({} if run is None else run, **fields)
+    if fields:
+        raise TypeError(f"pass {', '.join(fields)} to FakeRun(…): this call has a FakeRun already")
     return run
 
 
-async def _awaited(handler: Handler, run: Run) -> tuple[Any, BaseException | None]:
-    try:
-        return await handler.function(run), None
-    except _caught as error:
-        return None, error
-
-
-def _attempt_in_thread(handler: Handler, trial: FakeRun) -> Outcome:
-    attempt = _Attempt(trial, in_loop=False)
-    try:
-        return attempt.outcome(handler.function(attempt), None)
-    except _caught as error:
-        return attempt.outcome(None, error)
-
-
-async def _end_of(task: asyncio.Task[tuple[Any, BaseException | None]]) -> tuple[Any, BaseException | None]:
-    """What the attempt returned or raised; when the test itself is cancelled, the attempt goes with it."""
-    try:
-        await asyncio.wait({task})
-    except asyncio.CancelledError:
-        task.cancel()
-        await asyncio.wait({task})
-        raise
-    return (None, asyncio.CancelledError()) if task.cancelled() else task.result()
-
-
-def _verdict(error: BaseException | None, stopped: Literal["cancelled", "lease lost"] | None) -> Verdict:
-    """As the worker decides it: a success wins over a cancellation that came too late, not over a lost lease."""
-    if stopped == "lease lost" or isinstance(error, LeaseLost):
-        return "lease lost"
+def _status(error: BaseException | None, stopped_because: str | None) -> Status:
+    """As the worker classifies it: a success wins over a late cancellation, but not over a lost lease."""
+    if stopped_because == LEASE_LOST or isinstance(error, LeaseLost):
+        return LEASE_LOST
     match error:
         case None:
             return "succeeded"
@@ -368,7 +308,7 @@ def _verdict(error: BaseException | None, stopped: Literal["cancelled", "lease l
         case Snooze():
             return "snoozed"
         case _:
-            return stopped or "failed"
+            return "failed" if stopped_because is None else CANCELLED
 
 
 def _as_json(value: Any) -> Any:

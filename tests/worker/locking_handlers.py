@@ -29,7 +29,7 @@ def hang_behind_once(run: wakeboard.Run) -> None:
 @wakeboard.handler("hang_behind_its_own_lock")
 def hang_behind_its_own_lock(run: Any) -> None:
     """The same by hand: the worker does not know the connection."""
-    lease = run.around.worker_nonce, run.id, run.uuid, run.epoch
+    lease = run.context.worker_id, run.id, run.uuid, run.epoch
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         conn.execute("select wakeboard.once(%s, %s, %s, %s, 'charge')", lease)
         _note(run, "began")

@@ -84,7 +84,7 @@ async def test_nobody_answers_a_program_that_asks() -> None:
 
 async def test_a_failure_keeps_the_tail_of_the_output() -> None:
     outcome = await call({"command": "fail"})
-    assert outcome.verdict == "failed"
+    assert outcome.status == "failed"
     assert str(outcome.error).startswith("fail ended with exit code 3: xxx")
     assert str(outcome.error).endswith("the end")
     assert len(str(outcome.error)) < 2_000
@@ -131,13 +131,13 @@ async def test_any_output_stays_an_object_when_it_is_stored() -> None:
 )
 async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(payload: Any, said: str) -> None:
     outcome = await call(payload)
-    assert outcome.verdict == "discarded"
+    assert outcome.status == "discarded"
     assert said in str(outcome.error)
 
 
 async def test_a_program_that_is_not_there_is_one_sentence() -> None:
     outcome = await call({"command": "gone"})
-    assert (outcome.verdict, str(outcome.error)) == (
+    assert (outcome.status, str(outcome.error)) == (
         "failed",
         "/no/such/program could not be started: No such file or directory",
     )
@@ -159,7 +159,7 @@ async def test_nobody_of_its_group_outlives_a_cancelled_run(tmp_path: Path) -> N
     child = await _pid_in(file)
     run.cancel()
     outcome = await task
-    assert outcome.verdict == "cancelled"
+    assert outcome.status == "cancelled"
     assert outcome.log == ["stay was stopped after it printed: here\n"]
     await _end_of(child)
 
@@ -185,7 +185,7 @@ async def test_no_process_outside_the_group_outlives_a_cancelled_run(tmp_path: P
     task = asyncio.create_task(call(None, run))
     child = await _pid_in(file)
     run.cancel()
-    assert (await task).verdict == "cancelled"
+    assert (await task).status == "cancelled"
     assert not _alive(child)
 
 

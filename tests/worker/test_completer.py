@@ -12,15 +12,15 @@ from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.worker_api import SNOOZED, Release, ScanPositions, Worker, WorkerStore, text_array
+from wakeboard_worker.attempt import Attempt, AttemptContext
 from wakeboard_worker.completer import Completer
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
-from wakeboard_worker.run import Attempt, Surroundings
 
 if TYPE_CHECKING:
     import psycopg
 
-    from wakeboard.store.worker_api import ClaimedRow
+    from wakeboard.run import ClaimedRow
 
 pytestmark = pytest.mark.anyio
 
@@ -36,8 +36,8 @@ async def claimed(worker_store: WorkerStore) -> list[ClaimedRow]:
 
 
 async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outlives(database: str) -> None:
-    around = Surroundings(asyncio.get_running_loop(), ME.worker_id, lambda: None)
-    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     line, blocked_line = (
         ReconnectingConnection(database, what, partial(WorkerStore, worker=ME)) for what in ("outcomes", "blocked")
     )
@@ -49,7 +49,7 @@ async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outli
         await worker_store.release([Release(second[0], second[1], reason=SNOOZED)])
         (second,) = await claimed(worker_store)  # under another epoch: it is told after the first
         for row in (first, second):
-            in_flight.succeed(Attempt(row, around), {"of": row[0]})
+            in_flight.succeed(Attempt(row, context), {"of": row[0]})
         async with stranger.transaction():
             await stranger.execute("select from wakeboard.job_runs where id = %s for update", (first[0],))
             settling = Completer(in_flight, line, blocked_line, Heartbeat(database, ME, in_flight), ME.lease_s)

@@ -82,13 +82,13 @@ async def _awaited(test: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("currency", "verdict", "delay_s"), [("JPY", "failed", 30), ("XXX", "discarded", None), ("USD", "succeeded", None)]
+    ("currency", "status", "delay_s"), [("JPY", "failed", 30), ("XXX", "discarded", None), ("USD", "succeeded", None)]
 )
-def test_verdicts_are_as_the_guide_says(
-    guide: dict[str, Any], currency: str, verdict: str, delay_s: float | None
+def test_the_status_of_an_outcome_is_as_the_guide_says(
+    guide: dict[str, Any], currency: str, status: str, delay_s: float | None
 ) -> None:
     outcome = run_handler_blocking(guide["import_rates"], {"currency": currency})
-    assert (outcome.verdict, outcome.delay_s) == (verdict, delay_s)
+    assert (outcome.status, outcome.delay_s) == (status, delay_s)
 
 
 def test_a_worker_runs_every_handler_of_the_guide(

@@ -12,9 +12,9 @@ from wakeboard.handlers import Handler
 from wakeboard.store.connection import connect
 from wakeboard.store.worker_api import SNOOZED, Attention, Release, Worker, WorkerStore
 from wakeboard_worker import heartbeat
+from wakeboard_worker.attempt import AttemptContext
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
-from wakeboard_worker.run import Surroundings
 
 if TYPE_CHECKING:
     import psycopg
@@ -28,8 +28,8 @@ async def test_leases_that_are_given_up_lapse_when_they_would_have(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The beat that finds trust gone may be answered at once, before the event loop has dropped what it holds."""
-    around = Surroundings(asyncio.get_running_loop(), ME.worker_id, lambda: None)
-    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, around, concurrency=10, threads=1)
+    context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
+    in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     async with await connect(database) as conn:
         worker_store = WorkerStore(conn, ME)
         await worker_store.register_worker(["returns"])
@@ -55,7 +55,7 @@ async def test_an_answer_about_an_older_lease_stops_no_newer_attempt(
     """While a heartbeat that names a lease is on its way, the run is given back and claimed again."""
     loop, named = asyncio.get_running_loop(), asyncio.Event()
     in_flight = InFlightBuffer(
-        {"returns": Handler("returns", returns)}, Surroundings(loop, ME.worker_id, lambda: None), 10, threads=1
+        {"returns": Handler("returns", returns)}, AttemptContext(loop, ME.worker_id, lambda: None), 10, threads=1
     )
     async with await connect(database) as conn:
         worker_store = WorkerStore(conn, ME)

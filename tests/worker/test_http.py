@@ -80,7 +80,7 @@ async def test_a_payload_decides_about_method_headers_and_text(call: Call, recei
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
 async def test_an_answer_that_may_get_better_is_tried_again(call: Call, receiver: Receiver, status: int) -> None:
     outcome = await call({"url": receiver.url(f"/{status}")})
-    assert outcome.verdict == "failed"
+    assert outcome.status == "failed"
     assert isinstance(outcome.error, HttpError)
     assert str(outcome.error) == f"the server answered {status}: because"
 
@@ -88,7 +88,7 @@ async def test_an_answer_that_may_get_better_is_tried_again(call: Call, receiver
 @pytest.mark.parametrize("status", [300, 400, 401, 404, 410, 422])
 async def test_an_answer_that_will_not_get_better_is_the_end(call: Call, receiver: Receiver, status: int) -> None:
     outcome = await call({"url": receiver.url(f"/{status}")})
-    assert outcome.verdict == "discarded"
+    assert outcome.status == "discarded"
     assert str(outcome.error) == f"the server answered {status}: because"
 
 
@@ -101,7 +101,7 @@ async def test_a_server_that_says_when_is_tried_again_then(call: Call, receiver:
 async def test_a_server_that_is_not_there_or_hangs_up_is_tried_again(call: Call, receiver: Receiver) -> None:
     for url in (receiver.url("/broken"), "http://127.0.0.1:1/"):
         outcome = await call({"method": "POST", "url": url})
-        assert outcome.verdict == "failed"
+        assert outcome.status == "failed"
         assert str(outcome.error).startswith("no answer: ")
 
 
@@ -110,7 +110,7 @@ async def test_a_cancelled_run_waits_for_no_answer(call: Call, receiver: Receive
     task = asyncio.ensure_future(call(None, run))
     await receiver.asked.wait()
     run.cancel()
-    assert (await task).verdict == "cancelled"
+    assert (await task).status == "cancelled"
 
 
 # -- what is kept of an answer -----------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ async def test_an_answer_is_text_whatever_it_says_it_is(
 )
 async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(call: Call, payload: Any, said: str) -> None:
     outcome = await call(payload)
-    assert outcome.verdict == "discarded"
+    assert outcome.status == "discarded"
     assert said in str(outcome.error)
 
 
@@ -185,7 +185,7 @@ async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(call: Call, 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_private_address_is_refused_where_it_is_connected_to(call: Call, receiver: Receiver, host: str) -> None:
     outcome = await call({"url": receiver.url("/hook", host)}, http_allowed_private_networks="10.0.0.0/8")
-    assert outcome.verdict == "discarded"
+    assert outcome.status == "discarded"
     assert (
         "is not a public address: if it is intended, add its network to WAKEBOARD_HTTP_ALLOWED_PRIVATE_NETWORKS"
         in str(outcome.error)
@@ -194,7 +194,7 @@ async def test_a_private_address_is_refused_where_it_is_connected_to(call: Call,
 
 
 async def test_a_port_that_the_list_does_not_name_is_refused(call: Call, receiver: Receiver) -> None:
-    assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts="127.0.0.1:1")).verdict == "discarded"
+    assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts="127.0.0.1:1")).status == "discarded"
     assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts=f"127.0.0.1:{receiver.port}")).result
 
 
@@ -227,7 +227,7 @@ async def test_closing_ends_the_connections(receiver: Receiver) -> None:
 async def test_a_redirect_is_followed_on_the_list_only(call: Call, receiver: Receiver) -> None:
     assert (await call({"url": receiver.url("/moved/307?to=/hook")})).result["body"] == "thanks"
     outcome = await call({"url": receiver.url("/moved/307?to=http://example.com/")})
-    assert (outcome.verdict, str(outcome.error)[:14]) == ("discarded", "example.com:80")
+    assert (outcome.status, str(outcome.error)[:14]) == ("discarded", "example.com:80")
 
 
 @pytest.mark.parametrize("to", ["ftp://127.0.0.1/", "http://me:pw@127.0.0.1/", "http://[", "mailto:me"])
@@ -242,17 +242,17 @@ async def test_a_redirect_to_an_address_that_is_not_public_is_refused_there(call
     outcome = await call(
         {"url": url}, http_allowed_private_networks="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]"
     )
-    assert outcome.verdict == "discarded"
+    assert outcome.status == "discarded"
     url = receiver.url("/moved/307?to=http://[::1]:9/")
     outcome = await call(
         {"url": url}, http_allowed_private_networks="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]"
     )
-    assert (outcome.verdict, str(outcome.error)[:28]) == ("discarded", "::1 is not a public address:")
+    assert (outcome.status, str(outcome.error)[:28]) == ("discarded", "::1 is not a public address:")
 
 
 async def test_redirects_come_to_an_end(call: Call, receiver: Receiver) -> None:
     outcome = await call({"url": receiver.url("/round")})
-    assert (outcome.verdict, str(outcome.error)) == ("discarded", "the server redirected more than 5 times")
+    assert (outcome.status, str(outcome.error)) == ("discarded", "the server redirected more than 5 times")
     assert len(receiver.seen) == 6
 
 

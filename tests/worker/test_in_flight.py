@@ -9,7 +9,7 @@ from wakeboard_worker.in_flight import Executor
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
-    from wakeboard.store.worker_api import ClaimedRow
+    from wakeboard.run import ClaimedRow
 
 ASYNC, PLAIN = "tests.worker.misbehaving_handlers", "tests.worker.misbehaving_functions"
 MANY = "insert into wakeboard.job_runs (job_type, payload, priority, run_at) select %s, %s, %s, now() - %s::interval"

@@ -7,15 +7,14 @@ import json
 import logging
 import threading
 from datetime import UTC, datetime
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
+from uuid import uuid5
 
 import pytest
 
 import wakeboard
 from wakeboard.errors import BrokenHandlers, InvalidValue, StepRepeated, WakeboardError
 from wakeboard.testing import FakeRun, run_handler, run_handler_blocking
-from wakeboard_worker.run import Attempt, OutsideEffect
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -50,7 +49,7 @@ async def test_a_result_is_what_the_store_would_store() -> None:
     assert (await run_handler(returns, ["text"])).result == "{4}"
 
 
-async def test_a_handler_knows_what_the_trial_says() -> None:
+async def test_a_handler_gets_the_fields_of_the_fake_run() -> None:
     async def facts(run: wakeboard.Run) -> list[object]:
         assert run.scheduled_for == run.run_at == datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
         return [run.payload, run.attempt, run.max_attempts, run.queue, run.schedule, run.cancelled, str(run.uuid)]
@@ -86,14 +85,14 @@ def test_without_a_loop_both_kinds_run() -> None:
     assert [run_handler_blocking(handler, run).result for handler in (plain, awaited, plain)] == [1, 2, 3]
 
 
-def test_what_cannot_be_asked_is_refused() -> None:
+def test_invalid_arguments_are_refused() -> None:
     def nothing(run: wakeboard.Run) -> None:
         pass
 
     def yields(run: wakeboard.Run) -> Any:
         yield
 
-    with pytest.raises(TypeError, match="a TrialRun says attempt itself"):
+    with pytest.raises(TypeError, match=r"pass attempt to FakeRun\(…\)"):
         run_handler_blocking(nothing, FakeRun(), attempt=2)
     with pytest.raises(InvalidValue, match=r"payload\.a is <object object at .*, which JSON has no word for"):
         FakeRun({"a": object()})
@@ -101,7 +100,7 @@ def test_what_cannot_be_asked_is_refused() -> None:
         run_handler_blocking(yields)
 
 
-# -- verdicts ----------------------------------------------------------------------------------------------------------
+# -- outcomes ----------------------------------------------------------------------------------------------------------
 
 RAISED = [
     (ValueError("no such customer"), "failed", False, None),
@@ -114,10 +113,10 @@ RAISED = [
 ]
 
 
-@pytest.mark.parametrize(("error", "verdict", "dead", "delay_s"), RAISED)
+@pytest.mark.parametrize(("error", "status", "dead", "delay_s"), RAISED)
 @pytest.mark.parametrize("plain", [True, False])
-async def test_what_a_handler_raises_decides(
-    error: BaseException, verdict: str, dead: bool, delay_s: float | None, plain: bool
+async def test_what_a_handler_raises_decides_the_outcome(
+    error: BaseException, status: str, dead: bool, delay_s: float | None, plain: bool
 ) -> None:
     def raises(run: wakeboard.Run) -> None:
         raise error
@@ -126,12 +125,12 @@ async def test_what_a_handler_raises_decides(
         raise error
 
     outcome = await run_handler(raises if plain else raises_too)
-    assert (outcome.verdict, outcome.dead, outcome.delay_s, outcome.error) == (verdict, dead, delay_s, error)
+    assert (outcome.status, outcome.dead, outcome.delay_s, outcome.error) == (status, dead, delay_s, error)
     with pytest.raises(type(error)):
         assert outcome.result
 
 
-async def test_the_last_attempt_that_fails_is_the_death_of_the_run() -> None:
+async def test_a_run_is_dead_after_its_last_attempt_fails() -> None:
     def raises(run: wakeboard.Run) -> None:
         raise wakeboard.RetryAfter(60)
 
@@ -148,7 +147,7 @@ async def test_a_snooze_gives_the_attempt_back() -> None:
 
 
 @pytest.mark.parametrize("plain", [True, False])
-async def test_pytests_own_words_are_not_taken_for_failures(plain: bool) -> None:
+async def test_pytests_own_exceptions_are_not_taken_for_failures(plain: bool) -> None:
     def skips(run: wakeboard.Run) -> None:
         pytest.skip("really")
 
@@ -167,42 +166,42 @@ async def test_an_async_handler_that_is_cancelled_stops_where_it_waits() -> None
 
     async def waits(run: wakeboard.Run) -> None:
         try:
-            trial.cancel()
+            fake.cancel()
             await asyncio.Event().wait()
         finally:
             ended.append("cleanly")
 
-    trial = FakeRun()
-    assert (await run_handler(waits, trial)).verdict == "cancelled"
+    fake = FakeRun()
+    assert (await run_handler(waits, fake)).status == "cancelled"
     assert ended == ["cleanly"]
 
 
-async def test_a_plain_handler_that_is_cancelled_has_to_look() -> None:
-    def looks(run: wakeboard.Run) -> list[int]:
+async def test_a_plain_handler_has_to_check_whether_it_is_cancelled() -> None:
+    def checks(run: wakeboard.Run) -> list[int]:
         done: list[int] = []
         while not run.cancelled:
             done.append(len(done))
             if len(done) == 3:
-                trial.cancel()
+                fake.cancel()
         return done
 
-    trial = FakeRun()
-    outcome = await run_handler(looks, trial)
-    assert (outcome.verdict, outcome.result) == ("succeeded", [0, 1, 2])  # a success wins
+    fake = FakeRun()
+    outcome = await run_handler(checks, fake)
+    assert (outcome.status, outcome.result) == ("succeeded", [0, 1, 2])  # a success wins
 
 
-async def test_a_run_that_is_cancelled_before_it_begins_does_not_begin() -> None:
+async def test_a_run_that_is_cancelled_before_it_starts_does_not_start() -> None:
     async def never(run: wakeboard.Run) -> None:
         raise AssertionError
 
     run = FakeRun()
     run.cancel()
     outcome = await run_handler(never, run)
-    assert outcome.verdict == "cancelled"
+    assert outcome.status == "cancelled"
     assert isinstance(outcome.error, asyncio.CancelledError)
 
 
-async def test_a_test_that_is_cancelled_takes_its_attempt_along() -> None:
+async def test_cancelling_a_test_cancels_its_handler() -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
     async def waits(run: wakeboard.Run) -> None:
@@ -220,24 +219,23 @@ async def test_a_test_that_is_cancelled_takes_its_attempt_along() -> None:
     assert ended.is_set()
 
 
-async def test_whoever_lost_the_lease_gets_no_effect() -> None:
-    async def goes_on(run: wakeboard.Run) -> str:
-        trial.lose_lease()
-        for attempt in (run.step("Again", dict), run.once(AsyncConnection(), "again"), _begin(run, "again")):
-            with pytest.raises(wakeboard.LeaseLost):
-                await attempt
+async def test_an_attempt_that_lost_its_lease_records_nothing() -> None:
+    async def continues(run: wakeboard.Run) -> str:
+        fake.lose_lease()
+        with pytest.raises(wakeboard.LeaseLost):
+            await run.step("Again", dict)
+        with pytest.raises(wakeboard.LeaseLost):
+            await run.once(AsyncConnection(), "again")
+        with pytest.raises(wakeboard.LeaseLost):
+            async with run.effect("again"):
+                raise AssertionError
         return "done"
 
-    trial = FakeRun()
-    outcome = await run_handler(goes_on, trial)
-    assert (outcome.verdict, outcome.called, trial.steps, trial.effects) == ("lease lost", [], {}, {})
+    fake = FakeRun()
+    outcome = await run_handler(continues, fake)
+    assert (outcome.status, outcome.called, fake.steps, fake.effects) == ("lease lost", [], {}, {})
     with pytest.raises(wakeboard.LeaseLost):
         assert outcome.result
-
-
-async def _begin(run: wakeboard.Run, key: str) -> None:
-    async with run.effect(key):
-        raise AssertionError
 
 
 # -- steps, effects, progress, log -------------------------------------------------------------------------------------
@@ -255,7 +253,7 @@ async def test_a_step_that_is_done_is_not_done_again(plain: bool) -> None:
 
     run = FakeRun()
     first, second = [await run_handler(report if plain else report_too, run) for _ in range(2)]
-    assert (first.verdict, first.called) == ("failed", ["Collect", "Send"])
+    assert (first.status, first.called) == ("failed", ["Collect", "Send"])
     assert (second.result, second.called) == ([[1, 2], "sent"], ["Send"])
     assert run.steps == {"Collect": [1, 2], "Send": "sent"}
 
@@ -300,7 +298,7 @@ async def test_a_step_that_an_earlier_attempt_did_can_be_given() -> None:
     assert (await run_handler(report, attempt=2, steps={"Collect": [7]})).result == [7]
 
 
-async def test_a_step_returns_what_json_can_say() -> None:
+async def test_a_step_result_that_is_not_json_is_a_type_error() -> None:
     async def wrong(run: wakeboard.Run) -> object:
         return await run.step("Collect", object)
 
@@ -382,39 +380,38 @@ async def test_an_async_handler_begins_an_effect_with_async_with() -> None:
     assert str(outcome.error) == "an async handler writes `async with run.effect(…)`"
 
 
-async def test_a_provider_gets_the_key_that_a_worker_would_give_it() -> None:
+async def test_the_provider_key_is_the_same_in_each_attempt() -> None:
     async def key(run: wakeboard.Run) -> str:
         return run.effect("mail").provider_key
 
     run = FakeRun()
-    real = OutsideEffect(cast("Attempt", SimpleNamespace(uuid=run.uuid)), "mail")
-    assert (await run_handler(key, run)).result == real.provider_key
+    assert (await run_handler(key, run)).result == str(uuid5(run.uuid, "mail"))
 
 
-async def test_progress_and_log_lines_are_kept(caplog: pytest.LogCaptureFixture) -> None:
-    async def tells(run: wakeboard.Run) -> None:
+async def test_progress_and_log_messages_are_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    async def reports(run: wakeboard.Run) -> None:
         run.progress(0.25)
         run.progress(7)
         run.log.debug("%s of %s", 1, 2)
         run.log.warning("careful", extra={"a": 1})
 
     with caplog.at_level(logging.WARNING):
-        outcome = await run_handler(tells)
+        outcome = await run_handler(reports)
     assert outcome.progress == [0.25, 1.0]
     assert outcome.log == ["1 of 2", "careful"]
     assert "careful" in caplog.messages
 
 
-def test_a_trial_and_a_worker_tell_the_same(store: Store) -> None:
+def test_a_fake_run_and_a_worker_give_the_same_result(store: Store) -> None:
     import tests.worker.shared_handlers as handlers
 
     for job_type in ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly"):
         (run,) = store.enqueue(job_type)
         store.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
-        trial = FakeRun()
-        outcomes = [run_handler_blocking(job_type, trial) for _ in range(store.run(run)["attempts"])]
+        fake = FakeRun()
+        outcomes = [run_handler_blocking(job_type, fake) for _ in range(store.run(run)["attempts"])]
         assert json.dumps(outcomes[-1].result) == json.dumps(store.run(run)["result"])
-        assert outcomes[-1].verdict == "succeeded"
+        assert outcomes[-1].status == "succeeded"
 
 
 def _steps_without_a_name(run: wakeboard.Run) -> None:
@@ -448,12 +445,12 @@ def _has_a_nul(run: wakeboard.Run) -> None:
         (_has_a_nul, "effect key is"),
     ],
 )
-def test_a_trial_refuses_what_the_store_would_refuse(handler: Any, sentence: str) -> None:
+def test_a_fake_run_refuses_what_the_store_would_refuse(handler: Any, sentence: str) -> None:
     with pytest.raises(WakeboardError, match=sentence):
         _ = run_handler_blocking(handler).result
 
 
 @pytest.mark.parametrize("payload", [{"a": "x" * 70_000}, [2**60], 5, {"a": "\0"}])
-def test_a_trial_has_a_payload_that_a_run_may_have(payload: Any) -> None:
+def test_a_fake_run_refuses_a_payload_that_a_run_cannot_have(payload: Any) -> None:
     with pytest.raises(InvalidValue, match="payload"):
         FakeRun(payload)

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from psycopg.types.numeric import Int8BinaryLoader
 
+from wakeboard.rules.pg_timestamp import from_pg_timestamp
 from wakeboard.store.statements import call
 from wakeboard.store.worker_api import number_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from datetime import datetime, timedelta
 
     import psycopg
-
-_ZERO: Final = datetime(2000, 1, 1, tzinfo=UTC)  # of Postgres' binary moments
 
 
 class Answer(NamedTuple):
@@ -253,10 +253,7 @@ def _due(definition_id: int, generation: int, next_run_at: int, last_tick_at: in
     )
 
 
-@lru_cache(maxsize=8192)
-def _moment(microseconds: int) -> datetime:
-    """From binary to UTC. Remembered, as what is due at once shares its moments."""
-    return _ZERO + timedelta(microseconds=microseconds)
+_moment: Final = lru_cache(maxsize=8192)(from_pg_timestamp)  # ticks that are due together share their times
 
 
 def _known(*row: Any) -> KnownDefinition:

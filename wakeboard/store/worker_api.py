@@ -9,36 +9,32 @@ reply, except a claim: runs that it leased without anybody knowing come back whe
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
+from wakeboard.rules.pg_timestamp import from_pg_timestamp
 from wakeboard.store.statements import call, call_blocking, execute, translating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from wakeboard.run import ClaimedRow
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim looks at
 LONGEST_TIMEOUT_S: Final = 2_678_400
 
 SCAN_START: Final = "-infinity"
-POSTGRES_EPOCH: Final = datetime(2000, 1, 1)  # noqa: DTZ001 - the zero of Postgres' binary timestamps, in UTC
 
-# id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, run_at, queue, priority,
-# crash_count, uuid, definition_id, schedule
 # Why a run is given back.
 WORKER_STOPPED: Final = "worker_stopped"  # the worker leaves
 DISCONNECTED: Final = "disconnected"  # the database could not be reached
 SNOOZED: Final = "snoozed"  # the handler asked for a later run
 NOT_STARTED: Final = "not_started"  # no handler has started
 
-ClaimedRow: TypeAlias = (
-    "tuple[int, int, str, bytes, int, int, int, int, int, str, int, int, bytes, int | None, str | None]"
-)
 Pair: TypeAlias = tuple[str, int]  # (queue, priority)
 
 
@@ -122,7 +118,7 @@ class ScanPositions:
 
     def move(self, pair: Pair, run_at: int, run_id: int) -> None:
         """The next claim looks at this pair only behind that run (`run_at` as a claim gave it)."""
-        self._seen[pair] = (moment(run_at).isoformat(" ") + "+00", run_id)
+        self._seen[pair] = (str(from_pg_timestamp(run_at)), run_id)
 
     def catch_up(self, other: ScanPositions) -> None:
         """The next claim looks behind what `other` has walked, too. These texts are ordered as their moments are."""
@@ -145,11 +141,6 @@ class ScanPositions:
             text_array(run_at for run_at, _ in seen),
             number_array([run_id for _, run_id in seen]),
         )
-
-
-def moment(microseconds: int) -> datetime:
-    """A moment as a claim gives it, as a naive datetime in UTC."""
-    return POSTGRES_EPOCH + timedelta(microseconds=microseconds)
 
 
 def number_array(values: Sequence[int]) -> str:

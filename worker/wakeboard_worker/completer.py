@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from wakeboard.store.reconnecting import ReconnectingConnection
     from wakeboard.store.worker_api import WorkerStore
+    from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.heartbeat import Heartbeat
     from wakeboard_worker.in_flight import InFlightBuffer, Outcome
-    from wakeboard_worker.run import Attempt
 
 _Item = TypeVar("_Item", bound="Outcome")
 
@@ -206,7 +206,7 @@ class Completer:
             for attempt in [*executor.abandoned, *executor.running.values()]:
                 if attempt.settled and attempt.effect_conn is not None and attempt.id in self._desk.blocked:
                     conn, attempt.effect_conn = attempt.effect_conn, None
-                    log.warning("closed the connection of a handler that does not stop", extra=attempt.facts())
+                    log.warning("closed the connection of a handler that does not stop", extra=attempt.log_fields())
                     abort(conn)
 
     def _give_up_late(self) -> None:

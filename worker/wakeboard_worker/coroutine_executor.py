@@ -12,7 +12,8 @@ import contextvars
 import time
 from typing import TYPE_CHECKING, Any
 
-from wakeboard_worker.run import TIMED_OUT, Attempt, current_attempt
+from wakeboard.run import TIMED_OUT
+from wakeboard_worker.attempt import Attempt, current_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
@@ -99,7 +100,7 @@ class CoroutineExecutor:
             self._desk.broken = error
 
     async def _slot(self) -> None:
-        in_flight, executor, functions, around = self._desk, self._lane, self._functions, self._desk.around
+        in_flight, executor, functions, context = self._desk, self._lane, self._functions, self._desk.context
         clock = time.monotonic
         me = asyncio.current_task()
         assert me is not None
@@ -121,8 +122,7 @@ class CoroutineExecutor:
                     await asyncio.sleep(0)
                     turn_ends = clock() + TURN_S
                     continue
-                executor.stepping = attempt = Attempt(executor.waiting.popleft(), around)
-                attempt.started = now
+                executor.stepping = attempt = Attempt(executor.waiting.popleft(), context, now)
                 executor.started += 1
                 in_context = contextvars.copy_context().run
                 try:

@@ -103,7 +103,7 @@ class Heartbeat:
             self._all_due_at = sent + self._every
             self._trusted_until = sent + self._worker.lease_s * TRUSTED_PART
             if self._desk.given_up:
-                self._desk.around.loop.call_soon_threadsafe(self._desk.tell_given_up)
+                self._desk.context.loop.call_soon_threadsafe(self._desk.tell_given_up)
             self._lost = self._tried = False
         self._tell(answers)
         return min(BUSY_AGAIN_S, self._every) if self._busy else self._every
@@ -132,12 +132,12 @@ class Heartbeat:
     def _tell(self, answers: Iterable[Attention]) -> None:
         needed = [answer for answer in answers if answer.answer in ("cancel", "refused")]
         if needed:
-            self._desk.around.loop.call_soon_threadsafe(self._desk.attend, needed)
+            self._desk.context.loop.call_soon_threadsafe(self._desk.attend, needed)
 
     def _distrust(self) -> None:
         if not self.trusted() and not self._lost:
             self._lost = True
-            self._desk.around.loop.call_soon_threadsafe(self._desk.lose_everything, self._tried)
+            self._desk.context.loop.call_soon_threadsafe(self._desk.lose_everything, self._tried)
 
     def _close(self) -> None:
         if self._conn is not None:

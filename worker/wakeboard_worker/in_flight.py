@@ -17,17 +17,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from wakeboard.rules.humanize import counted
+from wakeboard.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal
 from wakeboard_worker.logs import log, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
-from wakeboard_worker.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from wakeboard.handlers import Handler
-    from wakeboard.store.worker_api import Attention, ClaimedRow, Failure
-    from wakeboard_worker.run import Attempt, Surroundings
+    from wakeboard.run import ClaimedRow
+    from wakeboard.store.worker_api import Attention, Failure
+    from wakeboard_worker.attempt import Attempt, AttemptContext
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an attempt: it succeeded
 
@@ -136,9 +137,9 @@ class Executor:
 class InFlightBuffer:
     """Rows waiting, attempts running, outcomes to tell. `flush`: there is something to tell; `room`: one may claim."""
 
-    def __init__(self, handlers: dict[str, Handler], around: Surroundings, concurrency: int, threads: int) -> None:
+    def __init__(self, handlers: dict[str, Handler], context: AttemptContext, concurrency: int, threads: int) -> None:
         self.handlers = handlers
-        self.around = around
+        self.context = context
         in_loop = tuple(name for name, handler in handlers.items() if handler.is_async)
         in_threads = tuple(name for name, handler in handlers.items() if not handler.is_async)
         self.loop_lane = Executor("loop", concurrency, in_loop)
@@ -229,7 +230,7 @@ class InFlightBuffer:
         self.succeeded.append(attempt)
         if runs_log.isEnabledFor(DEBUG):
             seconds = round(attempt.age_s() or 0.0, 3)
-            runs_log.debug("succeeded", extra={**attempt.facts(), "outcome": "succeeded", "seconds": seconds})
+            runs_log.debug("succeeded", extra={**attempt.log_fields(), "outcome": "succeeded", "seconds": seconds})
 
     def fail(self, attempt: Attempt, error: BaseException) -> None:
         """The handler raised, or was stopped."""
@@ -247,20 +248,22 @@ class InFlightBuffer:
         if isinstance(outcome, Release):
             self.releases.append(outcome)
             runs_log.debug(
-                "given back", extra={**attempt.facts(), "outcome": "released", "next_try_s": outcome.delay_s}
+                "given back", extra={**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}
             )
         else:
             self.failures.append(outcome)
             said = f"{outcome.error_type}: {outcome.error}"
             quiet = attempt.stopped_because == CANCELLED
             level = DEBUG + 10 if quiet else DEBUG + 20
-            facts = {**attempt.facts(), "outcome": outcome.outcome, "error": said}
+            facts = {**attempt.log_fields(), "outcome": outcome.outcome, "error": said}
             runs_log.log(level, "cancelled" if quiet else f"{outcome.outcome.replace('_', ' ')}: {said}", extra=facts)
         self.flush.set()
 
     def _lose(self, attempt: Attempt) -> None:
         self.counts.lost += 1
-        runs_log.warning("the lease was lost; its outcome is dropped", extra={**attempt.facts(), "outcome": "lost"})
+        runs_log.warning(
+            "the lease was lost; its outcome is dropped", extra={**attempt.log_fields(), "outcome": "lost"}
+        )
         if attempt.stopped_because == UNREACHABLE:
             self.give_up([Release(attempt.id, attempt.epoch, 0.0, DISCONNECTED if attempt.started else NOT_STARTED)])
 
@@ -357,7 +360,7 @@ class InFlightBuffer:
         executor.running.pop(attempt.id, None)
         executor.abandoned.add(attempt)
         attempt.abandoned = True
-        log.error("a handler of %s does not stop: it is abandoned", attempt.job_type, extra=attempt.facts())
+        log.error("a handler of %s does not stop: it is abandoned", attempt.job_type, extra=attempt.log_fields())
         if attempt.lost:
             attempt.settled = True
         elif attempt.stopped_because == SHUTDOWN:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from wakeboard.logging_setup import for_console, send_logs
 from wakeboard.store.outages import Outages
-from wakeboard_worker.run import current_attempt
+from wakeboard_worker.attempt import current_attempt
 
 if TYPE_CHECKING:
     from wakeboard.settings import Settings
@@ -32,5 +32,5 @@ def _add_facts(record: logging.LogRecord) -> bool:
     """Whatever a handler's own code logs carries its run, too."""
     attempt = current_attempt.get(None)
     if attempt is not None and not hasattr(record, "run"):
-        record.__dict__.update(attempt.facts())
+        record.__dict__.update(attempt.log_fields())
     return True

@@ -20,7 +20,8 @@ from wakeboard_worker.queue_scan import BETWEEN_WALKS_S, WALKS_PART, last_of_eac
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.store.worker_api import ClaimedRow, WorkerStore
+    from wakeboard.run import ClaimedRow
+    from wakeboard.store.worker_api import WorkerStore
     from wakeboard_worker.queue_scan import QueueScan
 
 SHARE = 1 / 20  # of the starts

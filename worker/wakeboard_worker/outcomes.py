@@ -13,14 +13,14 @@ from datetime import date, time
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.errors import DatabaseUnavailable, Discard, RetryAfter, Snooze, Verdict
+from wakeboard.errors import DatabaseUnavailable, Discard, RequestedOutcome, RetryAfter, Snooze
 from wakeboard.rules.redact import redact
+from wakeboard.run import SHUTDOWN, TIMED_OUT
 from wakeboard.store.connection import is_connection_loss
 from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKER_STOPPED, Failure, Release
-from wakeboard_worker.run import SHUTDOWN, TIMED_OUT
 
 if TYPE_CHECKING:
-    from wakeboard_worker.run import Attempt
+    from wakeboard_worker.attempt import Attempt
 
 LONGEST_RESULT: Final = 16_384  # characters of JSON
 DEEPEST_RESULT: Final = 32  # levels
@@ -83,7 +83,7 @@ def _in_json(value: Any, depth: int) -> Any:
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     """What the board is told about an attempt that raised."""
     if attempt.stopped_because == SHUTDOWN and not isinstance(
-        error, Verdict
+        error, RequestedOutcome
     ):  # whatever it raised, it was told to stop
         return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
     if attempt.stopped_because == TIMED_OUT:

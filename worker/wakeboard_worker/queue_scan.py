@@ -17,7 +17,8 @@ from wakeboard.store.worker_api import SCAN_LIMIT, ScanPositions, text_array
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from wakeboard.store.worker_api import ClaimedRow, Pair, WorkerStore
+    from wakeboard.run import ClaimedRow
+    from wakeboard.store.worker_api import Pair, WorkerStore
     from wakeboard_worker.in_flight import Executor
 
 BETWEEN_WALKS_S = 2.0

@@ -18,11 +18,12 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wakeboard_worker.run import Attempt, current_attempt
+from wakeboard_worker.attempt import ThreadAttempt, current_attempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.in_flight import InFlightBuffer
 
 RESERVE_S = 0.005  # of work that threads find without the loop
@@ -74,8 +75,7 @@ class ThreadExecutor:
         executor = self._lane
         reserve = max(executor.width, min(LARGEST_RESERVE, int(RESERVE_S * executor.pace)))
         while executor.waiting and self._handed < executor.width + reserve:
-            attempt = Attempt(executor.waiting.popleft(), self._desk.around)
-            attempt.in_thread = True
+            attempt = ThreadAttempt(executor.waiting.popleft(), self._desk.context)
             self._handed += 1
             executor.started += 1
             executor.running[attempt.id] = attempt
@@ -163,7 +163,7 @@ class ThreadExecutor:
 
     def _call_loop(self) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
-            self._desk.around.loop.call_soon_threadsafe(self._collect)
+            self._desk.context.loop.call_soon_threadsafe(self._collect)
 
     # -- in the loop ---------------------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class ThreadExecutor:
         """Takes the outcomes that threads have brought, and looks again soon: nobody need call meanwhile."""
         self._collecting = True
         if self._next_look is None:
-            self._next_look = self._desk.around.loop.call_later(COLLECT_EVERY_S, self._look)
+            self._next_look = self._desk.context.loop.call_later(COLLECT_EVERY_S, self._look)
         while self._ended:
             end = self._ended.popleft()
             self._lane.leave(end.attempt, end.at)

@@ -23,9 +23,11 @@ from wakeboard.handlers import load_handlers
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.rules.humanize import counted
+from wakeboard.run import SHUTDOWN
 from wakeboard.store.connection import describe_dsn, require_schema
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.worker_api import Release, Worker, WorkerStore
+from wakeboard_worker.attempt import AttemptContext
 from wakeboard_worker.builtin import builtin_handlers, close_builtin
 from wakeboard_worker.completer import Completer
 from wakeboard_worker.coroutine_executor import CoroutineExecutor
@@ -33,7 +35,6 @@ from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 from wakeboard_worker.logs import log, outages
-from wakeboard_worker.run import SHUTDOWN, Surroundings
 from wakeboard_worker.signals import INSISTED
 from wakeboard_worker.thread_executor import ThreadExecutor
 
@@ -72,8 +73,8 @@ async def run_worker(settings: Settings, stay_s: float, stopping: StopSignal) ->
             return 0
         if stay_s == math.inf:
             _tell_start(settings, dsn, list(handlers))
-        around = Surroundings(asyncio.get_running_loop(), worker.worker_id, effects.store)
-        in_flight = InFlightBuffer(handlers, around, settings.concurrency, settings.threads)
+        context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store)
+        in_flight = InFlightBuffer(handlers, context, settings.concurrency, settings.threads)
         code = await _Wake(settings, stay_s, stopping, worker, in_flight, claims, outcomes, blocked).run()
         if (
             in_flight.lost_sight_at is None

@@ -9,7 +9,7 @@ from wakeboard.handlers import Handler
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wakeboard.handlers import Run
+    from wakeboard.run import Run
     from wakeboard.settings import Settings
     from wakeboard_worker.builtin.http import Http
 

@@ -19,7 +19,7 @@ from wakeboard_worker.builtin.process import Program
 from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
-    from wakeboard.handlers import Run
+    from wakeboard.run import Run
     from wakeboard.settings import Settings
 
 SHOWN_CHARACTERS = 1_500  # characters of the output, in errors and logs

@@ -26,7 +26,7 @@ from wakeboard_worker.builtin.secrets import Secrets
 if TYPE_CHECKING:
     import aiohttp
 
-    from wakeboard.handlers import Run
+    from wakeboard.run import Run
     from wakeboard.settings import Settings
     from wakeboard_worker.builtin.http_request import Request
 

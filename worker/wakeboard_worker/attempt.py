@@ -1,0 +1,96 @@
+"""An attempt in this worker: a `wakeboard.Run` that is recorded in the store, and the worker's own state of it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.errors import DatabaseUnavailable
+from wakeboard.run import Run
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from wakeboard.run import ClaimedRow
+    from wakeboard.store.worker_api import WorkerStore
+
+# The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
+current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
+
+FIRST_PAUSE_S: Final = 0.05  # between two tries of an operation while the database is unavailable
+LONGEST_PAUSE_S: Final = 2.0
+
+
+class AttemptContext:
+    """What the attempts of a worker share. `await worker_store()`: a WorkerStore on a connection for handlers only."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, worker_id: int, worker_store: Callable[[], Any]) -> None:
+        self.loop = loop
+        self.worker_id = worker_id
+        self.worker_store = worker_store
+
+
+class Attempt(Run):
+    """An attempt whose handler is a coroutine function. The constructor runs thousands of times per second."""
+
+    __slots__ = ("abandoned", "context", "settled", "started", "task")
+
+    in_thread = False
+
+    def __init__(self, row: ClaimedRow, context: AttemptContext, started: float = 0.0) -> None:
+        Run.__init__(self, row)  # half the cost of super()
+        self.context = context
+        self.abandoned = False  # its handler does not stop, and no longer occupies a slot
+        self.settled = False  # its outcome is decided: a second one is ignored
+        self.started = started  # time.monotonic(); 0: not yet
+        self.task: asyncio.Task[Any] | None = None
+
+    def stop(self, because: str) -> None:
+        """Ask the handler to stop, once: an async handler is cancelled, a plain one sees `cancelled`."""
+        if self.stopped_because is None and not self.settled:
+            self.stopped_because = because
+            if self.task is not None:
+                self.task.cancel()
+
+    def age_s(self) -> float | None:
+        """Seconds since the handler started; None: it has not started."""
+        return time.monotonic() - self.started if self.started else None
+
+    async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
+        return await self._repeated(lambda store: store.step(self.id, self.epoch, name, result))
+
+    async def _begin_effect(self, key: str) -> str:
+        return await self._repeated(lambda store: store.effect(self.id, self.epoch, key))
+
+    async def _finish_effect(self, key: str) -> str:
+        return await self._repeated(lambda store: store.effect(self.id, self.epoch, key, done=True))
+
+    def _record_once(self, conn: Any, key: str) -> Any:
+        from wakeboard.store.effects import Lease, once
+
+        guard: Any = once  # sync or async, as the connection is
+        return guard(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)
+
+    async def _repeated(self, operation: Callable[[WorkerStore], Awaitable[Any]]) -> Any:
+        """Repeats an idempotent operation until the database answers. Raises LeaseLost."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            self._raise_if_lost()
+            try:
+                return await operation(await self.context.worker_store())
+            except DatabaseUnavailable:
+                await asyncio.sleep(pause_s)
+                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+
+    def _wait_for(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self.context.loop).result()
+
+
+class ThreadAttempt(Attempt):
+    """An attempt whose handler is a plain function: it runs in a thread."""
+
+    __slots__ = ()
+
+    in_thread = True
