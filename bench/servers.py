@@ -13,7 +13,7 @@ from bench.drains import Case, drain_copy
 from bench.tables import Table, spread
 from testbed.pgbouncer import find_pgbouncer, running_pgbouncer
 from wakeboard.errors import WakeboardError
-from wakeboard.local.postgres_binaries import find_binaries
+from wakeboard.local.postgres import find_binaries
 
 if TYPE_CHECKING:
     from collections.abc import Generator

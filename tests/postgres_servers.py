@@ -14,8 +14,7 @@ import pytest
 
 from testbed.pgbouncer import find_pgbouncer, running_pgbouncer
 from wakeboard.errors import WakeboardError
-from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
-from wakeboard.local.postgres_binaries import find_binaries
+from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, find_binaries
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """Writes to standard output and standard error, sanitised. No other module writes to them.
 
 `wakeboard` runs inside `sanitized_streams`, which also sanitises what typer and Python print. Rich writes colours to
-the original stream (`rich_proxied_file`); `local/safe_console.py` sanitises what Rich draws. Logs have formatters of
+the original stream (`rich_proxied_file`); `safe_console.py` sanitises what Rich draws. Logs have formatters of
 their own (logging_setup.py).
 """
 

@@ -16,10 +16,8 @@ from wakeboard.cli.app import application
 from wakeboard.cli.support.output import print_error, print_message
 from wakeboard.cli.support.tables import Column, print_lines, print_table
 from wakeboard.local.live_view import LiveView
-from wakeboard.local.picture import ViewState, Waking
-from wakeboard.local.plain_lines import PlainLines
-from wakeboard.local.safe_console import SafeConsole
-from wakeboard.local.telling import OutputLine
+from wakeboard.local.view import Message, PlainView, ViewState
+from wakeboard.safe_console import SafeConsole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +109,7 @@ def test_all_print_functions_sanitise_text(capsys: pytest.CaptureFixture[str]) -
     print_message(HOSTILE)
     print_lines([HOSTILE, Text(HOSTILE, "bold")])
     print_table([Column("A"), Column("B", shrinks=True)], [[HOSTILE, Text(HOSTILE, "red")]])
-    PlainLines().tell(OutputLine(HOSTILE, HOSTILE))
+    PlainView().print(Message(HOSTILE, HOSTILE))
     print_error(HOSTILE)
     result = capsys.readouterr()
     assert_harmless(result.out + result.err)
@@ -124,8 +122,8 @@ def test_the_live_view_sanitises_text(monkeypatch: pytest.MonkeyPatch) -> None:
     console = SafeConsole()
     console.file = out
     view = LiveView(HOSTILE, HOSTILE, console)
-    view.tell(OutputLine(HOSTILE, HOSTILE))
-    view.show(ViewState(datetime.now(UTC)), Waking(1, 3), [HOSTILE])
+    view.print(Message(HOSTILE, HOSTILE))
+    view.render(ViewState(datetime.now(UTC), problems=[HOSTILE]))
     view.close()
     assert "\x07" not in out.getvalue()
     assert "\u009b" not in out.getvalue()

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.local.up_processes import ROOT, Up
-from wakeboard.local.manifests import load_folder
+from tests.local.up_process import ROOT, Up
+from wakeboard.manifests.loader import load_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests look into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests read /proc")
 
-PORT = "48123"  # of the demo's receiver
+PORT = "48123"  # of receiver.py
 
 
 def _free_port() -> str:
@@ -28,7 +28,7 @@ def _free_port() -> str:
 
 @pytest.fixture
 def demo(postgres_folder: Path) -> Iterator[Up]:
-    """The examples as they are, but for the receiver's port: somebody may look at the demo while tests run."""
+    """A copy of the examples with another port for receiver.py, because `make demo` may run during the tests."""
     jobs = postgres_folder / "jobs"
     shutil.copytree(ROOT / "examples", jobs, ignore=shutil.ignore_patterns("out", "__pycache__"))
     port = _free_port()
@@ -39,19 +39,19 @@ def demo(postgres_folder: Path) -> Iterator[Up]:
 
 
 def history(up: Up, schedule: str) -> tuple[str, dict[str, object]]:
-    """Of its first run: how it ended and after how many attempts, and its result."""
-    told = "select status || ' ' || attempts || ' ' || result from wakeboard.job_run_history"
-    status, attempts, result = up.ask(f"{told} where schedule = %s order by id limit 1", schedule).split(" ", 2)
+    """The status and attempts of the schedule's first run, and its result."""
+    columns = "select status || ' ' || attempts || ' ' || result from wakeboard.job_run_history"
+    status, attempts, result = up.query(f"{columns} where schedule = %s order by id limit 1", schedule).split(" ", 2)
     return f"{status} {attempts}", json.loads(result)
 
 
-def test_every_example_does_what_it_shows(demo: Up) -> None:
+def test_every_example_does_what_its_readme_says(demo: Up) -> None:
     demo.wait_for("shop/weekly-report succeeded")
     status, result = history(demo, "shop/weekly-report")
     assert status == "succeeded 1"
-    assert "The best customers" in (demo.place / str(result["report"])).read_text()
+    assert "The best customers" in (demo.folder / str(result["report"])).read_text()
 
-    demo.wait_for("shop/tell-partner succeeded")  # 503 at first, then taken, under one key
+    demo.wait_for("shop/tell-partner succeeded")  # 503 at first, then accepted, with the same key
     assert history(demo, "shop/tell-partner")[0] == "succeeded 2"
     demo.wait_for("receiver.py  ")
 
@@ -60,31 +60,31 @@ def test_every_example_does_what_it_shows(demo: Up) -> None:
 
     demo.wait_for("payment_received succeeded")  # delivered twice, one run; failed after the booking, one booking
     runs = "select count(*) as runs from wakeboard.all_runs where job_type = 'payment_received' group by payload"
-    assert demo.ask(f"select max(runs) from ({runs})") == 1
-    assert demo.ask("select max(bookings) from (select count(*) as bookings from payments group by event)") == 1
+    assert demo.query(f"select max(runs) from ({runs})") == 1
+    assert demo.query("select max(bookings) from (select count(*) as bookings from payments group by event)") == 1
 
     line = demo.wait_for("shop/close-month is dead")
-    assert "type: touch jobs/out/approved" in line
-    (demo.place / "jobs" / "out" / "approved").touch()
-    run_id = demo.ask("select id from wakeboard.job_runs where status = 'dead'")
-    demo.ask("select answer from wakeboard.retry(array[%s]::bigint[])", run_id)
+    assert "touch jobs/out/approved" in line
+    (demo.folder / "jobs" / "out" / "approved").touch()
+    run_id = demo.query("select id from wakeboard.job_runs where status = 'dead'")
+    demo.query("select answer from wakeboard.retry(array[%s]::bigint[])", run_id)
     demo.wait_for("shop/close-month succeeded")
 
 
-def test_the_clean_up_keeps_the_newest(demo: Up) -> None:
-    snapshots = demo.place / "jobs" / "out" / "snapshots"
+def test_the_clean_up_example_keeps_the_newest_snapshots(demo: Up) -> None:
+    snapshots = demo.folder / "jobs" / "out" / "snapshots"
     snapshots.mkdir(parents=True)
     for number in range(9):
         (snapshots / f"2026-01-0{number}T00-00.json").touch()
-    demo.wait_for("7 schedules, 7 new")
-    demo.ask("select wakeboard.run_now(id) from wakeboard.job_definitions where name = 'clean-up'")
+    demo.wait_for("7 schedules, 7 created")
+    demo.query("select wakeboard.run_now(id) from wakeboard.job_definitions where name = 'clean-up'")
     demo.wait_for("shop/clean-up succeeded")
     kept = {path.name[:10] for path in snapshots.iterdir()}
     assert "2026-01-08" in kept
     assert not kept & {"2026-01-00", "2026-01-01", "2026-01-02", "2026-01-03"}
 
 
-def test_the_examples_are_good_manifests() -> None:
+def test_the_examples_are_valid_manifests() -> None:
     manifests = load_folder(Path(ROOT, "examples"))
     assert (manifests.problems, manifests.notes) == ((), ())
     assert len(manifests.schedules) == 7

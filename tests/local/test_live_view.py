@@ -1,22 +1,22 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 from rich.console import Console
 
-from wakeboard.local.live_view import about_run, draw, share_height
-from wakeboard.local.picture import ViewState, Waking
-from wakeboard.local.telling import OutputLine
+from wakeboard.local.live_view import describe_run, draw, share_height
+from wakeboard.local.view import Message, ViewState
 from wakeboard.store.queries.listings import RunRow, ScheduleRow
 
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 
 
-def schedule(name: str, **facts: object) -> ScheduleRow:
-    usual: dict[str, object] = {
+def schedule(name: str, **values: object) -> ScheduleRow:
+    defaults: dict[str, object] = {
         "id": 1,
         "namespace": "shop",
         "name": name,
@@ -41,11 +41,11 @@ def schedule(name: str, **facts: object) -> ScheduleRow:
         "failed": 0,
         "dead": 0,
     }
-    return ScheduleRow(**{**usual, **facts})  # pyright: ignore[reportArgumentType]
+    return ScheduleRow(**{**defaults, **values})  # pyright: ignore[reportArgumentType]
 
 
-def run(run_id: int, status: str, **facts: object) -> RunRow:
-    usual: dict[str, object] = {
+def run(run_id: int, status: str, **values: object) -> RunRow:
+    defaults: dict[str, object] = {
         "id": run_id,
         "uuid": UUID(int=run_id),
         "status": status,
@@ -75,108 +75,93 @@ def run(run_id: int, status: str, **facts: object) -> RunRow:
         "skipped_until": None,
         "skipped_count": None,
     }
-    return RunRow(**{**usual, **facts})  # pyright: ignore[reportArgumentType]
+    return RunRow(**{**defaults, **values})  # pyright: ignore[reportArgumentType]
 
 
 SCHEDULES = [schedule("weekly-report"), schedule("close-month", last_status="dead", dead=1)]
 RUNS = [
     run(9, "running", progress=0.4),
     run(8, "failed", error_type="ValueError", error="no such\nthing"),
-    run(7, "dead", dead_at=NOON, error_type="PermissionError", error="nobody has approved this", attempts=2),
+    run(7, "dead", dead_at=NOON, error_type="PermissionError", error="not approved yet", attempts=2),
     run(6, "succeeded", finished_at=NOON - timedelta(seconds=1)),
 ]
-PICTURE = ViewState(NOON, SCHEDULES, RUNS)
-LINES = [OutputLine("worker", f"line {number}", at=NOON) for number in range(50)]
+STATE = ViewState(NOON, SCHEDULES, RUNS, workers=1, next_wake_s=52.8)
+MESSAGES = [Message("worker", f"line {number}", at=NOON) for number in range(50)]
 
 
-def page(width: int, height: int, picture: ViewState = PICTURE, concerns: list[str] | None = None) -> list[str]:
+def page(width: int, height: int, state: ViewState = STATE) -> list[str]:
+    """The lines of the drawn page."""
     out = io.StringIO()
     console = Console(file=out, width=width, height=height, color_system=None, highlight=False)
-    drawn = draw("wakeboard up examples", "wakeboard", picture, Waking(1, 52.8), concerns or [], LINES, width, height)
-    console.print(drawn)
+    console.print(draw("wakeboard up examples", "wakeboard", state, MESSAGES, width, height))
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def test_why_a_run_was_skipped_is_said_as_elsewhere() -> None:
-    skipped = run(5, "skipped", finished_at=NOON - timedelta(seconds=1), reason="Forbidden")
-    (line,) = [line for line in page(80, 20, ViewState(NOON, SCHEDULES, [skipped])) if "skipped" in line]
-    assert line.endswith("1 s ago  the run before was unfinished")
-
-
-def test_a_page_on_a_usual_terminal() -> None:
+def test_a_page_on_a_terminal_of_80_columns() -> None:
     assert page(80, 20) == [
-        "wakeboard up examples            1 worker awake, next wake in 53 s  12:00:07 UTC",
+        "wakeboard up examples          1 worker running, next wake in 53 s  12:00:07 UTC",
         "",
         "SCHEDULE                                      NEXT     LAST               RUNS",
         "shop/weekly-report                            in 53 s  succeeded 7 s ago",
         "shop/close-month                              in 53 s  dead 7 s ago       1 dead",
         "",
-        "RUN  STATUS     OF           TRY",
-        "  9  running    shop/report  1/5  ━━━━────── 40% for 3.0 s",
-        "  8  failed     shop/report  1/5  next try in 4 s  ValueError: no such thing",
-        "  7  dead       shop/report  2/5  PermissionError: nobody has approved this",
-        "  6  succeeded  shop/report  1/5  1 s ago, in 2.0 s",
+        "RUN  STATUS     JOB          ATTEMPT",
+        "  9  running    shop/report  1/5      ━━━━────── 40% for 3.0 s",
+        "  8  failed     shop/report  1/5      retry in 4 s  ValueError: no such thing",
+        "  7  dead       shop/report  2/5      PermissionError: not approved yet",
+        "  6  succeeded  shop/report  1/5      1 s ago, in 2.0 s",
         "",
         *(f"12:00:07  worker    line {number}" for number in range(45, 50)),
         "",
-        "run 7 is dead: PermissionError: nobody has approved this",
-        "Ctrl-C stops everything  ·  once mended, type: wakeboard retry 7",
+        "run 7 is dead: PermissionError: not approved yet",
+        "Ctrl-C stops everything  ·  to retry it: wakeboard retry 7",
     ]
+
+
+def test_the_reason_of_a_skipped_run_is_shown() -> None:
+    skipped = run(5, "skipped", finished_at=NOON - timedelta(seconds=1), reason="Forbidden")
+    (line,) = [line for line in page(80, 20, ViewState(NOON, SCHEDULES, [skipped])) if "skipped" in line]
+    assert line.endswith("1 s ago  the run before was unfinished")
 
 
 @pytest.mark.parametrize("width", [10, 20, 44, 80, 140, 300])
 @pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 12, 24, 60])
-def test_a_page_fits_any_window(width: int, height: int) -> None:
+def test_a_page_fits_any_terminal_size(width: int, height: int) -> None:
     many = ViewState(NOON, [schedule(f"schedule-{n}") for n in range(40)], [run(n, "queued") for n in range(40)])
-    for picture in (PICTURE, many, ViewState(NOON)):
-        lines = page(width, height, picture, ["something is wrong " * 20])
+    for state in (STATE, many, ViewState(NOON)):
+        lines = page(width, height, replace(state, problems=["a long problem " * 20]))
         assert len(lines) <= height
         assert all(len(line) <= width for line in lines)
 
 
-def test_a_small_window_shows_runs_before_schedules() -> None:
-    rooms = share_height(12, schedules=7, runs=9, concerns=0, lines=20)
-    assert rooms["schedules"] == 0
-    assert rooms["runs"] > 5
+def test_a_small_terminal_shows_runs_before_schedules() -> None:
+    rows = share_height(12, schedules=7, runs=9, problems=0, messages=20)
+    assert rows["schedules"] == 0
+    assert rows["runs"] > 5
 
 
-def test_what_is_wrong_comes_first() -> None:
-    assert page(80, 24, concerns=["jobs/a.yaml:2: no such field"])[2] == "jobs/a.yaml:2: no such field"
-
-
-def test_errors_and_names_cannot_steer_the_terminal() -> None:
-    wild = run(1, "failed", error="\x1b[2J\x07", schedule="a\x1b/b")
-    assert "\x1b" not in "".join(page(80, 24, ViewState(NOON, SCHEDULES, [wild])))
-
-
-def test_the_past_never_lies_ahead() -> None:
-    late = run(1, "succeeded", finished_at=NOON + timedelta(seconds=30))
-    assert about_run(late, NOON).plain.startswith("now")
-
-
-def drawn(picture: ViewState, concerns: list[str], width: int, height: int) -> list[str]:
-    out = io.StringIO()
-    Console(file=out, width=width, height=height, color_system=None).print(
-        draw("wakeboard up examples", "wakeboard", picture, Waking(1, 53), concerns, [], width, height)
-    )
-    return [line.rstrip() for line in out.getvalue().splitlines()]
-
-
-def test_long_names_that_begin_alike_differ_on_80_columns() -> None:
-    names = [f"send-the-weekly-report-to-each-customer-of-region-{place}" for place in ("north", "south")]
-    picture = ViewState(
-        NOON, [schedule(name) for name in names], [run(9, "queued", schedule=f"shop/{name}") for name in names]
-    )
-    lines = drawn(picture, [], 80, 24)
-    for place in ("north", "south"):
-        assert sum(f"region-{place} " in f"{line} " for line in lines) == 2
-    assert all(len(line) <= 80 for line in lines)
-
-
-def test_a_banner_shows_file_and_line_whatever_their_length() -> None:
-    file = "/home/somebody/with/a/long/path/to/the/folder/of/schedules/reports.yaml:123"
-    lines = drawn(
-        ViewState(NOON), [f"{file}: timeZone is Europe/Lisboa, and there is no such zone; write Europe/Lisbon."], 80, 24
-    )
-    assert f"{file}:" in lines
+def test_a_problem_comes_first_and_keeps_its_file_and_line_whatever_their_length() -> None:
+    file = "/home/user/with/a/long/path/to/the/folder/of/schedules/reports/weekly.yaml:123"
+    problem = f"{file}: timeZone is Europe/Lisboa, and there is no such zone; write Europe/Lisbon."
+    lines = page(80, 24, replace(STATE, problems=[problem]))
+    assert lines[2] == f"{file}:"
     assert "write Europe/Lisbon." in " ".join(lines)
+
+
+def test_errors_and_names_are_sanitised() -> None:
+    hostile = run(1, "failed", error="\x1b[2J\x07", schedule="a\x1b/b")
+    assert "\x1b" not in "".join(page(80, 24, ViewState(NOON, SCHEDULES, [hostile])))
+
+
+def test_a_time_after_now_is_shown_as_now() -> None:
+    late = run(1, "succeeded", finished_at=NOON + timedelta(seconds=30))
+    assert describe_run(late, NOON).plain.startswith("now")
+
+
+def test_long_names_with_the_same_prefix_differ_on_80_columns() -> None:
+    names = [f"send-the-weekly-report-to-each-customer-of-region-{region}" for region in ("north", "south")]
+    runs = [run(9, "queued", schedule=f"shop/{name}") for name in names]
+    lines = page(80, 24, ViewState(NOON, [schedule(name) for name in names], runs))
+    for region in ("north", "south"):
+        assert sum(f"region-{region} " in f"{line} " for line in lines) == 2
+    assert all(len(line) <= 80 for line in lines)

@@ -16,16 +16,15 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
-from wakeboard.local.postgres_binaries import find_binaries
-from wakeboard.local.postgres_user import account_for_server
+from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, FolderLock, find_binaries
+from wakeboard.local.postgres_user import server_account
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
 ROOT = Path(__file__).parents[2]
 
-# Another process that starts a server, says which, and waits.
+# Starts a server in another process, prints its pid, and waits.
 HOLDER = """
 import sys
 from pathlib import Path
@@ -36,7 +35,7 @@ print(server.pid, flush=True)
 sys.stdin.read()
 """
 
-linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent ended")
+linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals a process when its parent ends")
 
 
 def server_in(folder: Path, **options: object) -> EmbeddedPostgres:
@@ -55,28 +54,28 @@ def run(dsn: str, statement: str) -> None:
 
 
 @contextmanager
-def held_by_another_process(folder: Path) -> Generator[tuple[subprocess.Popen[str], int]]:
-    """A process that holds a running server in the folder, and the server's pid."""
+def started_by_another_process(folder: Path) -> Generator[tuple[subprocess.Popen[str], int]]:
+    """A process that has started a server in the folder, and the server's pid."""
     command = [sys.executable, "-c", HOLDER, str(folder)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment) as holder:
         assert holder.stdout is not None
         assert holder.stdin is not None
         yield holder, int(holder.stdout.readline())
-        holder.stdin.close()  # it ends now, unless the test has killed it
+        holder.stdin.close()  # it exits, unless the test has killed it
 
 
 def wait_for_end(pidfd: int, within_s: float = 20) -> bool:
     return bool(select.select([pidfd], [], [], within_s)[0])
 
 
-def test_a_started_server_takes_connections_of_its_superuser(postgres_folder: Path) -> None:
+def test_a_started_server_accepts_connections_of_its_superuser(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         assert query(server.dsn, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is True
         assert query(server.dsn, "SELECT current_database()") == "wakeboard"
 
 
-def test_a_stopped_server_is_gone(postgres_folder: Path) -> None:
+def test_a_stopped_server_has_exited(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         pid = server.pid
         assert pid is not None
@@ -105,7 +104,7 @@ def test_a_restart_keeps_the_data_and_the_address(postgres_folder: Path, tcp: bo
         server.stop()
 
 
-def test_another_process_finds_the_data_again(postgres_folder: Path) -> None:
+def test_a_new_server_object_keeps_the_data(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         run(server.dsn, "CREATE TABLE kept AS SELECT 7 AS n")
     with server_in(postgres_folder) as server:
@@ -125,7 +124,7 @@ def test_fresh_removes_the_data_and_nothing_else(postgres_folder: Path) -> None:
     assert (postgres_folder / "notes.txt").read_text() == "mine"
 
 
-def test_half_made_data_are_not_taken_for_a_database(postgres_folder: Path) -> None:
+def test_an_interrupted_initdb_is_repeated(postgres_folder: Path) -> None:
     (postgres_folder / "data.new").mkdir()
     (postgres_folder / "data.new" / "PG_VERSION").write_text("18\n")
     with server_in(postgres_folder) as server:
@@ -133,7 +132,7 @@ def test_half_made_data_are_not_taken_for_a_database(postgres_folder: Path) -> N
     assert not (postgres_folder / "data.new").exists()
 
 
-def test_data_are_durable_unless_a_test_says_otherwise(postgres_folder: Path) -> None:
+def test_writes_are_durable_by_default(postgres_folder: Path) -> None:
     with EmbeddedPostgres(postgres_folder) as server:
         settings = (
             "SELECT array_agg(setting ORDER BY name) FROM pg_settings WHERE name IN ('fsync', 'full_page_writes')"
@@ -142,7 +141,7 @@ def test_data_are_durable_unless_a_test_says_otherwise(postgres_folder: Path) ->
         assert query(server.dsn, "SHOW synchronous_commit") == "on"
 
 
-def test_a_pid_file_left_by_a_crash_is_no_obstacle(postgres_folder: Path) -> None:
+def test_a_server_starts_despite_a_stale_pid_file(postgres_folder: Path) -> None:
     server = server_in(postgres_folder)
     server.start()
     assert server.pid is not None
@@ -153,12 +152,12 @@ def test_a_pid_file_left_by_a_crash_is_no_obstacle(postgres_folder: Path) -> Non
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_a_pid_that_now_belongs_to_another_program_is_no_obstacle_and_that_program_lives_on(
+def test_a_server_starts_despite_a_pid_file_with_the_pid_of_another_program(
     postgres_folder: Path,
 ) -> None:
     with server_in(postgres_folder):
         pid_file = (postgres_folder / "data" / "postmaster.pid").read_text().splitlines()
-    account = account_for_server()
+    account = server_account()
     bystander = subprocess.Popen(["sleep", "600"], user=account.uid if account else None)
     try:
         (postgres_folder / "data" / "postmaster.pid").write_text("\n".join([str(bystander.pid), *pid_file[1:], ""]))
@@ -170,16 +169,16 @@ def test_a_pid_that_now_belongs_to_another_program_is_no_obstacle_and_that_progr
         bystander.wait()
 
 
-def test_a_process_that_ends_without_a_stop_leaves_no_server(postgres_folder: Path) -> None:
-    with held_by_another_process(postgres_folder) as (_, pid):
+def test_a_process_that_exits_without_stop_leaves_no_server(postgres_folder: Path) -> None:
+    with started_by_another_process(postgres_folder) as (_, pid):
         os.kill(pid, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
 
 @linux_only
-def test_a_process_that_is_killed_leaves_no_server(postgres_folder: Path) -> None:
-    with held_by_another_process(postgres_folder) as (holder, pid):
+def test_a_killed_process_leaves_no_server(postgres_folder: Path) -> None:
+    with started_by_another_process(postgres_folder) as (holder, pid):
         server = os.pidfd_open(pid)
         holder.kill()
         assert wait_for_end(server)
@@ -188,22 +187,22 @@ def test_a_process_that_is_killed_leaves_no_server(postgres_folder: Path) -> Non
 
 
 @linux_only
-def test_a_start_right_after_a_kill_waits_for_the_old_server_to_end(postgres_folder: Path) -> None:
-    with held_by_another_process(postgres_folder) as (holder, _):
+def test_a_start_after_a_kill_waits_until_the_old_server_has_ended(postgres_folder: Path) -> None:
+    with started_by_another_process(postgres_folder) as (holder, _):
         holder.kill()
         holder.wait()
         with server_in(postgres_folder) as server:
             assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_a_second_process_is_told_the_pid_of_the_first(postgres_folder: Path) -> None:
-    with held_by_another_process(postgres_folder) as (holder, pid):
+def test_a_second_process_fails_with_the_pid_of_the_first(postgres_folder: Path) -> None:
+    with started_by_another_process(postgres_folder) as (holder, pid):
         with pytest.raises(WakeboardError, match=rf"in use by wakeboard, pid {holder.pid};"):
             server_in(postgres_folder).start()
         os.kill(pid, 0)  # still there
 
 
-def test_a_second_server_of_this_process_is_refused_too(postgres_folder: Path) -> None:
+def test_a_second_server_of_the_same_process_is_refused(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         with pytest.raises(WakeboardError, match=rf"pid {os.getpid()};"):
             server_in(postgres_folder).start()
@@ -216,7 +215,7 @@ def test_the_folder_may_have_any_name(postgres_folder: Path, name: str) -> None:
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_on_tcp_the_server_listens_on_loopback_alone_and_asks_for_a_password(postgres_folder: Path) -> None:
+def test_with_tcp_the_server_listens_on_loopback_only_and_requires_a_password(postgres_folder: Path) -> None:
     with server_in(postgres_folder, tcp=True) as server:
         assert query(server.dsn, "SHOW listen_addresses") == "127.0.0.1"
         parts = conninfo_to_dict(server.dsn)
@@ -231,22 +230,22 @@ def test_ctrl_c_in_the_terminal_does_not_reach_the_server(postgres_folder: Path)
         assert os.getpgid(server.pid) != os.getpgid(0)
 
 
-def test_a_server_that_does_not_start_says_why_and_frees_the_folder(postgres_folder: Path) -> None:
+def test_a_failed_start_reports_the_reason_and_releases_the_lock(postgres_folder: Path) -> None:
     with pytest.raises(WakeboardError, match=r"did not start: .*shared_buffers"):
         EmbeddedPostgres(postgres_folder, settings={"shared_buffers": "lots"}).start()
     with server_in(postgres_folder) as server:
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_data_of_another_major_version_are_refused(postgres_folder: Path) -> None:
+def test_a_data_folder_of_another_major_version_is_refused(postgres_folder: Path) -> None:
     with server_in(postgres_folder):
         pass
     (postgres_folder / "data" / "PG_VERSION").write_text("12\n")
-    with pytest.raises(WakeboardError, match="made by PostgreSQL 12 and this is PostgreSQL 18"):
+    with pytest.raises(WakeboardError, match="created by PostgreSQL 12, but this is PostgreSQL 18"):
         server_in(postgres_folder).start()
 
 
-def test_a_server_is_not_tied_to_a_thread_that_may_end(postgres_folder: Path) -> None:
+def test_a_start_outside_the_main_thread_is_refused(postgres_folder: Path) -> None:
     refusals: list[BaseException] = []
 
     def start() -> None:
@@ -261,8 +260,8 @@ def test_a_server_is_not_tied_to_a_thread_that_may_end(postgres_folder: Path) ->
     assert "main thread" in str(refusals[0])
 
 
-def test_without_the_extra_one_sentence_says_what_to_install() -> None:
-    code = "from wakeboard.local.postgres_binaries import find_binaries; find_binaries()"
+def test_without_the_local_extra_the_error_says_what_to_install() -> None:
+    code = "from wakeboard.local.postgres import find_binaries; find_binaries()"
     without_packages = [sys.executable, "-S", "-c", code]
     answer = subprocess.run(
         without_packages, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False
@@ -276,7 +275,7 @@ def test_a_missing_debian_package_is_named() -> None:
 
 
 @pytest.mark.every_postgres
-def test_the_tests_have_a_migrated_database_of_their_own_on_every_version(empty_database: str) -> None:
+def test_each_test_has_a_database_of_its_own_on_every_version(empty_database: str) -> None:
     run(empty_database, "CREATE TABLE mine ()")
     assert query(empty_database, "SELECT count(*) FROM pg_stat_user_tables") == 1
 
@@ -292,7 +291,7 @@ def address_without_password(dsn: str) -> dict[str, str]:
     return {name: str(value) for name, value in conninfo_to_dict(dsn).items() if name != "password"}
 
 
-def test_no_connection_is_made_without_the_password_that_only_its_owner_can_read(postgres_folder: Path) -> None:
+def test_a_connection_requires_the_password_that_only_its_owner_can_read(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(**address_without_password(server.dsn))  # pyright: ignore[reportArgumentType]
@@ -302,7 +301,7 @@ def test_no_connection_is_made_without_the_password_that_only_its_owner_can_read
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the server is another user's for root only")
-def test_other_processes_of_the_servers_user_have_neither_password_nor_our_environment(
+def test_other_processes_of_the_servers_user_can_read_neither_password_nor_environment(
     postgres_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SECRET_OF_ROOT", "hush-hush")
@@ -324,26 +323,26 @@ def test_other_processes_of_the_servers_user_have_neither_password_nor_our_envir
         assert environment <= {b"PATH", b"TMPDIR", b"LD_LIBRARY_PATH", b"LC_ALL", b"PGDATA"}
 
 
-def test_data_of_an_earlier_release_get_a_password_and_keep_what_is_in_them(postgres_folder: Path) -> None:
+def test_a_password_that_others_could_read_is_changed_and_the_data_kept(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         run(server.dsn, "CREATE TABLE kept ()")
     old = postgres_folder / "password"
     former = old.read_text()
-    old.chmod(0o644)  # as if others could have read it
+    old.chmod(0o644)
     (postgres_folder / "data" / "pg_hba.conf").write_text("local all all trust\n")
     with server_in(postgres_folder) as server:
         assert query(server.dsn, "SELECT count(*) FROM pg_stat_user_tables") == 1
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(**address_without_password(server.dsn))  # pyright: ignore[reportArgumentType]
     assert old.read_text() != former
-    old.unlink()  # as if it had been stopped half way
+    old.unlink()  # as after an interrupted change
     with server_in(postgres_folder) as server:
         assert query(server.dsn, "SELECT count(*) FROM pg_stat_user_tables") == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-def test_a_user_without_a_name_gets_a_message_with_what_postgres_needs(tmp_path: Path) -> None:
-    code = "from wakeboard.local.postgres_user import account_for_server; account_for_server()"
+def test_a_user_without_a_name_gets_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    code = "from wakeboard.local.postgres_user import server_account; server_account()"
     answer = subprocess.run(
         [sys.executable, "-c", "import os; from wakeboard.local import postgres_user; os.setuid(54321); " + code],
         capture_output=True,
@@ -351,4 +350,23 @@ def test_a_user_without_a_name_gets_a_message_with_what_postgres_needs(tmp_path:
         check=False,
         cwd=ROOT,
     )
-    assert "the user 54321 has none on this machine: add a line for it to /etc/passwd" in answer.stderr
+    assert "the user 54321 has none on this machine; add the user to /etc/passwd" in answer.stderr
+
+
+def test_a_locked_folder_is_refused_with_the_pid_of_the_holder(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    lock.acquire()
+    with pytest.raises(WakeboardError, match=f"pid {os.getpid()}"):
+        FolderLock(tmp_path).acquire()
+    lock.release()
+
+
+def test_a_released_lock_is_free_even_if_a_starting_child_has_its_file_open(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path)
+    lock.acquire()
+    inherited = os.dup(lock._file or 0)  # pyright: ignore[reportPrivateUsage]  as between fork and exec
+    lock.release()
+    second = FolderLock(tmp_path)
+    second.acquire()
+    second.release()
+    os.close(inherited)

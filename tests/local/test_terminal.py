@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 
 import pytest
 
-from tests.local.up_processes import NEVER, PATIENCE_S, ROOT, START, Up
+from tests.local.up_process import NEVER, ROOT, START, TIMEOUT_S, Up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests look into /proc")
 
 
-# Ctrl-C and the end of a terminal reach only processes that it controls.
-IN_THIS_TERMINAL = """
+# Ctrl-C and the end of a terminal reach only the processes of its session.
+WITH_CONTROLLING_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
@@ -32,21 +32,21 @@ os.execv(sys.argv[1], sys.argv[1:])
 class Terminal:
     """A pseudo-terminal of 80 by 24 in which `wakeboard up jobs` runs."""
 
-    def __init__(self, place: Path, **environment: str) -> None:
-        self.seen = ""
-        usual = {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")])}
-        self._line, theirs = pty.openpty()
+    def __init__(self, folder: Path, **environment: str) -> None:
+        self.output = ""
+        defaults = {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")])}
+        self._master, slave = pty.openpty()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", IN_THIS_TERMINAL, sys.executable, "-c", START, "", str(NEVER)],
-            cwd=place,
-            env={**os.environ, **usual, "COLUMNS": "80", "LINES": "24", **environment},
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            [sys.executable, "-c", WITH_CONTROLLING_TERMINAL, sys.executable, "-c", START, "", str(NEVER)],
+            cwd=folder,
+            env={**os.environ, **defaults, "COLUMNS": "80", "LINES": "24", **environment},
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
             start_new_session=True,
         )
         self.pid = self._process.pid
-        os.close(theirs)
+        os.close(slave)
 
     def __enter__(self) -> Self:
         return self
@@ -55,63 +55,63 @@ class Terminal:
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
             self.exit_code()
-        os.close(self._line)
+        os.close(self._master)
 
     def type(self, keys: bytes) -> None:
-        os.write(self._line, keys)
+        os.write(self._master, keys)
 
     def close(self) -> None:
-        os.close(self._line)
-        self._process.wait(PATIENCE_S)
+        os.close(self._master)
+        self._process.wait(TIMEOUT_S)
 
-    def see(self, words: str) -> None:
-        end = time.monotonic() + PATIENCE_S
-        while words not in self.seen:
-            assert time.monotonic() < end, f"never seen: {words}; seen:\n{self.seen}"
-            if select.select([self._line], [], [], 0.1)[0]:
-                self.seen += os.read(self._line, 65_536).decode(errors="replace")
+    def wait_for(self, words: str) -> None:
+        end = time.monotonic() + TIMEOUT_S
+        while words not in self.output:
+            assert time.monotonic() < end, f"timed out waiting for {words}; output:\n{self.output}"
+            if select.select([self._master], [], [], 0.1)[0]:
+                self.output += os.read(self._master, 65_536).decode(errors="replace")
 
     def exit_code(self) -> int:
-        """Reads on until it ends; a terminal that nobody reads would keep it waiting."""
+        """Reads until it exits; a full terminal buffer would block it."""
         with suppress(OSError):
-            while text := os.read(self._line, 65_536):
-                self.seen += text.decode(errors="replace")
-        return self._process.wait(PATIENCE_S)
+            while text := os.read(self._master, 65_536):
+                self.output += text.decode(errors="replace")
+        return self._process.wait(TIMEOUT_S)
 
 
 @pytest.fixture
 def up(postgres_folder: Path) -> Up:
-    """The place and its folder; `up` itself runs in a terminal."""
+    """A folder with one schedule; `up` itself runs in a terminal."""
     up = Up(postgres_folder)
     up.declare("greeting", "greet", run_on_up=True)
     return up
 
 
-def test_a_terminal_shows_schedules_and_runs_and_is_given_back(up: Up) -> None:
-    with Terminal(up.place) as terminal:
-        terminal.see("default/greeting")
-        terminal.see("succeeded")
+def test_the_live_view_shows_schedules_and_runs_and_restores_the_terminal(up: Up) -> None:
+    with Terminal(up.folder) as terminal:
+        terminal.wait_for("default/greeting")
+        terminal.wait_for("succeeded")
         terminal.type(b"\x03")
         assert terminal.exit_code() == 0
-        assert "\x1b[?1049l" in terminal.seen  # the window as it was
-        assert "Runs since the start: 1 succeeded." in terminal.seen
-        assert up.started_by(terminal.pid) == []
+        assert "\x1b[?1049l" in terminal.output  # leaves the alternate screen
+        assert "Runs since the start: 1 succeeded." in terminal.output
+        assert up.children(terminal.pid) == []
 
 
-def test_without_colours_there_are_none(up: Up) -> None:
-    with Terminal(up.place, NO_COLOR="1") as terminal:
-        terminal.see("succeeded")
-        assert not re.search(r"\x1b\[(\d+;)*3[0-7]", terminal.seen)
+def test_no_color_disables_colours(up: Up) -> None:
+    with Terminal(up.folder, NO_COLOR="1") as terminal:
+        terminal.wait_for("succeeded")
+        assert not re.search(r"\x1b\[(\d+;)*3[0-7]", terminal.output)
 
 
-def test_a_terminal_that_cannot_be_drawn_on_gets_lines(up: Up) -> None:
-    with Terminal(up.place, TERM="dumb") as terminal:
-        terminal.see("run 1     default/greeting succeeded")
-        assert "\x1b" not in terminal.seen
+def test_a_dumb_terminal_gets_plain_lines(up: Up) -> None:
+    with Terminal(up.folder, TERM="dumb") as terminal:
+        terminal.wait_for("run 1     default/greeting succeeded")
+        assert "\x1b" not in terminal.output
 
 
-def test_a_terminal_that_is_closed_leaves_nothing_running(up: Up) -> None:
-    terminal = Terminal(up.place)
-    terminal.see("succeeded")
+def test_a_closed_terminal_stops_all_processes(up: Up) -> None:
+    terminal = Terminal(up.folder)
+    terminal.wait_for("succeeded")
     terminal.close()
-    up.wait_until(lambda: up.started_by(terminal.pid) == [], "an end of all that was started")
+    up.wait_for_no_children(terminal.pid)

@@ -1,4 +1,4 @@
-"""A program that runs beside this process: what it says is told line by line, and it ends when this process does."""
+"""Runs a program as a child process that cannot outlive this process, and reads its output line by line."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-LONGEST_LINE = 16_384  # bytes; what is longer comes in pieces
-LAST_WORDS_WITHIN_S = 1.0  # a grandchild may keep the pipe open for as long as it likes
-_CHUNK = 65_536  # bytes
+MAX_LINE_BYTES = 16_384  # longer lines are split
+OUTPUT_TIMEOUT_S = 1.0  # a grandchild may keep the pipe open after the child has exited
+_CHUNK_BYTES = 65_536
 
 
 class ChildProcess:
-    """Start it with `start`, in the main thread: Linux sends SIGINT to the child when the thread that started it ends.
+    """A child process, created by `start`.
 
-    It has a session of its own, so that Ctrl-C in the terminal is for us, who stop it in order.
+    Call `start` in the main thread: Linux signals the child when the thread that started it ends. The child has its own
+    session, so Ctrl-C in the terminal does not reach it and `up` can stop its children in order.
     """
 
-    def __init__(self, process: asyncio.subprocess.Process, tell: Callable[[str], None]) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, on_line: Callable[[str], None]) -> None:
         self._process = process
-        self._telling = asyncio.create_task(self._tell_lines(tell))
-        self.began = asyncio.get_running_loop().time()
+        self._reader = asyncio.create_task(self._read_lines(on_line))
+        self._started_at = asyncio.get_running_loop().time()
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, tell: Callable[[str], None]
+        cls, command: Sequence[str], *, environment: Mapping[str, str], folder: Path, on_line: Callable[[str], None]
     ) -> ChildProcess:
-        """Runs `command` in `folder`; `tell` is given each line that it writes. Raises OSError if it cannot be run."""
+        """Starts `command` in `folder`; calls `on_line` for each line of its output. Raises OSError if it cannot."""
         process = await asyncio.create_subprocess_exec(
-            *_tied_to_us(command),
+            *ends_with_parent(command),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
@@ -43,66 +44,70 @@ class ChildProcess:
             cwd=folder,
             start_new_session=True,
         )
-        return cls(process, tell)
+        return cls(process, on_line)
 
     @property
     def pid(self) -> int:
-        """Its pid, and that of its process group."""
+        """The pid, which is also the id of its process group."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended yet."""
+        """Whether it has not exited."""
         return self._process.returncode is None
 
     @property
     def age_s(self) -> float:
         """Seconds since it was started."""
-        return asyncio.get_running_loop().time() - self.began
+        return asyncio.get_running_loop().time() - self._started_at
 
-    async def ended(self) -> int:
-        """Waits until it has ended and its last line is told; its exit code, or a signal's negative number."""
+    async def wait(self) -> int:
+        """Waits for its exit and its last line of output. Returns the exit code, or -N after signal N."""
         code = await self._process.wait()
-        await asyncio.wait([self._telling], timeout=LAST_WORDS_WITHIN_S)
-        self._telling.cancel()
+        await asyncio.wait([self._reader], timeout=OUTPUT_TIMEOUT_S)
+        self._reader.cancel()
         return code
 
-    def ask_to_end(self) -> None:
-        """SIGTERM; nothing if it has ended."""
+    def terminate(self) -> None:
+        """Sends SIGTERM, unless it has exited."""
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
-    async def stop(self, within_s: float) -> None:
-        """Asks it to end; ends it, with all that it has left running, if it still runs after so many seconds."""
-        self.ask_to_end()
+    async def stop(self, timeout_s: float) -> None:
+        """Sends SIGTERM, and SIGKILL to its process group if it has not exited within `timeout_s`."""
+        self.terminate()
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(timeout_s):
                 await self._process.wait()
         except TimeoutError:
             self.kill()
-        await self.ended()
+        await self.wait()
 
     def kill(self) -> None:
-        """SIGKILL to its process group; nothing if there is none."""
+        """Sends SIGKILL to its process group, if it still exists."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
-    async def _tell_lines(self, tell: Callable[[str], None]) -> None:
+    async def _read_lines(self, on_line: Callable[[str], None]) -> None:
         stream = self._process.stdout
         assert stream is not None
         rest = b""
-        while chunk := await stream.read(_CHUNK):
+        while chunk := await stream.read(_CHUNK_BYTES):
             *lines, rest = (rest + chunk).split(b"\n")
-            if len(rest) > LONGEST_LINE:
+            if len(rest) > MAX_LINE_BYTES:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                tell(line.decode(errors="replace").rstrip("\r"))
+                on_line(line.decode(errors="replace").rstrip("\r"))
         if rest:
-            tell(rest.decode(errors="replace"))
+            on_line(rest.decode(errors="replace"))
 
 
-def _tied_to_us(command: Sequence[str]) -> list[str]:
+def ends_with_parent(command: Sequence[str], uid: int = -1, gid: int = -1) -> list[str]:
+    """Wraps a command so that, on Linux, it is interrupted when this process ends (pdeathsig.py).
+
+    Elsewhere the command is returned unchanged. `uid` and `gid` are the user to run it as; -1 keeps the current one.
+    """
     if sys.platform != "linux":
         return list(command)
     launcher = [sys.executable, "-I", "-S", str(Path(__file__).with_name("pdeathsig.py"))]
-    return [*launcher, str(os.getpid()), "-1", "-1", *command]
+    return [*launcher, str(os.getpid()), str(uid), str(gid), *command]

@@ -1,4 +1,4 @@
-"""Notices that files have changed, by looking at their times and sizes; nothing to install, and it works everywhere."""
+"""Detects changed files by comparing their modification times, sizes and inodes."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-WATCHED = {".yaml", ".yml", ".py", ".env"}
-MOST_FILES = 20_000  # a folder with more is somebody's home, not a folder of schedules
+WATCHED_SUFFIXES = {".yaml", ".yml", ".py", ".env"}
+MAX_FILES = 20_000  # stop scanning a folder with more, which is probably a home folder given by mistake
 
-_State = tuple[int, int, int]  # when it was changed (ns), its size, its inode
+_Fingerprint = tuple[int, int, int]  # modification time in ns, size, inode
 
 
 class FileWatcher:
-    """Looks at a folder with all below it, but not into hidden folders, and at single files elsewhere."""
+    """Watches a folder with its subfolders, except hidden ones, and single files elsewhere."""
 
     def __init__(self, folder: Path, files: Iterable[Path] = ()) -> None:
         self._folder = folder
         self._files = list(files)
-        self._seen = self._look()
+        self._known = self._scan()
 
     def changes(self) -> list[Path]:
-        """The files that came, went or changed since the last call, in order, each by its absolute path once."""
-        now = self._look()
-        before, self._seen = self._seen, now
+        """Returns the files that were created, deleted or changed since the last call, as sorted absolute paths."""
+        now = self._scan()
+        before, self._known = self._known, now
         return sorted(path for path in before.keys() | now.keys() if before.get(path) != now.get(path))
 
-    def also(self, files: Iterable[Path]) -> None:
-        """Looks at these single files from now on, in place of those before."""
+    def set_files(self, files: Iterable[Path]) -> None:
+        """Replaces the single files to watch."""
         self._files = list(files)
-        self._seen = {**self._look(), **self._seen}  # what changed meanwhile is still news
+        self._known = {**self._scan(), **self._known}  # keeps changes since the last call visible
 
-    def _look(self) -> dict[Path, _State]:
-        seen: dict[Path, _State] = {}
+    def _scan(self) -> dict[Path, _Fingerprint]:
+        found: dict[Path, _Fingerprint] = {}
         for path in (*_watched_below(self._folder), *self._files):
             with suppress(OSError):
                 status = path.stat()
-                seen[path.absolute()] = (status.st_mtime_ns, status.st_size, status.st_ino)
-        return seen
+                found[path.absolute()] = (status.st_mtime_ns, status.st_size, status.st_ino)
+        return found
 
 
-def _watched_below(folder: Path) -> Iterator[Path]:
-    found = 0
-    for place, folders, files in os.walk(folder):
+def _watched_below(root: Path) -> Iterator[Path]:
+    count = 0
+    for folder, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith((".", "__"))]
         for name in files:
-            if Path(name).suffix in WATCHED:
-                yield Path(place, name)
-        found += len(files)
-        if found > MOST_FILES:
+            if Path(name).suffix in WATCHED_SUFFIXES:
+                yield Path(folder, name)
+        count += len(files)
+        if count > MAX_FILES:
             return
 
 
-def module_files(modules: Iterable[str], places: Sequence[Path]) -> list[Path]:
-    """The files in which the modules stand below `places`, whether they are there yet or not."""
-    wanted = [place.joinpath(*module.split(".")) for module in modules for place in places]
-    return [file for path in wanted for file in (path.with_name(path.name + ".py"), path / "__init__.py")]
+def module_files(modules: Iterable[str], import_paths: Sequence[Path]) -> list[Path]:
+    """Returns the files that the modules may be loaded from, whether they exist or not."""
+    paths = [root.joinpath(*module.split(".")) for module in modules for root in import_paths]
+    return [file for path in paths for file in (path.with_name(path.name + ".py"), path / "__init__.py")]

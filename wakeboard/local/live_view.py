@@ -1,4 +1,7 @@
-"""The live view: schedules, runs, what is wrong and what was said last, on one screen of any size."""
+"""The live view of `wakeboard up`: problems, schedules, runs and the newest messages on one terminal screen.
+
+`draw` is a pure function from a ViewState to a page that fits any terminal size.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,17 @@ from rich.table import Table
 from rich.text import Text
 
 from wakeboard.display_zone import in_zone, zone_label
-from wakeboard.local.safe_console import SafeConsole
-from wakeboard.local.telling import again
+from wakeboard.local.view import SOURCE_WIDTH, retry_hint
 from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative
 from wakeboard.rules.sanitize import one_line, printable
+from wakeboard.safe_console import SafeConsole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.console import Console
 
-    from wakeboard.local.picture import ViewState, Waking
-    from wakeboard.local.telling import OutputLine
+    from wakeboard.local.view import Message, ViewState
     from wakeboard.store.queries.listings import RunRow, ScheduleRow
 
 STYLES: Final = {
@@ -43,126 +45,118 @@ STYLES: Final = {
     "skipped": "dim",
     "discarded": "dim",
 }
-MOODS: Final = {"good": "green", "warn": "yellow", "bad": "red", "quiet": "dim", "plain": ""}
+LEVEL_STYLES: Final = {"debug": "dim", "info": "", "success": "green", "warning": "yellow", "error": "red"}
 
-WIDE: Final = 100  # columns from which on there is room for the cron line and the job type
-LINES_KEPT: Final = 100
-MOST_CONCERNS: Final = 6  # lines
+WIDE: Final = 100  # columns; from this width on, the cron expression is shown
+MAX_MESSAGES: Final = 100
+MAX_PROBLEM_LINES: Final = 6
 GAP: Final = 2  # columns between two cells
-LEAST_OF_A_NAME: Final = 8  # columns
-FEW: Final = 3  # rows that are worth their heading
-MUCH: Final = 12  # rows in which all parts have room
+MIN_NAME_WIDTH: Final = 8  # columns
+MIN_ROWS: Final = 3  # a part with fewer rows shows no "… more" row
+ROOMY: Final = 12  # rows; with more, every part gets its full share
 
 
 class LiveView:
-    """The screen of a terminal. It takes the whole window, and gives it back at the end."""
+    """Draws on the whole terminal, which `close` restores."""
 
     def __init__(self, title: str, program: str, console: Console | None = None) -> None:
         self._title, self._program = title, program
         self._console = console or SafeConsole()
-        self._lines: deque[OutputLine] = deque(maxlen=LINES_KEPT)
+        self._messages: deque[Message] = deque(maxlen=MAX_MESSAGES)
         self._live = Live(console=self._console, screen=True, auto_refresh=False, redirect_stdout=False)
         self._live.start()
 
-    def tell(self, line: OutputLine) -> None:
-        """Keeps it for the lower part of the screen."""
-        self._lines.append(line if line.at else replace(line, at=datetime.now(UTC)))
+    def print(self, message: Message) -> None:
+        """Adds a message, which `render` draws."""
+        self._messages.append(message if message.at else replace(message, at=datetime.now(UTC)))
 
-    def show(self, picture: ViewState, waking: Waking, concerns: list[str]) -> None:
-        """Draws everything anew, in the size that the window has now."""
+    def render(self, state: ViewState) -> None:
+        """Draws the page in the current size of the terminal."""
         with suppress(OSError, ValueError):
             width, height = self._console.size
-            page = draw(self._title, self._program, picture, waking, concerns, self._lines, width, height)
+            page = draw(self._title, self._program, state, self._messages, width, height)
             self._live.update(page, refresh=True)
 
     def close(self) -> None:
-        """The window as it was before."""
+        """Restores the terminal."""
         with suppress(OSError, ValueError):
             self._live.stop()
 
 
-def draw(
-    title: str,
-    program: str,
-    picture: ViewState,
-    waking: Waking,
-    concerns: Sequence[str],
-    lines: Sequence[OutputLine],
-    width: int,
-    height: int,
-) -> Group:
-    """One page of at most `height` lines, none wider than `width`."""
-    footer = _footer(picture, program, width)
-    banner = [line for each in concerns for line in _wrapped(one_line(each), width)]
-    rooms = share_height(height, len(picture.schedules), len(picture.runs), len(banner), len(lines), footer=len(footer))
-    parts: list[Text | Table] = [_header(title, picture, waking, width)]
-    if rooms["concerns"]:
-        parts += [Text(""), *(Text(each, "red") for each in banner[: rooms["concerns"]])]
-    if rooms["schedules"]:
-        parts += [Text(""), _schedules(picture, rooms["schedules"], width)]
-    if rooms["runs"]:
-        parts += [Text(""), _runs(picture, rooms["runs"], width)]
-    if rooms["lines"]:
-        parts += [Text(""), *(_said(line, width) for line in list(lines)[-rooms["lines"] :])]
-    if rooms["footer"]:
-        parts += [Text(""), *footer[-rooms["footer"] :]]
+def draw(title: str, program: str, state: ViewState, messages: Sequence[Message], width: int, height: int) -> Group:
+    """Draws one page of at most `height` lines and `width` columns."""
+    footer = _footer(state, program, width)
+    problems = [line for problem in state.problems for line in _wrapped(one_line(problem), width)]
+    rows = share_height(height, len(state.schedules), len(state.runs), len(problems), len(messages), footer=len(footer))
+    parts: list[Text | Table] = [_header(title, state, width)]
+    if rows["problems"]:
+        parts += [Text(""), *(Text(line, "red") for line in problems[: rows["problems"]])]
+    if rows["schedules"]:
+        parts += [Text(""), _schedules(state, rows["schedules"], width)]
+    if rows["runs"]:
+        parts += [Text(""), _runs(state, rows["runs"], width)]
+    if rows["messages"]:
+        parts += [Text(""), *(_message(message, width) for message in list(messages)[-rows["messages"] :])]
+    if rows["footer"]:
+        parts += [Text(""), *footer[-rows["footer"] :]]
     return Group(*parts)
 
 
 def share_height(
-    height: int, schedules: int, runs: int, concerns: int, lines: int, *, footer: int = 1
+    height: int, schedules: int, runs: int, problems: int, messages: int, *, footer: int = 1
 ) -> dict[str, int]:
-    """How many rows each part of the page gets, without its heading and the blank line above it.
+    """Divides the rows of the page among its parts, not counting headings and the blank line above each part.
 
-    The header always has its line; what is wrong comes first, then schedules and runs share what there is.
+    The header always gets one row. Problems come first; schedules and runs share the rest, then messages.
     """
     left = height - 1
-    rooms = {"concerns": 0, "schedules": 0, "runs": 0, "lines": 0, "footer": 0}
+    rows = {"problems": 0, "schedules": 0, "runs": 0, "messages": 0, "footer": 0}
 
-    def give(part: str, wanted: int, extra: int, at_most: int) -> None:
+    def give(part: str, wanted: int, extra: int, limit: int) -> None:
         nonlocal left
-        room = min(wanted, at_most, left - extra)
-        if room > 0:
-            rooms[part] = room
-            left -= room + extra
+        count = min(wanted, limit, left - extra)
+        if count > 0:
+            rows[part] = count
+            left -= count + extra
 
-    give("footer", footer, 1, footer if left > MUCH else 1)
-    give("concerns", concerns, 1, MOST_CONCERNS)
-    if left - runs > FEW or left > MUCH or not runs:  # on a small screen what runs matters most
+    give("footer", footer, 1, footer if left > ROOMY else 1)
+    give("problems", problems, 1, MAX_PROBLEM_LINES)
+    if left - runs > MIN_ROWS or left > ROOMY or not runs:  # on a small screen, runs come before schedules
         give("schedules", schedules, 2, max(1, (left - 4) // 2) if runs else left)
-    give("runs", runs, 2, max(1, left - (min(lines, FEW) + 1 if left > MUCH else 0)))
-    give("lines", lines, 1, left)
-    return rooms
+    give("runs", runs, 2, max(1, left - (min(messages, MIN_ROWS) + 1 if left > ROOMY else 0)))
+    give("messages", messages, 1, left)
+    return rows
 
 
-def _header(title: str, picture: ViewState, waking: Waking, width: int) -> Text:
-    state = f"{counted(waking.workers, 'worker')} awake" if waking.workers else "asleep"
-    right = f"{state}, next wake in {max(0, round(waking.next_in_s))} s  {in_zone(picture.now):%H:%M:%S} {zone_label()}"
+def _header(title: str, state: ViewState, width: int) -> Text:
+    workers = f"{counted(state.workers, 'worker')} running" if state.workers else "no worker running"
+    wake = f"next wake in {max(0, round(state.next_wake_s))} s"
+    right = f"{workers}, {wake}  {in_zone(state.now):%H:%M:%S} {zone_label()}"
     left = Text(title, "bold")
-    room = width - len(right) - 2
-    if room < len("wakeboard"):
+    left_width = width - len(right) - 2
+    if left_width < len("wakeboard"):
         return _cut(right, "", width)
-    left.truncate(room, overflow="ellipsis")
+    left.truncate(left_width, overflow="ellipsis")
     return left + Text(" " * (width - left.cell_len - len(right))) + Text(right, "dim")
 
 
-def _footer(picture: ViewState, program: str, width: int) -> list[Text]:
-    """What can be typed, and above it why the last run died that waits for a person."""
-    dead = next((run for run in picture.runs if run.status == "dead"), None)
-    why = [_cut(f"run {dead.id} is dead: {_error(dead)}", "red", width)] if dead else []
-    hint = again(dead.id, program) if dead else f"in another terminal: {program} runs"
+def _footer(state: ViewState, program: str, width: int) -> list[Text]:
+    """The keys and commands to type, below the error of the newest dead run."""
+    dead = next((run for run in state.runs if run.status == "dead"), None)
+    error = [_cut(f"run {dead.id} is dead: {_error(dead)}", "red", width)] if dead else []
+    hint = retry_hint(dead.id, program) if dead else f"in another terminal: {program} runs"
     text = Text("Ctrl-C stops everything  ·  ", "dim") + Text(hint, "red" if dead else "dim")
     text.truncate(width, overflow="ellipsis")
-    return [*why, text]
+    return [*error, text]
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    """The text wrapped to the width of the window, so that file names and line numbers are not cut."""
+    """Wraps a text to the width of the terminal, so that file names and line numbers are not cut."""
     return [str(line).rstrip() for line in Text(text).wrap(SafeConsole(), width)]
 
 
 def _cut_in_the_middle(text: str, width: int) -> str:
-    """Cuts a name in the middle, so that names with the same beginning still differ."""
+    """Cuts a name in the middle, so that names with the same prefix still differ."""
     if cell_len(text) <= width:
         return text
     tail = (width - 1) // 2
@@ -178,27 +172,27 @@ def _cut(text: str, style: str, width: int) -> Text:
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
-def _schedules(picture: ViewState, room: int, width: int) -> Table:
-    rows = list(picture.schedules)
-    hidden = len(rows) - room + (room >= FEW) if len(rows) > room else 0
-    shown = rows[: len(rows) - hidden]
+def _schedules(state: ViewState, rows: int, width: int) -> Table:
+    schedules = list(state.schedules)
+    hidden = len(schedules) - rows + (rows >= MIN_ROWS) if len(schedules) > rows else 0
+    shown = schedules[: len(schedules) - hidden]
     headings = [*(["WHEN"] if width >= WIDE else []), "NEXT", "LAST", "RUNS"]
     cells = [
         [
             *([Text(_when(row), "dim")] if width >= WIDE else []),
-            *(_next(row, picture.now), _last(row, picture.now), _counts(row)),
+            *(_next(row, state.now), _last(row, state.now), _counts(row)),
         ]
         for row in shown
     ]
     others = sum(_widest(heading, [row[at] for row in cells]) + GAP for at, heading in enumerate(headings))
-    room_of_names = max(LEAST_OF_A_NAME, width - others - GAP)
+    name_width = max(MIN_NAME_WIDTH, width - others - GAP)
     table = _table()
     table.add_column("SCHEDULE", no_wrap=True, overflow="ellipsis", ratio=1)
     for heading in headings:
         table.add_column(heading, no_wrap=True, overflow="ellipsis")
-    for row, others_of_row in zip(shown, cells, strict=True):
-        table.add_row(_cut_in_the_middle(one_line(f"{row.namespace}/{row.name}"), room_of_names), *others_of_row)
-    if hidden and room >= FEW:
+    for row, other_cells in zip(shown, cells, strict=True):
+        table.add_row(_cut_in_the_middle(one_line(f"{row.namespace}/{row.name}"), name_width), *other_cells)
+    if hidden and rows >= MIN_ROWS:
         table.add_row(Text(f"… {hidden} more", "dim"))
     return table
 
@@ -231,7 +225,7 @@ def _last(row: ScheduleRow, now: datetime) -> Text:
 
 
 def _ago(moment: datetime | None, now: datetime) -> str:
-    """The past never lies ahead, however two clocks differ."""
+    """Formats a time in the past. A time after `now`, which differing clocks may cause, counts as now."""
     return relative(min(moment, now), now) if moment else "-"
 
 
@@ -245,31 +239,31 @@ def _counts(row: ScheduleRow) -> Text:
 # -- runs --------------------------------------------------------------------------------------------------------------
 
 
-def _runs(picture: ViewState, room: int, width: int) -> Table:
+def _runs(state: ViewState, rows: int, width: int) -> Table:
     table = _table()
+    name_width = max(MIN_NAME_WIDTH, width * 2 // 5)
     table.add_column("RUN", justify="right", no_wrap=True)
     table.add_column("STATUS", no_wrap=True, min_width=9)
-    room_of_names = max(LEAST_OF_A_NAME, width * 2 // 5)
-    table.add_column("OF", max_width=room_of_names, no_wrap=True, overflow="ellipsis")
-    table.add_column("TRY", no_wrap=True)
+    table.add_column("JOB", max_width=name_width, no_wrap=True, overflow="ellipsis")
+    table.add_column("ATTEMPT", no_wrap=True)
     table.add_column("", ratio=1, no_wrap=True, overflow="ellipsis")
-    for run in picture.runs[:room]:
-        name = _cut_in_the_middle(one_line(run.schedule or run.job_type), room_of_names)
-        tried = f"{run.attempts}/{run.max_attempts}" if run.attempts else ""
+    for run in state.runs[:rows]:
+        name = _cut_in_the_middle(one_line(run.schedule or run.job_type), name_width)
+        attempt = f"{run.attempts}/{run.max_attempts}" if run.attempts else ""
         style = STYLES.get(run.status, "")
-        table.add_row(str(run.id), Text(run.status, style), name, Text(tried, "dim"), about_run(run, picture.now))
+        table.add_row(str(run.id), Text(run.status, style), name, Text(attempt, "dim"), describe_run(run, state.now))
     return table
 
 
-def about_run(run: RunRow, now: datetime) -> Text:
-    """The rest of a run's row: what happens next, how long it took, what went wrong."""
+def describe_run(run: RunRow, now: datetime) -> Text:
+    """Formats the last column of a run: its next attempt, its duration or its error."""
     match run.status:
         case "queued":
             return Text(f"due {_due(run.run_at, now)}", "dim")
         case "running":
             return _progress(run, now)
         case "failed":
-            return Text(f"next try {_due(run.run_at, now)}", "yellow") + Text(f"  {_error(run)}")
+            return Text(f"retry {_due(run.run_at, now)}", "yellow") + Text(f"  {_error(run)}")
         case "dead":
             return Text(_error(run))
         case "succeeded":
@@ -295,13 +289,14 @@ def _progress(run: RunRow, now: datetime) -> Text:
     return Text("━" * done, "green") + Text("─" * (10 - done), "dim") + Text(f" {run.progress:.0%} {since}")
 
 
-def _said(line: OutputLine, width: int) -> Text:
-    clock = f"{in_zone(line.at):%H:%M:%S}" if line.at else ""
-    text = Text(f"{clock:8}  {line.who:<8}  ", "dim") + Text(printable(line.text), MOODS[line.mood])
+def _message(message: Message, width: int) -> Text:
+    clock = f"{in_zone(message.at):%H:%M:%S}" if message.at else ""
+    text = Text(f"{clock:8}  {message.source:<{SOURCE_WIDTH}}  ", "dim")
+    text += Text(printable(message.text), LEVEL_STYLES[message.level])
     text.truncate(width, overflow="ellipsis")
     return text
 
 
 def can_show_live() -> bool:
-    """Whether standard output is a terminal that can be drawn on."""
+    """Whether standard output is a terminal with cursor control."""
     return sys.stdout.isatty() and not SafeConsole().is_dumb_terminal

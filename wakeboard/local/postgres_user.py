@@ -1,8 +1,9 @@
-"""Who runs Postgres, and where that user can read and write.
+"""Chooses the user that runs Postgres, and folders that this user can enter.
 
-Anyone but root runs it as themselves, and nothing here does anything. Postgres refuses root, so root runs it as
-`nobody`, who must be able to enter the folders that hold the programs and the data. Where the way there is closed
-(a home folder is 0700), it stays closed: the programs are copied and the data is kept below `/var/lib/wakeboard`.
+Postgres refuses to run as root, so root runs it as `nobody`. Every other user runs it as themselves and needs nothing
+of this module. `nobody` must be able to enter the folders of the programs and the data. Where a parent folder does not
+allow that (a home folder is often 0700), its permissions are not changed. Instead, the programs are copied to
+`/var/lib/wakeboard` and the data is created there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from wakeboard.errors import WakeboardError
 
-OPEN_PLACE = Path("/var/lib/wakeboard")
+SHARED_FOLDER = Path("/var/lib/wakeboard")
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class Account:
     gid: int
 
 
-def account_for_server() -> Account | None:
-    """`nobody` when we are root; None when Postgres can run as ourselves."""
+def server_account() -> Account | None:
+    """Returns `nobody` for root. None: Postgres can run as the current user."""
     if os.geteuid() != 0:
         _require_user_name(os.geteuid())
         return None
@@ -39,7 +40,7 @@ def account_for_server() -> Account | None:
         entry = pwd.getpwnam("nobody")
     except KeyError:
         raise WakeboardError(
-            "PostgreSQL refuses to run as root and there is no user named nobody to run it; "
+            "PostgreSQL refuses to run as root, and there is no user named nobody to run it; "
             "start wakeboard as an ordinary user."
         ) from None
     return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
@@ -50,18 +51,18 @@ def _require_user_name(uid: int) -> None:
         pwd.getpwuid(uid)
     except KeyError:
         raise WakeboardError(
-            f"PostgreSQL needs a user name, and the user {uid} has none on this machine: add a line for it to"
-            " /etc/passwd, start wakeboard as another user, or name a database with --dsn."
+            f"PostgreSQL needs a user name, but the user {uid} has none on this machine; add the user to /etc/passwd,"
+            " start wakeboard as another user, or name a database with --dsn."
         ) from None
 
 
-def may_enter(folder: Path, account: Account) -> bool:
-    """Whether the account can walk from / into the folder."""
+def can_enter(folder: Path, account: Account) -> bool:
+    """Whether the account can enter the folder and all its parents."""
     real = folder.resolve()
-    return all(_may_pass(place, account) for place in (real, *real.parents))
+    return all(_can_search(each, account) for each in (real, *real.parents))
 
 
-def _may_pass(folder: Path, account: Account) -> bool:
+def _can_search(folder: Path, account: Account) -> bool:
     status = folder.stat()
     if status.st_uid == account.uid:
         return bool(status.st_mode & 0o100)
@@ -71,75 +72,69 @@ def _may_pass(folder: Path, account: Account) -> bool:
 
 
 def make_private_folder(folder: Path, account: Account | None) -> None:
-    """Makes the folder if need be, readable by the account alone."""
+    """Creates the folder if it does not exist, readable by the account only."""
     folder.mkdir(mode=0o700, exist_ok=True)
-    give_to(folder, account)
-
-
-def give_to(path: Path, account: Account | None) -> None:
-    """Makes the account the owner, if there is one."""
     if account is not None:
-        os.chown(path, account.uid, account.gid)
+        os.chown(folder, account.uid, account.gid)
 
 
-def enterable_home(folder: Path, account: Account | None, open_place: Path = OPEN_PLACE) -> Path:
-    """Where the data of this folder is kept: the folder itself if it can be entered.
+def accessible_home(folder: Path, account: Account | None, shared: Path = SHARED_FOLDER) -> Path:
+    """Returns the folder for the data: `folder` itself if the account can enter it, else a folder below `shared`.
 
-    Otherwise a folder below `open_place`, to which the link `elsewhere` in the folder points. Who removes the link
-    has removed the data: without it the place is emptied and begun anew.
+    In the second case the link FOLDER/elsewhere points to it. If a user has deleted the link, the data is deleted too.
     """
     link = folder / "elsewhere"
     if not link.is_symlink():
-        if account is None or may_enter(folder, account):
+        if account is None or can_enter(folder, account):
             return folder
-        place = open_place / f"data-{_mark(folder.resolve())}"
-        shutil.rmtree(place, ignore_errors=True)
-        link.symlink_to(place)
+        target = shared / f"data-{_fingerprint(folder.resolve())}"
+        shutil.rmtree(target, ignore_errors=True)
+        link.symlink_to(target)
     home = link.readlink()
-    _make_open_folder(home)
+    _make_shared_folder(home)
     return home
 
 
-def enterable_binaries(binaries: Path, account: Account | None, open_place: Path = OPEN_PLACE) -> Path:
-    """A folder with the same programs that the account can enter: this one, or a copy below `open_place`."""
-    if account is None or may_enter(binaries, account):
+def accessible_binaries(binaries: Path, account: Account | None, shared: Path = SHARED_FOLDER) -> Path:
+    """Returns `binaries` if the account can enter it, else a copy below `shared`."""
+    if account is None or can_enter(binaries, account):
         return binaries
     package = binaries.parent.parent
-    copy = open_place / f"programs-{_mark(binaries / 'postgres')}"
+    copy = shared / f"programs-{_fingerprint(binaries / 'postgres')}"
     if not copy.exists():
-        _make_open_folder(open_place)
+        _make_shared_folder(shared)
         _copy_package(package, copy)
     return copy / binaries.relative_to(package.parent)
 
 
-def _mark(path: Path) -> str:
-    """Short, and another one when the file at that path is replaced."""
+def _fingerprint(path: Path) -> str:
+    """A short hash of the path and, for a file, of its modification time."""
     changed = path.stat().st_mtime_ns if path.is_file() else 0
     return hashlib.sha256(f"{path} {changed}".encode()).hexdigest()[:12]
 
 
-def _make_open_folder(folder: Path) -> None:
-    """Makes the folder so that anyone may enter it, whatever the umask."""
-    for place in (*reversed(folder.parents), folder):
-        if not place.exists():
-            place.mkdir(exist_ok=True)
-            place.chmod(0o755)
+def _make_shared_folder(folder: Path) -> None:
+    """Creates the folder and its parents with mode 0755, independent of the umask."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():
+            each.mkdir(exist_ok=True)
+            each.chmod(0o755)
 
 
 def _copy_package(package: Path, copy: Path) -> None:
-    """Copies the programs with the libraries beside them in one move, so that two may do it at once."""
+    """Copies the programs and their libraries, with one final rename, so that two processes may do it at once."""
     draft = Path(tempfile.mkdtemp(prefix="copying-", dir=copy.parent))
     for part in (package, package.with_name(f"{package.name}.libs")):
         if part.exists():
             shutil.copytree(part, draft / part.name, symlinks=True, ignore=shutil.ignore_patterns("include", "*.a"))
-    _open_to_all(draft)
-    with suppress(OSError):  # another process was faster
+    _make_readable(draft)
+    with suppress(OSError):  # another process has created the copy
         draft.rename(copy)
     shutil.rmtree(draft, ignore_errors=True)
 
 
-def _open_to_all(folder: Path) -> None:
-    """Lets anyone read what lies there, and run what its owner may run."""
+def _make_readable(folder: Path) -> None:
+    """Makes all files readable by everyone, and executable where their owner may execute them."""
     folder.chmod(0o755)
     for path in folder.rglob("*"):
         if not path.is_symlink():

@@ -1,42 +1,46 @@
-"""`wakeboard up FOLDER`: a database, a folder of schedules, and workers that wake, on this machine, until Ctrl-C.
+"""`wakeboard up FOLDER`: runs a database, a folder of schedules and their workers on this machine until Ctrl-C.
 
-    lock .wakeboard/ → Postgres → migrate → up.json → the program beside → load the folder → run what runs at the start
-    → wake workers, make rounds, watch the folder, follow the board … until SIGINT, SIGTERM or SIGHUP
-    → workers finish or give back → the program beside → up.json → Postgres
-
-Whatever is started here is stopped here, in the opposite order; a second Ctrl-C does not wait for runs. On Linux all of
-it ends as well when this process is killed. Everything runs in the main thread: the kernel ties children to the thread
-that started them.
+Start order: lock .wakeboard/, Postgres, migrations, up.json, then the supervisor (companion process, schedules,
+workers). SIGINT, SIGTERM and SIGHUP stop everything in reverse order. A second signal does not wait for running runs.
+On Linux, everything also ends when this process is killed. All child processes are started in the main thread, because
+the kernel ends them with the thread that started them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import signal
 import sys
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.folder_lock import FolderLock
-from wakeboard.local.plain_lines import PlainLines
-from wakeboard.local.postgres import EmbeddedPostgres
-from wakeboard.local.telling import UP, OutputLine
-from wakeboard.local.up_tasks import UpTasks
+from wakeboard.local.postgres import EmbeddedPostgres, FolderLock
+from wakeboard.local.supervisor import Supervisor, run_until_stopped
+from wakeboard.local.view import UP, Message, PlainView
 from wakeboard.store.connection import describe_dsn
+from wakeboard.store.migrate import migrate
 
-EVERYONE_HEARD_S = 0.05  # Ctrl-C is for everyone in the terminal: initdb may tell its end before we notice ours
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+SIGNAL_DELAY_S = 0.05  # Ctrl-C reaches all processes of the terminal: initdb may fail before our handler runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpOptions:
-    """What `wakeboard up` is asked for. `dsn` "": an embedded Postgres in `home`. `fresh`: emptied first.
+    """The options of `wakeboard up`.
 
-    `live` False: lines also on a terminal. `program`: how a person types wakeboard; "" finds it out. `wake_every_s`:
-    the minute, for those who cannot wait.
+    `dsn`: the database; "" for an embedded Postgres in `home`. `fresh`: empty the embedded database first. `live`:
+    draw the live view on a terminal. `program`: the command to type for wakeboard; "" detects it. `wake_interval_s`:
+    seconds between two wakes; tests shorten it.
     """
 
     folder: Path
@@ -45,64 +49,65 @@ class UpOptions:
     live: bool = True
     home: Path = field(default_factory=lambda: Path(".wakeboard"))
     program: str = ""
-    wake_every_s: float = 60.0
+    wake_interval_s: float = 60.0
 
 
 def run_up(options: UpOptions) -> int:
-    """Runs until it is told to stop; the exit code, 0. Raises WakeboardError when it cannot begin."""
+    """Runs until a signal stops it and returns the exit code 0. Raises WakeboardError if it cannot start."""
     if not options.folder.is_dir():
         raise WakeboardError(f"there is no folder {options.folder}; name one with JobSchedules, such as examples/")
     if options.fresh and options.dsn:
-        raise WakeboardError("--fresh empties the embedded database; it never touches the one of --dsn.")
+        raise WakeboardError("--fresh empties only the embedded database; omit it when --dsn names a database.")
     return asyncio.run(_run(options))
 
 
 async def _run(options: UpOptions) -> int:
-    stop = Stop()
-    stop.listen()
+    signals = StopSignals()
+    signals.install()
     database = Database(options.home, options.dsn, fresh=options.fresh)
     try:
         database.open()
-        up_tasks = UpTasks(
+        supervisor = Supervisor(
             options.folder,
-            options.home,
             database.dsn,
             program=options.program or program_name(),
             live=options.live,
-            wake_every_s=options.wake_every_s,
-            keep_database=database.keep,
-            insisted=stop.insisted,
+            wake_interval_s=options.wake_interval_s,
+            repair_database=database.repair,
         )
-        await asyncio.sleep(0)  # hears what came while Postgres started
-        await up_tasks.work(stop.asked)
+        await asyncio.sleep(0)  # handles signals that arrived while Postgres started
+        await run_until_stopped(signals.stop, migrate(database.dsn))
+        if not signals.stop.is_set():
+            with up_file(options.home, database.dsn, datetime.now(UTC)):
+                await supervisor.run(signals.stop, signals.force_stop)
     except WakeboardError:
-        await asyncio.sleep(EVERYONE_HEARD_S)
-        if not stop.asked.is_set():
+        await asyncio.sleep(SIGNAL_DELAY_S)
+        if not signals.stop.is_set():
             raise
     finally:
         database.close()
     return 0
 
 
-class Stop:
-    """Signals that ask us to stop. The second one insists."""
+class StopSignals:
+    """Sets `stop` at the first signal to stop, and `force_stop` at the second."""
 
     def __init__(self) -> None:
-        self.asked = asyncio.Event()
-        self.insisted = asyncio.Event()
+        self.stop = asyncio.Event()
+        self.force_stop = asyncio.Event()
 
-    def listen(self) -> None:
-        """Hears Ctrl-C, SIGTERM, and the end of the terminal."""
+    def install(self) -> None:
+        """Handles Ctrl-C, SIGTERM, and the end of the terminal."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._on_signal)
 
     def _on_signal(self) -> None:
-        (self.insisted if self.asked.is_set() else self.asked).set()
+        (self.force_stop if self.stop.is_set() else self.stop).set()
 
 
 class Database:
-    """The database that was named, or one of our own in `home`; either way this folder is ours while it is open."""
+    """The database of --dsn, or an embedded Postgres in `home`. Locks `home` in both cases."""
 
     def __init__(self, home: Path, dsn: str, *, fresh: bool) -> None:
         self.home, self.dsn = home, dsn
@@ -110,37 +115,48 @@ class Database:
         self._postgres = None if dsn else EmbeddedPostgres(home, fresh=fresh)
 
     def open(self) -> None:
-        """Raises WakeboardError: another `up` uses this folder (its pid is named), or Postgres does not start."""
+        """Raises WakeboardError if another `up` uses the folder (with its pid), or if Postgres does not start."""
         self.home.mkdir(parents=True, exist_ok=True)
         if self._postgres is None:
-            self._lock.take()
-            _say(f"using {describe_dsn(self.dsn)}.")
+            self._lock.acquire()
+            text = f"Using {describe_dsn(self.dsn)}."
         else:
-            began = time.monotonic()
+            started_at = time.monotonic()
             self.dsn = self._postgres.start()
-            _say(f"PostgreSQL runs in {self.home}/ (ready in {time.monotonic() - began:.1f} s).")
+            text = f"PostgreSQL runs in {self.home}/ (started in {time.monotonic() - started_at:.1f} s)."
+        PlainView().print(Message(UP, text))
 
     def close(self) -> None:
-        """Stops ours, and lets the next one in."""
+        """Stops the embedded Postgres and releases the lock."""
         if self._postgres is not None:
             self._postgres.stop()
         self._lock.release()
 
-    def keep(self) -> str | None:
-        """Starts ours again if it has ended, and says so; None: it runs, or it is not ours."""
+    def repair(self) -> str | None:
+        """Restarts the embedded Postgres if it has exited. Returns a message, or None if there was nothing to do."""
         if self._postgres is None or self._postgres.pid is not None:
             return None
         self._postgres.stop()
         self._postgres.start()
-        return f"PostgreSQL had ended, and was started again; {self._postgres.log} may say why."
+        return f"PostgreSQL exited and was restarted. See {self._postgres.log}."
 
 
-def _say(text: str) -> None:
-    PlainLines().tell(OutputLine(UP, text))
+@contextmanager
+def up_file(home: Path, dsn: str, started_at: datetime) -> Generator[None]:
+    """Writes HOME/up.json inside the block, readable by its owner only. Other commands find the database through it."""
+    path, draft = home / "up.json", home / "up.json.new"
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        json.dump({"pid": os.getpid(), "dsn": dsn, "started_at": started_at.isoformat(timespec="seconds")}, file)
+    draft.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def program_name() -> str:
-    """How a person types wakeboard: the bare word if their shell finds it, else its path from here."""
+    """The command to type for wakeboard: `wakeboard` if the shell finds it, else its path."""
     ours = Path(sys.argv[0]).absolute()
     found = shutil.which("wakeboard")
     if ours.name != "wakeboard" or (found and Path(found).resolve() == ours.resolve()):

@@ -1,11 +1,12 @@
-"""Wakes workers as the cluster does, only sooner: at each minute boundary, and at once when something is due.
+"""Spawns workers: at each minute boundary, as the cluster's CronJob does, and as soon as a run becomes due.
 
-A worker that drains goes when nothing is due, and nothing will be in a few seconds. While one runs, no other is woken
-(unless it is so old that it claims no more). Between two boundaries the board is asked, once a second and at each
-notice, whether something has *become* due since the last question. So a run that no worker may take (its queue is
-paused, nobody knows its type) wakes one worker, and not one after the other.
+Workers run in drain mode: a worker exits when no run is due or will be due within seconds. While a worker runs, no
+other one is spawned, unless the first has reached its maximum lifetime and claims no more. Between two boundaries, the
+spawner asks the store once a second, and after each notification, whether a run has *become* due since its last query.
+So a run that no worker can claim (its queue is paused, its job type has no handler) causes one spawn, not one a second.
 
-When handlers change, a worker that is idle is asked to go and a new one is woken; one that runs something finishes.
+When handlers or settings change, the spawner stops idle workers and spawns a new one. A worker with running runs
+finishes them first.
 """
 
 from __future__ import annotations
@@ -13,179 +14,189 @@ from __future__ import annotations
 import asyncio
 import math
 import signal
+import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import WakeboardError
-from wakeboard.local.picture import Waking
-from wakeboard.local.telling import UP, OutputLine
+from wakeboard.local.child_process import ChildProcess
+from wakeboard.local.view import STARTUP_ERROR_PREFIX, UP, Message, worker_message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from datetime import datetime
 
-    from wakeboard.local.child_process import ChildProcess
-    from wakeboard.store.queries.recent_events import Due
+    from wakeboard.local.view import Problems
+    from wakeboard.local.worker_settings import WorkerSettings
+    from wakeboard.store.queries.recent_events import EventQueries
+    from wakeboard.store.reconnecting import ReconnectingConnection
 
-LOOK_EVERY_S: Final = 1.0
-SOUND_AFTER_S: Final = 1.5  # a worker that still runs by then has read its handlers
-
-
-class Needs(Protocol):
-    """What the board is asked."""
-
-    async def due_since(self, since: datetime | None) -> Due:
-        """Whether something has become due since then; None: whether anything is due at all."""
-        ...
-
-    async def busy(self) -> bool:
-        """Whether something runs."""
-        ...
+CHECK_INTERVAL_S: Final = 1.0
+HEALTHY_AFTER_S: Final = 1.5  # a worker that still runs by then has imported its handlers
 
 
 class WorkerSpawner:
-    """`start` starts a worker; `killed` is told when a signal ended one.
-
-    `troubled` is told the sentence of a worker that could not work, and "" when one could.
-    """
+    """Spawns and stops the workers. Calls `on_killed` when a signal has ended a worker."""
 
     def __init__(
         self,
-        start: Callable[[], Awaitable[ChildProcess]],
-        needs: Needs,
+        settings: WorkerSettings,
+        connection: ReconnectingConnection[EventQueries],
+        problems: Problems,
         *,
-        tell: Callable[[OutputLine], None],
-        troubled: Callable[[str], None],
-        killed: Callable[[], None],
-        every_s: float,
-        lifetime_s: float,
+        emit: Callable[[Message], None],
+        on_killed: Callable[[], None],
+        wake_interval_s: float,
     ) -> None:
-        self._start, self._needs, self._tell = start, needs, tell
-        self._troubled, self._killed = troubled, killed
-        self._every_s, self._lifetime_s = every_s, lifetime_s
+        self._settings, self._connection, self._problems = settings, connection, problems
+        self._emit, self._on_killed = emit, on_killed
+        self._wake_interval_s = wake_interval_s
+        self._max_lifetime_s = settings.settings.max_lifetime_seconds
         self._workers: dict[ChildProcess, asyncio.Task[None]] = {}
-        self._nudged = asyncio.Event()
-        self._renewing = False
-        self._asked_to_go: set[ChildProcess] = set()
-        self._asked_at: datetime | None = None
-        self._boundary = boundary_after(time.time(), every_s)
-        self.last_words = ""  # of the worker that was woken last, if it said why it could not work
+        self._stopping: set[ChildProcess] = set()
+        self._check_requested = asyncio.Event()
+        self._restart_requested = False
+        self._checked_at: datetime | None = None
+        self._next_wake_at = next_boundary(time.time(), wake_interval_s)
+        self._startup_error = ""  # printed by the newest worker
+        self.queues: list[str] = []  # that workers serve
 
     @property
-    def waking(self) -> Waking:
-        """For the view."""
-        return Waking(len(self._running()), self._boundary - time.time())
+    def worker_count(self) -> int:
+        """How many workers run."""
+        return len(self._running())
 
-    def nudge(self) -> None:
-        """The board has called for workers: look at once."""
-        self._nudged.set()
+    @property
+    def next_wake_s(self) -> float:
+        """Seconds until the next minute boundary."""
+        return self._next_wake_at - time.time()
 
-    def renew(self) -> None:
-        """What workers read when they start has changed: have it read."""
-        self._renewing = True
-        self._nudged.set()
+    def request_check(self) -> None:
+        """Asks whether runs are due now, without waiting for the next interval."""
+        self._check_requested.set()
 
-    async def keep_waking(self) -> None:
-        """Wakes one at once, and from then on as this module says."""
-        await self._wake()
+    def request_restart(self) -> None:
+        """Replaces the workers, because handlers or settings have changed."""
+        self._restart_requested = True
+        self._check_requested.set()
+
+    async def run(self) -> None:
+        """Spawns a worker at once, and others as the module docstring says, until cancelled."""
+        await self._spawn()
         while True:
-            nudged = await self._pause(min(self._boundary - time.time(), LOOK_EVERY_S))
-            if time.time() >= self._boundary:
-                self._boundary = boundary_after(time.time(), self._every_s)
-                if not any(worker.age_s < self._lifetime_s for worker in self._running()):
-                    await self._wake()
-            elif self._renewing:
-                await self._renew()
-            elif not self._running() and await self._is_due(nudged=nudged):
-                await self._wake()
+            requested = await self._wait_for_check(min(self.next_wake_s, CHECK_INTERVAL_S))
+            if self.next_wake_s <= 0:
+                self._next_wake_at = next_boundary(time.time(), self._wake_interval_s)
+                if not any(worker.age_s < self._max_lifetime_s for worker in self._running()):
+                    await self._spawn()
+            elif self._restart_requested:
+                await self._restart()
+            elif not self._running() and await self._is_due(requested=requested):
+                await self._spawn()
 
-    async def stop(self, grace_s: float, insisted: asyncio.Event) -> None:
-        """Asks every worker to finish, and ends those that have not when the grace is over or somebody insists."""
+    async def stop(self, timeout_s: float, force: asyncio.Event) -> None:
+        """Asks the workers to finish. Kills those that still run after `timeout_s`, or when `force` is set."""
         for worker in self._running():
-            worker.ask_to_end()
-        watching = list(self._workers.values())
-        insisting = asyncio.create_task(insisted.wait())
-        pending = set(watching)
-        deadline = time.monotonic() + grace_s
-        while pending and time.monotonic() < deadline and not insisted.is_set():
+            worker.terminate()
+        tasks = list(self._workers.values())
+        forcing = asyncio.create_task(force.wait())
+        pending = set(tasks)
+        deadline = time.monotonic() + timeout_s
+        while pending and time.monotonic() < deadline and not force.is_set():
             _, pending = await asyncio.wait(
-                {*pending, insisting}, timeout=deadline - time.monotonic(), return_when=asyncio.FIRST_COMPLETED
+                {*pending, forcing}, timeout=deadline - time.monotonic(), return_when=asyncio.FIRST_COMPLETED
             )
-            pending.discard(insisting)
+            pending.discard(forcing)
         for worker in self._running():
             worker.kill()
-        insisting.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
+        forcing.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _running(self) -> list[ChildProcess]:
         return [worker for worker in self._workers if worker.running]
 
-    async def _pause(self, seconds: float) -> bool:
-        """Waits; True: somebody nudged."""
+    async def _wait_for_check(self, timeout_s: float) -> bool:
+        """Waits until the timeout or a request. Returns whether there was a request."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, seconds)):
-                await self._nudged.wait()
-        nudged = self._nudged.is_set()
-        self._nudged.clear()
-        return nudged
+            async with asyncio.timeout(max(0.0, timeout_s)):
+                await self._check_requested.wait()
+        requested = self._check_requested.is_set()
+        self._check_requested.clear()
+        return requested
 
-    async def _is_due(self, *, nudged: bool) -> bool:
+    async def _is_due(self, *, requested: bool) -> bool:
+        """After a request: whether any run is due. Otherwise: whether one became due since the last query."""
         try:
-            answer = await self._needs.due_since(None if nudged else self._asked_at)
+            live = await self._connection.store()
+            answer = await live.due_since(None if requested else self._checked_at, self.queues)
         except WakeboardError:
-            return False  # a board that is away is told about elsewhere
-        first = self._asked_at is None
-        self._asked_at = answer.at
-        return answer.due and (nudged or not first)
+            return False  # the event poller listings an unavailable database
+        first = self._checked_at is None
+        self._checked_at = answer.at
+        return answer.due and (requested or not first)
 
-    async def _renew(self) -> None:
+    async def _restart(self) -> None:
         if not self._running():
-            self._renewing = False
-            await self._wake()
+            self._restart_requested = False
+            await self._spawn()
             return
         try:
-            busy = await self._needs.busy()
+            busy = await (await self._connection.store()).running(self.queues)
         except WakeboardError:
             return
         for worker in self._running():
-            if not busy and worker not in self._asked_to_go:
-                self._asked_to_go.add(worker)
-                worker.ask_to_end()
+            if not busy and worker not in self._stopping:
+                self._stopping.add(worker)
+                worker.terminate()
 
-    async def _wake(self) -> None:
-        self.last_words = ""
+    async def _spawn(self) -> None:
+        self._startup_error = ""
         try:
-            worker = await self._start()
+            worker = await ChildProcess.start(
+                [sys.executable, "-P", "-m", "wakeboard_worker"],
+                environment=self._settings.environment(self.queues),
+                folder=self._settings.folder.cwd(),
+                on_line=self._on_line,
+            )
         except (WakeboardError, OSError) as error:
-            self._troubled(str(error))
+            self._set_problem(str(error))
             return
-        self._workers[worker] = asyncio.create_task(self._watch(worker))
+        self._workers[worker] = asyncio.create_task(self._supervise(worker))
 
-    async def _watch(self, worker: ChildProcess) -> None:
-        ending = asyncio.create_task(worker.ended())
-        await asyncio.wait([ending], timeout=SOUND_AFTER_S)
-        if not ending.done():
-            self._troubled("")
-        code = await ending
+    def _on_line(self, line: str) -> None:
+        if line.startswith(STARTUP_ERROR_PREFIX):
+            self._startup_error = line.removeprefix(STARTUP_ERROR_PREFIX)
+        elif message := worker_message(line):
+            self._emit(message)
+
+    def _set_problem(self, problem: str = "") -> None:
+        self._problems.update("workers", [problem] if problem else [])
+
+    async def _supervise(self, worker: ChildProcess) -> None:
+        exit_code = asyncio.create_task(worker.wait())
+        await asyncio.wait([exit_code], timeout=HEALTHY_AFTER_S)
+        if not exit_code.done():
+            self._set_problem()
+        await exit_code
         del self._workers[worker]
-        self._asked_to_go.discard(worker)
-        self._judge(code)
-        if self._renewing:
-            self._nudged.set()
+        self._stopping.discard(worker)
+        self._report_exit(exit_code.result())
+        if self._restart_requested:
+            self._check_requested.set()
 
-    def _judge(self, code: int) -> None:
+    def _report_exit(self, code: int) -> None:
         if code == 0:
-            self._troubled("")
+            self._set_problem()
         elif code < 0:
             name = signal.Signals(-code).name
-            told = f"the worker was ended by {name}; its runs come back when their leases lapse."
-            self._tell(OutputLine(UP, told, "warn"))
-            self._killed()
+            text = f"A worker was killed by {name}. Its runs are queued again when their leases expire."
+            self._emit(Message(UP, text, "warning"))
+            self._on_killed()
         else:
-            self._troubled(self.last_words or f"the worker ended with exit code {code}.")
+            self._set_problem(self._startup_error or f"A worker exited with code {code}.")
 
 
-def boundary_after(moment: float, every_s: float) -> float:
-    """The next whole minute (or other step), as the system's clock counts seconds."""
-    return (math.floor(moment / every_s) + 1) * every_s
+def next_boundary(now: float, interval_s: float) -> float:
+    """The next multiple of the interval, in seconds since the epoch."""
+    return (math.floor(now / interval_s) + 1) * interval_s

@@ -102,8 +102,8 @@ def _name_of(folder: Path) -> str:
 
 def _load(folder: Path) -> list[DesiredSchedule]:
     """The schedules of the folder. Raises InvalidSchedule with one sentence for each problem."""
-    from wakeboard.local.manifests import load_folder, load_stream
     from wakeboard.maintenance.desired_schedule import desired_from_files
+    from wakeboard.manifests.loader import load_folder, load_stream
 
     from_stdin = str(folder) == STANDARD_INPUT
     manifests = load_stream(sys.stdin.buffer, "standard input") if from_stdin else load_folder(folder)

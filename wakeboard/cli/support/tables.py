@@ -110,7 +110,7 @@ def _on_one_line(line: Text) -> Text:
 
 def console() -> Console:
     """Standard output, coloured only on a terminal and without NO_COLOR."""
-    from wakeboard.local.safe_console import SafeConsole
+    from wakeboard.safe_console import SafeConsole
 
     return SafeConsole(soft_wrap=True)
 

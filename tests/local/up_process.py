@@ -1,4 +1,4 @@
-"""`wakeboard up` as a real process in a folder of its own, and what it says."""
+"""Runs `wakeboard up` as a real process in a folder of its own, and waits for its output."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 30.0  # until an event that does not come is a failure
-LOOK_EVERY_S = 0.02
+TIMEOUT_S = 30.0  # for each awaited event
+POLL_INTERVAL_S = 0.02
 
 START = """
 import sys
@@ -26,13 +26,13 @@ from pathlib import Path
 from wakeboard.errors import WakeboardError
 from wakeboard.local.up import UpOptions, run_up
 try:
-    options = UpOptions(folder=Path("jobs"), program="wakeboard", dsn=sys.argv[1], wake_every_s=float(sys.argv[2]))
+    options = UpOptions(folder=Path("jobs"), program="wakeboard", dsn=sys.argv[1], wake_interval_s=float(sys.argv[2]))
     sys.exit(run_up(options))
 except WakeboardError as error:
     sys.exit(f"wakeboard: {error}")
 """
 
-NEVER = 10_000_000.0  # seconds between two boundaries: only what is due wakes a worker
+NEVER = 10_000_000.0  # seconds between two wakes, so that only due runs start a worker
 
 SCHEDULE = """
 apiVersion: wakeboard.dev/v1alpha1
@@ -67,15 +67,15 @@ async def hang(run):
 
 
 class Up:
-    """One `wakeboard up jobs`, started in `place`, which has a folder jobs/ with handlers in it."""
+    """`wakeboard up jobs` in `folder`, which has handlers in jobs/."""
 
-    def __init__(self, place: Path, *, dsn: str = "", wake_every_s: float = NEVER, **environment: str) -> None:
-        self.place = place
-        self._dsn, self._wake_every_s = dsn, wake_every_s
+    def __init__(self, folder: Path, *, dsn: str = "", wake_interval_s: float = NEVER, **environment: str) -> None:
+        self.folder = folder
+        self._dsn, self._wake_interval_s = dsn, wake_interval_s
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
-        (place / "jobs").mkdir(exist_ok=True)
-        if not (place / "jobs" / "handlers.py").exists():
+        (folder / "jobs").mkdir(exist_ok=True)
+        if not (folder / "jobs" / "handlers.py").exists():
             self.write("handlers.py", HANDLERS)
 
     def __enter__(self) -> Self:
@@ -85,7 +85,7 @@ class Up:
     def __exit__(self, *_: object) -> None:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGINT)
-            self.process.wait(PATIENCE_S)
+            self.process.wait(TIMEOUT_S)
 
     @property
     def process(self) -> subprocess.Popen[bytes]:
@@ -94,10 +94,10 @@ class Up:
 
     @property
     def log(self) -> Path:
-        return self.place / "up.log"
+        return self.folder / "up.log"
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.log.read_text(encoding="utf-8", errors="replace")
 
     def start(self) -> None:
@@ -106,14 +106,14 @@ class Up:
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
             **self._environment,
         }
-        command = [sys.executable, "-c", START, self._dsn, str(self._wake_every_s)]
+        command = [sys.executable, "-c", START, self._dsn, str(self._wake_interval_s)]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.place, env=environment, stdout=log, stderr=log)
+            self._process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
 
     # -- the folder ----------------------------------------------------------------------------------------------------
 
     def write(self, name: str, text: str) -> None:
-        (self.place / "jobs" / name).write_text(text, encoding="utf-8")
+        (self.folder / "jobs" / name).write_text(text, encoding="utf-8")
 
     def declare(
         self, name: str, job_type: str, *, run_on_up: bool = False, cron: str = "0 3 1 1 *", max_attempts: int = 1
@@ -123,41 +123,41 @@ class Up:
         )
         self.write(f"{name}.yaml", text)
 
-    # -- waiting and asking --------------------------------------------------------------------------------------------
+    # -- waiting and queries -------------------------------------------------------------------------------------------
 
     def wait_for(self, words: str) -> str:
-        """The first line that it says with these words in it."""
-        return self.wait_until(lambda: next((line for line in self.said.splitlines() if words in line), ""), words)
+        """The first line of output that contains the words."""
+        return self.wait_until(lambda: next((line for line in self.output.splitlines() if words in line), ""), words)
 
-    def wait_until(self, happened: Callable[[], Any], what: str) -> Any:
-        end = time.monotonic() + PATIENCE_S
+    def wait_for_success(self, run_id: int, job_type: str = "greet") -> None:
+        self.wait_for(f"{f'run {run_id}':<8}  {job_type} succeeded")
+
+    def wait_until(self, condition: Callable[[], Any], what: str) -> Any:
+        end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
-            if answer := happened():
+            if answer := condition():
                 return answer
-            time.sleep(LOOK_EVERY_S)
-        raise AssertionError(f"never came: {what}; it said:\n{self.said}")
+            time.sleep(POLL_INTERVAL_S)
+        raise AssertionError(f"timed out waiting for {what}; output:\n{self.output}")
 
     @property
-    def found(self) -> dict[str, Any]:
-        """What other commands find in .wakeboard/up.json."""
-        return json.loads((self.place / ".wakeboard" / "up.json").read_text())
+    def up_file(self) -> dict[str, Any]:
+        """The content of .wakeboard/up.json."""
+        return json.loads((self.folder / ".wakeboard" / "up.json").read_text())
 
-    def ask(self, query: str, *values: object) -> Any:
-        with psycopg.connect(self.found["dsn"], autocommit=True) as conn:
-            row = conn.execute(query.encode(), values or None).fetchone()
+    def query(self, statement: str, *values: object) -> Any:
+        with psycopg.connect(self.up_file["dsn"], autocommit=True) as conn:
+            row = conn.execute(statement.encode(), values or None).fetchone()
             return row[0] if row else None
 
     def enqueue(self, job_type: str, delay_s: float = 0) -> int:
         columns, values = "(job_type, run_at)", "(%s, now() + make_interval(secs => %s))"
-        return self.ask(f"insert into wakeboard.job_runs {columns} values {values} returning id", job_type, delay_s)
+        return self.query(f"insert into wakeboard.job_runs {columns} values {values} returning id", job_type, delay_s)
 
-    def started(self) -> list[int]:
-        """Processes that run in this place or work for it, without `up` itself."""
-        return self.started_by(self.process.pid)
-
-    def started_by(self, up_pid: int) -> list[int]:
-        """The same, for an `up` that somebody else has started here."""
-        return [pid for pid in _pids() if pid != up_pid and _belongs(pid, self.place)]
+    def children(self, up_pid: int | None = None) -> list[int]:
+        """The pids of the processes that run in or for the folder, except `up` itself."""
+        up_pid = up_pid or self.process.pid
+        return [pid for pid in _pids() if pid != up_pid and _belongs(pid, self.folder)]
 
     # -- the end -------------------------------------------------------------------------------------------------------
 
@@ -165,19 +165,25 @@ class Up:
         self.process.send_signal(number)
 
     def exit_code(self) -> int:
-        return self.process.wait(PATIENCE_S)
+        return self.process.wait(TIMEOUT_S)
 
-    def nobody_left(self) -> bool:
-        return bool(self.wait_until(lambda: not self.started(), f"an end of {self.started()}"))
+    def stop(self, number: signal.Signals = signal.SIGINT) -> None:
+        """Stops `up` with a signal, and checks that it exits with 0 and leaves no process."""
+        self.send(number)
+        assert self.exit_code() == 0
+        assert self.children() == []
+
+    def wait_for_no_children(self, up_pid: int | None = None) -> None:
+        self.wait_until(lambda: not self.children(up_pid), "the end of all child processes")
 
 
 def _pids() -> list[int]:
     return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
-def _belongs(pid: int, place: Path) -> bool:
+def _belongs(pid: int, folder: Path) -> bool:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-        return bool(words) and (str(place) in words or Path(f"/proc/{pid}/cwd").readlink().is_relative_to(place))
+        return bool(words) and (str(folder) in words or Path(f"/proc/{pid}/cwd").readlink().is_relative_to(folder))
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Files that could block, crash or exhaust a reader: each gives one sentence, and the other files are read."""
+"""Files that could block, crash or exhaust a reader: each is one problem, and the other files are loaded."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.test_manifests import manifest, write
+from tests.manifests.test_loader import manifest, write
 from wakeboard.errors import InvalidSettings
-from wakeboard.local.bounded_file import MOST_BYTES
-from wakeboard.local.folder_settings import read_folder_settings
-from wakeboard.local.manifests import load_folder, load_stream
+from wakeboard.local.worker_settings import read_env_file
+from wakeboard.manifests.bounded_file import MAX_FILE_BYTES
+from wakeboard.manifests.loader import load_folder, load_stream
 
 SPEC = (
     "apiVersion: wakeboard.dev/v1alpha1\nkind: JobSchedule\nmetadata: {name: bad}\n"
@@ -22,47 +22,47 @@ SPEC = (
 )
 CHAIN = "".join(f"- &a{n} [*a{n - 1}]\n" for n in range(1, 5000))
 FILES = {
-    "deep flow": ("[" * 200_000, 1, "too many levels deep"),
-    "deep mappings": ("{a: " * 200_000, 1, "too many levels deep"),
-    "deep indentation": ("\n".join(" " * n + "a:" for n in range(200)), 65, "too many levels deep"),
-    "deep compact lists": ("- " * 100_000 + "a", 1, "too many levels deep"),
-    "a deep payload": (SPEC % ("[" * 5_000 + "]" * 5_000), 4, "too many levels deep"),
+    "deep flow": ("[" * 200_000, 1, "nested too deeply"),
+    "deep mappings": ("{a: " * 200_000, 1, "nested too deeply"),
+    "deep indentation": ("\n".join(" " * n + "a:" for n in range(200)), 65, "nested too deeply"),
+    "deep compact lists": ("- " * 100_000 + "a", 1, "nested too deeply"),
+    "a deep payload": (SPEC % ("[" * 5_000 + "]" * 5_000), 4, "nested too deeply"),
     "items that are a number": ("kind: List\nitems: 5\n", 2, "items must be a list"),
     "items that are a mapping": ("kind: List\nitems: {a: b}\n", 2, "items must be a list"),
-    "a List that holds itself": ("kind: List\nitems: &x\n- {kind: List, items: *x}\n", 2, "stands in a List"),
-    "a payload that holds itself": (SPEC % "&x [*x]", 1, "unfold into more than"),
-    "an alias of nothing": (SPEC % "*x", 4, "begins with * must stand in quotes"),
+    "a List that holds itself": ("kind: List\nitems: &x\n- {kind: List, items: *x}\n", 2, "a List inside a List"),
+    "a payload that holds itself": (SPEC % "&x [*x]", 1, "expand to more than"),
+    "an alias of nothing": (SPEC % "*x", 4, "quote a value that begins with *"),
     "an integer of 100,000 digits": (SPEC % ("1" * 100_000), 4, "this number has 100,000 characters"),
     "a float of 100,000 digits": (SPEC % ("1." + "1" * 100_000), 4, "this number has 100,002 characters"),
-    "a date that does not exist": (SPEC % "2026-02-31", 4, "'2026-02-31' cannot be read; write it in quotes"),
-    "a tag that does not fit": (SPEC % "!!int x", 4, "'x' cannot be read"),
-    "a binary that is none": (SPEC % "!!binary \u00e9", 4, ""),
-    "a timestamp that is none": (SPEC % "!!timestamp x", 4, "'x' cannot be read"),
+    "a date that does not exist": (SPEC % "2026-02-31", 4, "'2026-02-31' is not a valid value; quote it"),
+    "a tag that does not fit": (SPEC % "!!int x", 4, "'x' is not a valid value"),
+    "an invalid binary": (SPEC % "!!binary \u00e9", 4, ""),
+    "an invalid timestamp": (SPEC % "!!timestamp x", 4, "'x' is not a valid value"),
     "a chain of aliases": ("- &a0 [x]\n" + CHAIN + "---\n" + SPEC % "1", None, ""),
-    "many documents": ("--- a\n" * 30_000, 10_002, "holds more than can be read at once"),
-    "many nodes": ("[" + "a," * 1_000_000 + "]", 1, "holds more than can be read at once"),
-    "a large file": ("#" * (MOST_BYTES + 1), 1, "larger than 4,096 KiB"),
+    "many documents": ("--- a\n" * 30_000, 10_002, "has too many documents or values"),
+    "many nodes": ("[" + "a," * 1_000_000 + "]", 1, "has too many documents or values"),
+    "a large file": ("#" * (MAX_FILE_BYTES + 1), 1, "larger than 4,096 KiB"),
     "control characters": ("a: \x00", 1, "control character"),
 }
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_hostile_file_is_one_sentence_and_hides_no_other(name: str, tmp_path: Path) -> None:
-    text, line, said = FILES[name]
+def test_a_hostile_file_is_one_problem_and_the_others_are_loaded(name: str, tmp_path: Path) -> None:
+    text, line, message = FILES[name]
     write(tmp_path, "a.yaml", manifest("a"))
     bad = write(tmp_path, "b.yaml", text)
     write(tmp_path, "c.yaml", manifest("c"))
     found = load_folder(tmp_path)
-    good = [each.full_name for each in found.schedules if each.metadata.name != "bad"]
-    assert good == ["default/a", "default/c"]
+    valid = [each.full_name for each in found.schedules if each.metadata.name != "bad"]
+    assert valid == ["default/a", "default/c"]
     if line is not None:
         (problem,) = found.problems
         assert problem.startswith(f"{bad}:{line}: ")
-        assert said in problem
-        assert not found.complete or ("default", "bad") in found.in_doubt
+        assert message in problem
+        assert not found.complete or ("default", "bad") in found.invalid
 
 
-def test_documents_before_the_hostile_one_are_read(tmp_path: Path) -> None:
+def test_documents_before_the_hostile_one_are_loaded(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", manifest("a") + "---\n" + "[" * 100_000)
     found = load_folder(tmp_path)
     assert [each.full_name for each in found.schedules] == ["default/a"]
@@ -77,10 +77,10 @@ def test_payloads_that_a_chain_of_aliases_makes_deep_are_refused(tmp_path: Path)
         SPEC.replace("{jobType: ping, payload: {a: %s}}", f"\n  jobType: ping\n  payload:\n    a0: &a0 [x]\n{chain}"),
     )
     (problem,) = load_folder(tmp_path).problems
-    assert "unfold into too many levels" in problem
+    assert "expand to too many levels" in problem
 
 
-def test_what_is_no_regular_file_is_never_opened(tmp_path: Path) -> None:
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo.yaml")
     (tmp_path / "endless.yaml").symlink_to("/dev/zero")
     (tmp_path / "terminal.yaml").symlink_to("/dev/tty")
@@ -105,14 +105,14 @@ def test_a_file_that_fails_while_it_is_read_is_named(tmp_path: Path) -> None:
     assert load_folder(tmp_path).problems == (f"{tmp_path}/memory.yaml: it cannot be read: Input/output error",)
 
 
-def test_a_pipe_given_by_name_is_refused_and_not_taken_for_an_empty_folder(tmp_path: Path) -> None:
+def test_a_pipe_given_by_name_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     found = load_folder(tmp_path / "pipe")
     assert "is not a regular file" in found.problems[0]
     assert not found.complete
 
 
-def test_standard_input_is_read_within_the_same_bounds() -> None:
+def test_standard_input_has_the_same_limits() -> None:
     assert [each.full_name for each in load_stream(io.BytesIO(manifest("a").encode()), "stdin").schedules] == [
         "default/a"
     ]
@@ -121,17 +121,17 @@ def test_standard_input_is_read_within_the_same_bounds() -> None:
     assert load_stream(io.BytesIO(b"[" * 100_000), "stdin").problems[0].startswith("stdin:1: ")
 
 
-def test_settings_of_a_folder_are_read_within_bounds(tmp_path: Path) -> None:
+def test_wakeboard_env_is_read_within_limits(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "wakeboard.env")
     with pytest.raises(InvalidSettings, match=r"wakeboard.env, line 1: this is not a regular file"):
-        read_folder_settings(tmp_path)
+        read_env_file(tmp_path)
     (tmp_path / "wakeboard.env").unlink()
     (tmp_path / "wakeboard.env").write_text("#" * 100_000)
     with pytest.raises(InvalidSettings, match=r"wakeboard.env, line 1: the file is larger than 64 KiB"):
-        read_folder_settings(tmp_path)
+        read_env_file(tmp_path)
 
 
-def test_reading_recurses_no_deeper_than_its_bound(tmp_path: Path) -> None:
+def test_recursion_is_limited(tmp_path: Path) -> None:
     write(tmp_path, "a.yaml", SPEC % ("[" * 30 + "]" * 30))
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(400)

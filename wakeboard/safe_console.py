@@ -22,6 +22,6 @@ class SafeConsole(Console):
         super().__init__(highlight=False, markup=False, emoji=False, soft_wrap=soft_wrap)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of a renderable, with their text sanitised."""
+        """Renders to segments whose text is sanitised."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)

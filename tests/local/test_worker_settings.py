@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from wakeboard.errors import InvalidSettings
-from wakeboard.local.folder_settings import read_folder_settings, shown
-from wakeboard.local.workers import WorkerSettings
+from wakeboard.local.worker_settings import WorkerSettings, read_env_file, redacted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,39 +13,39 @@ if TYPE_CHECKING:
 
 def settings(folder: Path, text: str) -> dict[str, str]:
     (folder / "wakeboard.env").write_text(text, encoding="utf-8")
-    return read_folder_settings(folder)
+    return read_env_file(folder)
 
 
-def test_a_folder_without_the_file_says_nothing(tmp_path: Path) -> None:
-    assert read_folder_settings(tmp_path) == {}
+def test_a_folder_without_wakeboard_env_has_no_settings(tmp_path: Path) -> None:
+    assert read_env_file(tmp_path) == {}
 
 
-def test_names_values_comments_and_quotes(tmp_path: Path) -> None:
-    text = "# why\n\nWAKEBOARD_QUEUES=a,b\nSHOP = 'x y'  \nEMPTY=\nURL=http://h/?a=b\n"
+def test_wakeboard_env_has_names_values_comments_and_quotes(tmp_path: Path) -> None:
+    text = "# comment\n\nWAKEBOARD_QUEUES=a,b\nSHOP = 'x y'  \nEMPTY=\nURL=http://h/?a=b\n"
     expected = {"WAKEBOARD_QUEUES": "a,b", "SHOP": "x y", "EMPTY": "", "URL": "http://h/?a=b"}
     assert settings(tmp_path, text) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
-        ("WAKEBOARD_QUEUES a", "is no setting; write for example"),
+        ("WAKEBOARD_QUEUES a", "is not NAME=value; write for example"),
         ("\n2X=1", "line 2"),
         ("WAKEBOARD_DSN=postgresql://", "--dsn"),
         ("A='half", "quotes of A"),
     ],
 )
-def test_a_line_that_cannot_be_honoured_is_named(tmp_path: Path, text: str, why: str) -> None:
-    with pytest.raises(InvalidSettings, match=why):
+def test_an_invalid_line_is_refused_with_its_number(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidSettings, match=message):
         settings(tmp_path, text)
 
 
-def test_secrets_are_not_shown() -> None:
-    lines = shown({"WAKEBOARD_SECRET_MAIL": "s3cret", "WAKEBOARD_QUEUES": "a", "API_TOKEN": "t"})
+def test_secrets_are_not_redacted() -> None:
+    lines = redacted({"WAKEBOARD_SECRET_MAIL": "s3cret", "WAKEBOARD_QUEUES": "a", "API_TOKEN": "t"})
     assert lines == ["WAKEBOARD_SECRET_MAIL=…", "WAKEBOARD_QUEUES=a", "API_TOKEN=…"]
 
 
-def test_the_environment_goes_before_the_file_and_the_file_before_ours(
+def test_the_environment_overrides_the_file_and_the_file_the_local_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WAKEBOARD_CONCURRENCY", "3")
@@ -58,21 +57,21 @@ def test_the_environment_goes_before_the_file_and_the_file_before_ours(
     assert environment["WAKEBOARD_GRACE_SECONDS"] == "1"
 
 
-def test_workers_serve_the_queues_that_schedules_name_unless_settings_say_which(tmp_path: Path) -> None:
+def test_workers_serve_the_queues_of_the_schedules_unless_wakeboard_queues_is_set(tmp_path: Path) -> None:
     worker = WorkerSettings(tmp_path, "dsn")
-    assert worker.served(["default", "mail"]) == ["default", "mail"]
+    assert worker.worker_queues(["default", "mail"]) == ["default", "mail"]
     assert worker.environment(["default", "mail"])["WAKEBOARD_QUEUES"] == "default,mail"
     settings(tmp_path, "WAKEBOARD_QUEUES=reports\n")
-    worker.read()
-    assert worker.served(["default", "mail"]) == ["reports"]
+    worker.read_file()
+    assert worker.worker_queues(["default", "mail"]) == ["reports"]
     assert worker.environment(["default", "mail"])["WAKEBOARD_QUEUES"] == "reports"
 
 
-def test_a_folders_own_handlers_are_used_unless_settings_name_others(tmp_path: Path) -> None:
+def test_the_folders_handlers_py_is_used_unless_wakeboard_handlers_is_set(tmp_path: Path) -> None:
     worker = WorkerSettings(tmp_path, "dsn")
     assert worker.modules == []
     (tmp_path / "handlers.py").write_text("")
     assert worker.modules == ["handlers"]
     settings(tmp_path, "WAKEBOARD_HANDLERS=myapp.jobs\n")
-    worker.read()
+    worker.read_file()
     assert worker.modules == ["myapp.jobs"]

@@ -1,0 +1,331 @@
+"""Supervises what `wakeboard up` runs once its database is ready.
+
+It starts the companion process, syncs the folder, then runs these loops side by side until it is stopped:
+
+    worker spawner       spawns workers at each minute boundary and when runs become due
+    maintenance          runs the maintenance tasks: enqueues due ticks, requeues runs of dead workers, deletes history
+    file watcher         syncs changed schedules, restarts workers after changes of handlers and settings
+    notifications        wakes the spawner when the store notifies of due runs
+    database check       restarts the embedded Postgres if it has exited
+    event poller         prints events and updates the view
+
+A failure of one part is reported as a problem and retried. At the end the workers stop first, then the companion
+process, then the connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.errors import InvalidSettings, WakeboardError
+from wakeboard.local.child_process import ChildProcess
+from wakeboard.local.event_poller import EventPoller
+from wakeboard.local.file_watcher import FileWatcher, module_files
+from wakeboard.local.live_view import LiveView, can_show_live
+from wakeboard.local.manifest_sync import ManifestSync
+from wakeboard.local.view import UP, Message, PlainView, Problems
+from wakeboard.local.worker_settings import COMPANION, FILE_NAME, HANDLER_MODULE, WorkerSettings, redacted
+from wakeboard.local.worker_spawner import WorkerSpawner
+from wakeboard.maintenance.loop import MaintenanceLoop
+from wakeboard.maintenance.reaper import reap
+from wakeboard.maintenance.retention import Retention
+from wakeboard.manifests.loader import SUFFIXES
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.sanitize import one_line
+from wakeboard.settings import unknown_settings
+from wakeboard.store.admin_api import AdminStore
+from wakeboard.store.maintenance_api import Store
+from wakeboard.store.notifications import notifications
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.recent_events import EventQueries
+from wakeboard.store.reconnecting import ReconnectingConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from wakeboard.local.view import Level, View
+    from wakeboard.maintenance.reaper import ReapCounts
+
+MAINTENANCE_INTERVAL_S: Final = 2.0
+WATCH_INTERVAL_S: Final = 1.0
+RETRY_DELAY_S: Final = 1.0
+COMPANION_STOP_TIMEOUT_S: Final = 3.0
+RELEASE_TIME_S: Final = 5.0  # after its grace period a worker needs a moment to release its runs
+CANCEL_AGAIN_AFTER_S: Final = 0.5
+MAX_NAMES: Final = 3
+APPLICATION_NAME: Final = "wakeboard up"  # in pg_stat_activity
+
+
+class Supervisor:
+    """Starts, runs and stops the parts. `repair_database` restarts a database that has exited, and says so, or None."""
+
+    def __init__(
+        self,
+        folder: Path,
+        dsn: str,
+        *,
+        program: str,
+        live: bool,
+        wake_interval_s: float,
+        repair_database: Callable[[], str | None],
+    ) -> None:
+        self._folder, self._dsn, self._program, self._live = folder, dsn, program, live
+        self._repair_database = repair_database
+        self._view: View = PlainView()
+        self._problems = Problems(self._emit)
+        self._settings = WorkerSettings(folder, dsn)
+        sync_connection = ReconnectingConnection(dsn, APPLICATION_NAME, AdminStore)
+        spawn_connection = ReconnectingConnection(dsn, APPLICATION_NAME, EventQueries)
+        poll_connection = ReconnectingConnection(dsn, APPLICATION_NAME, Listings)
+        self._maintenance_connection = ReconnectingConnection(dsn, APPLICATION_NAME, Store)
+        self._connections = [sync_connection, spawn_connection, poll_connection, self._maintenance_connection]
+        self._sync = ManifestSync(folder, sync_connection, self._problems, emit=self._emit)
+        self._spawner = WorkerSpawner(
+            self._settings,
+            spawn_connection,
+            self._problems,
+            emit=self._emit,
+            on_killed=self._schedule_reap,
+            wake_interval_s=wake_interval_s,
+        )
+        self._poller = EventPoller(poll_connection, self._view, self._problems, self._spawner, program=program)
+        self._companion: ChildProcess | None = None
+        self._watcher = FileWatcher(folder, self._handler_files())  # created before the first sync, to miss no change
+        self._sync_needed = True
+        self._had_handlers = False
+        self._reap_at = math.inf
+
+    async def run(self, stop: asyncio.Event, force_stop: asyncio.Event) -> None:
+        """Runs until `stop` is set. `force_stop`: do not wait for running runs. Raises WakeboardError at the start."""
+        async with AsyncExitStack() as stack:
+            for connection in self._connections:
+                stack.push_async_callback(connection.close)
+            stack.push_async_callback(self._stop_companion)
+            await run_until_stopped(stop, self._start())
+            if stop.is_set():
+                return
+            stack.push_async_callback(self._stop_workers, force_stop)
+            stack.callback(self._close_view)
+            self._open_view()
+            await run_until_stopped(
+                stop,
+                self._spawner.run(),
+                self._run_maintenance(),
+                self._watch_files(),
+                self._listen(),
+                self._check_database(),
+                self._poller.run(),
+            )
+
+    async def _start(self) -> None:
+        self._log_settings()
+        await self._start_companion()
+        await self._sync_folder()
+        await self._sync.run_annotated()
+        await self._poller.poll()
+
+    # -- output --------------------------------------------------------------------------------------------------------
+
+    def _emit(self, message: Message) -> None:
+        self._view.print(message)
+
+    def _log(self, text: str, level: Level = "info") -> None:
+        self._emit(Message(UP, text, level))
+
+    def _log_settings(self) -> None:
+        self._problems.update("settings", unknown_settings(self._settings.from_file))
+        for setting in redacted(self._settings.from_file):
+            self._log(f"{self._folder / FILE_NAME} sets {setting}")
+        self._check_handlers()
+        modules = ", ".join(self._settings.modules)
+        file = self._folder / f"{HANDLER_MODULE}.py"
+        self._log(
+            f"Workers load handlers from the module {modules}."
+            if modules
+            else f"{file} does not exist. Workers run the built-in job types ping, http and command."
+        )
+
+    def _open_view(self) -> None:
+        if self._live and can_show_live():
+            self._view = self._poller.view = LiveView(f"wakeboard up {self._folder}", self._program)
+        else:
+            self._log("Ctrl-C stops everything.")
+
+    def _close_view(self) -> None:
+        self._view.close()
+        self._view = self._poller.view = PlainView()
+        counts = self._poller.counts
+        parts = [f"{counts[what]} {what}" for what in ("succeeded", "dead", "skipped", "cancelled") if what in counts]
+        if failed := counts.get("failed", 0) + counts.get("timed_out", 0):
+            parts.append(counted(failed, "failed attempt"))
+        self._log(f"Stopping. Runs since the start: {', '.join(parts) or 'none'}.")
+
+    # -- loops ---------------------------------------------------------------------------------------------------------
+
+    async def _run_maintenance(self) -> None:
+        settings = self._settings.settings
+        maintenance = MaintenanceLoop(
+            misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
+        )
+        while True:
+            with suppress(WakeboardError):  # the event poller listings an unavailable database
+                store = await self._maintenance_connection.store()
+                done = await maintenance.run_due(store, time.monotonic())
+                failures = [f"Maintenance failed: {name}: {one_line(str(why))}" for name, why in done.failures.items()]
+                self._problems.update("maintenance", failures)
+                reaped = await self._reap_if_scheduled(store) or done.reaped
+                if reaped.crashed:
+                    self._spawner.request_check()
+            await asyncio.sleep(MAINTENANCE_INTERVAL_S)
+
+    def _schedule_reap(self) -> None:
+        """After a worker was killed: reaps as soon as its leases have expired."""
+        self._reap_at = time.monotonic() + self._settings.settings.lease_seconds
+
+    async def _reap_if_scheduled(self, store: Store) -> ReapCounts | None:
+        if time.monotonic() < self._reap_at:
+            return None
+        self._reap_at = math.inf
+        return await reap(store, always=True)
+
+    async def _watch_files(self) -> None:
+        while True:
+            await asyncio.sleep(WATCH_INTERVAL_S)
+            if changes := self._watcher.changes():
+                self._log(describe_changes(changes, self._folder), "debug")
+                self._handle_changes(changes)
+                self._watcher.set_files(self._handler_files())
+            if self._sync_needed:
+                with suppress(WakeboardError):  # retried; the event poller listings an unavailable database
+                    await self._sync_folder()
+
+    def _handler_files(self) -> list[Path]:
+        return module_files(self._settings.modules, self._settings.import_paths)
+
+    def _handle_changes(self, changes: list[Path]) -> None:
+        if any(path.suffix in SUFFIXES for path in changes):
+            self._sync_needed = True
+        if any(path.name == FILE_NAME for path in changes):
+            self._read_settings()
+        if any(path.suffix in {".env", ".py"} for path in changes):
+            self._spawner.request_restart()
+        self._check_handlers()
+
+    def _check_handlers(self) -> None:
+        """Listings a handlers.py that was deleted or is not a regular file."""
+        file = self._folder / f"{HANDLER_MODULE}.py"
+        problem = ""
+        if file.exists() and not file.is_file():
+            problem = f"{file} is not a regular file, so workers cannot load it. Replace or remove it."
+        elif self._had_handlers and not self._settings.modules:
+            problem = f"{file} was deleted. Runs of its job types wait until the file exists again."
+        self._had_handlers = self._had_handlers or bool(self._settings.modules)
+        resolved = f"{file} exists again. The next worker loads it."
+        self._problems.update("handlers", [problem] if problem else [], resolved=resolved)
+
+    async def _sync_folder(self) -> None:
+        await self._sync.sync(self._settings.settings.misfire_grace)
+        self._sync_needed = False
+        self._spawner.queues = self._settings.worker_queues(self._sync.queues())
+
+    def _read_settings(self) -> None:
+        try:
+            self._settings.read_file()
+            _ = self._settings.settings
+        except InvalidSettings as error:
+            self._problems.update("settings", str(error).splitlines())
+        else:
+            self._problems.update("settings", unknown_settings(self._settings.from_file))
+
+    async def _listen(self) -> None:
+        while self._settings.settings.listen:
+            with suppress(WakeboardError):
+                async for _ in notifications(self._dsn):
+                    self._spawner.request_check()
+            await asyncio.sleep(RETRY_DELAY_S)
+
+    async def _check_database(self) -> None:
+        while True:
+            await asyncio.sleep(RETRY_DELAY_S)
+            try:
+                repaired = self._repair_database()
+            except WakeboardError as error:
+                self._problems.update("PostgreSQL", [str(error)])
+            else:
+                self._problems.update("PostgreSQL", [])
+                if repaired:
+                    self._log(repaired, "warning")
+
+    # -- workers and the companion process -----------------------------------------------------------------------------
+
+    async def _stop_workers(self, force: asyncio.Event) -> None:
+        if running := self._spawner.worker_count:
+            self._log(f"Waiting for {counted(running, 'worker')} to finish. Press Ctrl-C again to stop at once.")
+        await self._spawner.stop(self._settings.settings.grace_seconds + RELEASE_TIME_S, force)
+
+    async def _start_companion(self) -> None:
+        command = self._settings.companion_command
+        if not command:
+            return
+        name = Path(command[1] if len(command) > 1 else command[0]).name
+        try:
+            self._companion = await ChildProcess.start(
+                command,
+                environment=self._settings.companion_environment(),
+                folder=self._folder,
+                on_line=lambda line: self._emit(Message(name, line, "debug")),
+            )
+        except OSError as error:
+            raise InvalidSettings(f"{COMPANION}={command[0]!r} cannot be run: {error.strerror}.") from error
+        self._log(f"The companion process {name} runs (pid {self._companion.pid}).")
+
+    async def _stop_companion(self) -> None:
+        if self._companion is not None:
+            await self._companion.stop(COMPANION_STOP_TIMEOUT_S)
+
+
+def describe_changes(changes: list[Path], folder: Path) -> str:
+    """`a.yaml, more/b.yaml changed; handlers.py was deleted.`, with paths relative to the folder."""
+    deleted = [path for path in changes if not path.exists()]
+    changed = [path for path in changes if path not in deleted]
+    parts = [f"{_names(changed, folder)} changed"] if changed else []
+    parts += [f"{_names(deleted, folder)} {'was' if len(deleted) == 1 else 'were'} deleted"] if deleted else []
+    return f"{'; '.join(parts)}."
+
+
+def _names(paths: list[Path], folder: Path) -> str:
+    root = folder.absolute()
+    names = [str(path.relative_to(root) if path.is_relative_to(root) else path) for path in paths[:MAX_NAMES]]
+    more = len(paths) - len(names)
+    return ", ".join(names) + (f" and {counted(more, 'other file')}" if more else "")
+
+
+async def run_until_stopped(stop: asyncio.Event, *coroutines: Coroutine[Any, Any, object]) -> None:
+    """Runs coroutines side by side until all are done, one fails, or `stop` is set. Leaves no task running.
+
+    Raises the first error. A task that does not end is cancelled again, because Python 3.11 may lose a cancellation:
+    `asyncio.wait_for` swallows one that arrives in the moment in which the awaited future completes.
+    """
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    stopped = asyncio.create_task(stop.wait())
+    pending: set[asyncio.Task[Any]] = {stopped, *tasks}
+    try:
+        while not (stopped.done() or all(task.done() for task in tasks) or _first_error(tasks)):
+            _, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        while pending := {task for task in (stopped, *tasks) if not task.done()}:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending, timeout=CANCEL_AGAIN_AFTER_S)
+    if error := _first_error(tasks):
+        raise error
+
+
+def _first_error(tasks: list[asyncio.Task[object]]) -> BaseException | None:
+    errors = (task.exception() for task in tasks if task.done() and not task.cancelled())
+    return next((error for error in errors if error is not None), None)

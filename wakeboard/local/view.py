@@ -1,0 +1,193 @@
+"""The view of `wakeboard up`: its messages, its state and open problems, and the plain view of one line per message.
+
+The live view (live_view.py) implements the same `View` protocol on a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
+
+from wakeboard.display_zone import in_zone
+from wakeboard.output import write_line
+from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative, times
+from wakeboard.rules.sanitize import one_line, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from wakeboard.store.queries.listings import RunRow, ScheduleRow
+    from wakeboard.store.queries.recent_events import RunEvent
+
+Level: TypeAlias = Literal["debug", "info", "success", "warning", "error"]
+
+UP: Final = "up"  # the sources of messages; the others are runs and the companion process
+WORKER: Final = "worker"
+
+STARTUP_ERROR_PREFIX: Final = "wakeboard worker: "  # of the line that a worker prints when it cannot start
+CRASHED: Final = "WorkerCrashed"  # the error type of a run that is dead because its workers crashed
+MAX_ERROR_CHARS: Final = 300  # `wakeboard run ID` prints the whole error
+SOURCE_WIDTH: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One line of output. `at` None: now."""
+
+    source: str
+    text: str
+    level: Level = "info"
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ViewState:
+    """What the live view draws, as of `now` by the database's clock."""
+
+    now: datetime
+    schedules: Sequence[ScheduleRow] = ()
+    runs: Sequence[RunRow] = ()  # unfinished runs, then dead and finished ones, newest first
+    workers: int = 0
+    next_wake_s: float = 0.0
+    problems: Sequence[str] = ()
+
+
+class View(Protocol):
+    """Where `up` writes. A view does not raise when its terminal was closed."""
+
+    def print(self, message: Message) -> None:
+        """Prints a message."""
+        ...
+
+    def render(self, state: ViewState) -> None:
+        """Draws the current state."""
+        ...
+
+    def close(self) -> None:
+        """Restores the terminal."""
+        ...
+
+
+class PlainView:
+    """Prints messages to standard output and draws no state."""
+
+    def print(self, message: Message) -> None:
+        """Prints one line."""
+        with suppress(OSError, ValueError):
+            write_line(plain_line(message, datetime.now(UTC)))
+            sys.stdout.flush()
+
+    def render(self, state: ViewState) -> None:
+        """Does nothing: each event was printed as a message."""
+
+    def close(self) -> None:
+        """Does nothing."""
+
+
+def plain_line(message: Message, now: datetime) -> str:
+    """Formats a message: `14:03:00  run 12    shop/weekly-report succeeded in 2.4 s`, in the display zone."""
+    moment = in_zone(message.at or now)
+    return f"{moment:%H:%M:%S}  {one_line(message.source):<{SOURCE_WIDTH}}  {one_line(message.text)}"
+
+
+class Problems:
+    """The open problems by subject. A problem is printed when it appears, and its resolution once."""
+
+    def __init__(self, emit: Callable[[Message], None]) -> None:
+        self._emit = emit
+        self._open: dict[str, tuple[str, ...]] = {}
+
+    def update(self, subject: str, problems: Sequence[str], *, resolved: str = "problem resolved.") -> None:
+        """Replaces the open problems of a subject; `resolved` is printed if there were some and none is left."""
+        before = self._open.get(subject, ())
+        for problem in problems:
+            if problem not in before:
+                self._emit(Message(UP, problem, "error"))
+        if before and not problems:
+            self._emit(Message(UP, f"{subject}: {resolved}", "success"))
+        self._open[subject] = tuple(problems)
+
+    @property
+    def all(self) -> list[str]:
+        """The open problems of all subjects."""
+        return [problem for problems in self._open.values() for problem in problems]
+
+
+# -- messages about runs -----------------------------------------------------------------------------------------------
+
+
+def event_message(event: RunEvent, program: str) -> Message:
+    """Describes an event of a run. `program` is the command to type for wakeboard."""
+    text, level = _event_text(event, program)
+    return Message(f"run {event.run_id}", f"{one_line(event.schedule or event.job_type)} {text}", level, event.at)
+
+
+def _event_text(event: RunEvent, program: str) -> tuple[str, Level]:  # noqa: PLR0911 - one case per event
+    attempt = f"attempt {event.attempt} of {event.max_attempts}"
+    match event.what:
+        case "began":
+            return f"started, {attempt}" if event.attempt > 1 else "started", "debug"
+        case "succeeded":
+            took = f" in {lasted(event.at - event.started_at)}" if event.started_at else ""
+            return f"succeeded{took}" + (f", {attempt}" if event.attempt > 1 else ""), "success"
+        case "failed" | "timed_out":
+            verb = "failed" if event.what == "failed" else "timed out"
+            retry = f", retry {relative(event.next_try_at, event.at)}" if event.next_try_at else ""
+            return f"{verb}, {attempt}{retry}: {_error(event)}", "warning"
+        case "crashed":
+            return "lost its worker and is queued again", "warning"
+        case "dead":
+            crashed = event.error_type == CRASHED
+            cause = counted(event.crashes, "crash") if crashed else counted(event.attempt, "attempt")
+            return f"is dead after {cause}: {_error(event)} ({retry_hint(event.run_id, program)})", "error"
+        case "skipped":
+            ticks = f" {times(event.ticks)}" if event.ticks and event.ticks > 1 else ""
+            return f"was skipped{ticks}: {reason_in_words(event.reason, event.what) or 'no reason'}", "debug"
+        case _:
+            reason = reason_in_words(event.reason, event.what)
+            return f"was {event.what}" + (f": {reason}" if reason else ""), "debug"
+
+
+def retry_hint(run_id: int, program: str) -> str:
+    """The command that retries a dead run."""
+    return f"to retry it: {program} retry {run_id}"
+
+
+def _error(event: RunEvent) -> str:
+    text = one_line(": ".join(part for part in (event.error_type, event.error) if part)) or "no error message"
+    return text if len(text) <= MAX_ERROR_CHARS else text[:MAX_ERROR_CHARS] + "…"
+
+
+# -- messages of workers -----------------------------------------------------------------------------------------------
+
+
+def worker_message(line: str) -> Message | None:
+    """Converts a line of a worker's output. None for empty lines and for events that the poller reports itself."""
+    fields = _log_fields(line)
+    if fields is None:
+        text = printable(line).rstrip()
+        if text.startswith(STARTUP_ERROR_PREFIX):
+            return Message(WORKER, text.removeprefix(STARTUP_ERROR_PREFIX), "error")
+        return Message(WORKER, text) if text else None
+    if "outcome" in fields or str(fields["message"]).startswith("WAKEBOARD_"):  # `up` checks settings itself
+        return None
+    source = f"run {fields['run']}" if "run" in fields else WORKER
+    levels: dict[str, Level] = {"warning": "warning", "error": "error", "critical": "error"}
+    return Message(source, one_line(str(fields["message"])), levels.get(str(fields["level"]), "info"))
+
+
+def _log_fields(line: str) -> dict[str, Any] | None:
+    """Parses a JSON log line. None for other output, such as that of a handler's print()."""
+    if not line.startswith("{"):
+        return None
+    try:
+        fields: Any = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict) or "message" not in fields or "level" not in fields:
+        return None
+    return cast("dict[str, Any]", fields)

@@ -1,0 +1,144 @@
+"""Settings for the workers that `wakeboard up` starts: FOLDER/wakeboard.env, the environment, and local defaults.
+
+    # A comment.
+    WAKEBOARD_HTTP_ALLOWED_HOSTS=127.0.0.1:48123
+
+An environment variable overrides FOLDER/wakeboard.env, which overrides the local defaults. Two names are special:
+WAKEBOARD_UP_COMPANION is a command that `up` runs in the folder next to the workers, and WAKEBOARD_DSN is refused,
+because the database is chosen by the environment or by --dsn.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import sys
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.errors import InvalidSettings
+from wakeboard.manifests.bounded_file import Unreadable, read_text
+from wakeboard.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+MAX_FILE_BYTES: Final = 65_536
+FILE_NAME: Final = "wakeboard.env"
+COMPANION: Final = "WAKEBOARD_UP_COMPANION"
+HANDLER_MODULE: Final = "handlers"  # FOLDER/handlers.py
+LOCAL_DEFAULTS: Final = {
+    "WAKEBOARD_LEASE_SECONDS": "8",  # runs of a killed worker are soon queued again; progress is written every 2 s
+    "WAKEBOARD_GRACE_SECONDS": "5",  # Ctrl-C takes no longer
+    "WAKEBOARD_POLL_SECONDS": "0.2",  # a manual retry starts at once, even while a worker is about to exit
+}
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class WorkerSettings:
+    """The settings of the workers and of the companion process."""
+
+    def __init__(self, folder: Path, dsn: str) -> None:
+        self.folder, self._dsn = folder, dsn
+        self.from_file: dict[str, str] = {}
+        self.read_file()
+
+    def read_file(self) -> None:
+        """Reads FOLDER/wakeboard.env again. Raises InvalidSettings and keeps the earlier values if it is invalid."""
+        self.from_file = read_env_file(self.folder)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings as a worker will read them. Raises InvalidSettings."""
+        known = {f"WAKEBOARD_{name.upper()}": name for name in Settings.model_fields}
+        given = {**LOCAL_DEFAULTS, **self.from_file}
+        return read_settings(
+            **{known[name]: value for name, value in given.items() if name in known and name not in os.environ}
+        )
+
+    @property
+    def modules(self) -> list[str]:
+        """The handler modules: those of WAKEBOARD_HANDLERS, or else FOLDER/handlers.py if it exists."""
+        explicit = self.settings.handlers
+        return explicit or ([HANDLER_MODULE] if (self.folder / f"{HANDLER_MODULE}.py").is_file() else [])
+
+    @property
+    def import_paths(self) -> list[Path]:
+        """The folders that Python searches first for handler modules."""
+        return [self.folder.absolute(), self.folder.cwd()]
+
+    def environment(self, queues: Sequence[str]) -> dict[str, str]:
+        """The environment of a worker of `queues`, unless settings name other queues. Raises InvalidSettings."""
+        path = [*map(str, self.import_paths), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
+        return {
+            **LOCAL_DEFAULTS,
+            "WAKEBOARD_QUEUES": ",".join(queues),
+            **self.from_file,
+            **os.environ,
+            "WAKEBOARD_HANDLERS": ",".join(self.modules),
+            "WAKEBOARD_DSN": self._dsn,
+            "WAKEBOARD_LOG_FORMAT": "json",
+            "PYTHONPATH": os.pathsep.join(part for part in path if part),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def companion_environment(self) -> dict[str, str]:
+        """The environment of the companion process."""
+        return {**self.from_file, **os.environ, "PYTHONUNBUFFERED": "1"}
+
+    def worker_queues(self, declared: Sequence[str]) -> list[str]:
+        """The queues that workers serve: those of WAKEBOARD_QUEUES, or else the `declared` ones."""
+        is_explicit = "WAKEBOARD_QUEUES" in os.environ or "WAKEBOARD_QUEUES" in self.from_file
+        return list(self.settings.queues if is_explicit else declared)
+
+    @property
+    def companion_command(self) -> list[str]:
+        """The command of the companion process; [] for none. `python` is the interpreter that runs wakeboard."""
+        try:
+            words = shlex.split(os.environ.get(COMPANION) or self.from_file.get(COMPANION, ""))
+        except ValueError as error:
+            raise InvalidSettings(f"{COMPANION} is not a valid command: {error}.") from error
+        return [sys.executable, *words[1:]] if words[:1] == ["python"] else words
+
+
+def read_env_file(folder: Path) -> dict[str, str]:
+    """Parses FOLDER/wakeboard.env; {} if there is none. Raises InvalidSettings with file and line."""
+    path = folder / FILE_NAME
+    try:
+        text = read_text(path, MAX_FILE_BYTES)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise InvalidSettings(f"{path} cannot be read: {error.strerror}.") from error
+    except Unreadable as error:
+        raise InvalidSettings(f"{path}, line {error.line}: {error}.") from error
+    settings: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            name, value = _parse_line(line.strip(), f"{path}, line {number}")
+            settings[name] = value
+    return settings
+
+
+def _parse_line(line: str, where: str) -> tuple[str, str]:
+    name, equals, value = (part.strip() for part in line.partition("="))
+    if not equals or not _NAME.fullmatch(name):
+        raise InvalidSettings(f"{where}: {line[:80]!r} is not NAME=value; write for example WAKEBOARD_CONCURRENCY=10.")
+    if name == "WAKEBOARD_DSN":
+        raise InvalidSettings(f"{where}: WAKEBOARD_DSN is not allowed here; use --dsn or the environment.")
+    if value[:1] in {"'", '"'}:
+        try:
+            (value,) = shlex.split(value)
+        except ValueError:
+            raise InvalidSettings(f"{where}: the quotes of {name} do not match.") from None
+    return name, value
+
+
+def redacted(settings: Mapping[str, str]) -> list[str]:
+    """Formats settings as NAME=value in order, without the values of secrets."""
+    return [f"{name}={'…' if _is_secret(name) else value}" for name, value in settings.items()]
+
+
+def _is_secret(name: str) -> bool:
+    return bool(re.search(r"SECRET|PASSWORD|TOKEN|KEY", name.upper())) and not name.endswith(("_DIR", "_DAYS"))
