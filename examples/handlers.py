@@ -119,7 +119,7 @@ def close_month(run: wakeboard.Run) -> dict[str, str]:
     """Dies unless somebody has said yes: then a person has to look, and `wakeboard retry` brings it back."""
     approval = OUT / "approved"
     if not approval.exists():
-        raise PermissionError(f"not approved; type: touch {os.path.relpath(approval)}")
+        raise PermissionError(f"not approved; to approve, type: touch {os.path.relpath(approval)}")
     approval.unlink()
     return {"closed": f"{run.scheduled_for:%B %Y}"}
 
