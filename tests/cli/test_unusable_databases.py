@@ -99,7 +99,7 @@ def test_a_database_without_the_schema(bare_cli: Cli, empty_database: str):
     result = run_all(bare_cli, empty_database)
 
     assert set(result) == set(COMMANDS)
-    assert all("has no wakeboard schema yet: run `wakeboard migrate`" in each for each in result.values())
+    assert all("has no wakeboard schema: run `wakeboard migrate`" in each for each in result.values())
 
 
 @pytest.mark.usefixtures("folder")

@@ -2,39 +2,23 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Annotated
 
 import typer
 from typer.core import TyperArgument
 
-from wakeboard.cli.commands import (
-    apply,
-    cancel,
-    check,
-    confirm,
-    discard,
-    effects,
-    enqueue,
-    failures,
-    limit,
-    migrate,
-    next,  # noqa: A004 - the name of the command
-    pause,
-    replay,
-    resume,
-    retry,
-    run,
-    run_now,
-    runs,
-    schedules,
-    up,
-    version,
-    worker,
-)
-from wakeboard.cli.support.options import examples
 from wakeboard.cli.support.session import set_dsn
 from wakeboard.display_zone import use_zone
 from wakeboard.output import write_line
+
+# Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
+COMMANDS = (
+    *("up", "apply", "schedules", "next", "runs", "run", "failures", "enqueue", "run-now"),
+    *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
+    *("check", "worker", "migrate", "version", "confirm removal", "effects install"),
+)
+GROUPS = {"confirm": "Confirm an operation that needs confirmation.", "effects": "Effects in other databases."}
 
 application = typer.Typer(
     rich_markup_mode=None,
@@ -44,14 +28,24 @@ application = typer.Typer(
 )
 # Without this, typer shows the Python type of an argument after its name.
 TyperArgument.display_type_rich = lambda self, ctx: None  # noqa: ARG005
-for module in (up, apply, schedules, next, runs, run, failures, enqueue, run_now, retry, cancel, replay, discard):
-    application.add_typer(module.commands)
-for module in (pause, resume, limit):
-    application.add_typer(module.commands)
-application.add_typer(confirm.commands, name="confirm")
-for module in (check, worker, migrate, version):
-    application.add_typer(module.commands)
-application.add_typer(effects.commands, name="effects")
+
+
+def examples(*lines: str) -> str:
+    """The examples at the end of a help text, one per line: the command, two spaces, what it does."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _add_commands() -> None:
+    groups = {name: typer.Typer(name=name, no_args_is_help=True, help=text) for name, text in GROUPS.items()}
+    for words in COMMANDS:
+        module = import_module(f"wakeboard.cli.commands.{words.replace('-', '_').replace(' ', '_')}")
+        group, _, name = words.rpartition(" ")
+        groups.get(group, application).command(name, epilog=examples(*module.EXAMPLES))(module.command)
+    for group in groups.values():
+        application.add_typer(group)
+
+
+_add_commands()
 
 
 def _print_version(requested: bool) -> None:

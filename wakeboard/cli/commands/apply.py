@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples, read_path
+from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.errors import InvalidSchedule, InvalidValue
@@ -18,8 +18,6 @@ from wakeboard.errors import InvalidSchedule, InvalidValue
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
-
-commands = typer.Typer()
 
 STANDARD_INPUT = "-"
 
@@ -50,15 +48,14 @@ class Applied:
         return not (self.failed or self.conflicts or self.pending_removal)
 
 
-@commands.command(
-    "apply",
-    epilog=examples(
-        "wakeboard apply schedules/ --dry-run      show what would change",
-        "wakeboard apply schedules/",
-        "wakeboard apply schedules/ --prune        also remove schedules that are no longer in the folder",
-    ),
+EXAMPLES = (
+    "wakeboard apply schedules/ --dry-run      show what would change",
+    "wakeboard apply schedules/",
+    "wakeboard apply schedules/ --prune        also remove schedules that are no longer in the folder",
 )
-def apply(
+
+
+def command(
     folder: Annotated[
         Path,
         typer.Argument(

@@ -7,27 +7,18 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
-
-commands = typer.Typer()
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
 
 ACTION = BulkAction(
-    verb="cancel",
-    statuses=("queued", "failed", "running"),
-    apply=lambda store, ids: store.cancel(ids),
-    options="--all-queued, --all-failed or --all-running",
-    messages={"cancelled": "is cancelled", "requested": "is running; its worker will be asked to stop it"},
-)
-
-
-@commands.command(
     "cancel",
-    epilog=examples(
-        "wakeboard cancel 1042",
-        "wakeboard cancel --all-queued --type send_mail --since 1h",
-    ),
+    lambda store, ids: store.cancel(ids),
+    {"cancelled": "is cancelled", "requested": "is running; its worker will be asked to stop it"},
 )
-def cancel(
+
+EXAMPLES = ("wakeboard cancel 1042", "wakeboard cancel --all-queued --type send_mail --since 1h")
+
+
+def command(
     runs: Runs = None,
     all_queued: Annotated[bool, typer.Option("--all-queued", help="All queued runs.", show_default=False)] = False,
     all_failed: Annotated[bool, typer.Option("--all-failed", help="All failed runs.", show_default=False)] = False,
@@ -44,7 +35,6 @@ def cancel(
 
     A running run is cancelled at the next heartbeat of its worker, unless it succeeds before.
     """
-    flags = {"queued": all_queued, "failed": all_failed, "running": all_running}
-    statuses = [status for status, given in flags.items() if given]
-    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    statuses = {"queued": all_queued, "failed": all_failed, "running": all_running}
+    selection = Selection(runs, statuses, schedule, job_type, queue, since)
     run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json
 from wakeboard.cli.support.session import DSN_HINT, database_dsn
 from wakeboard.cli.support.tables import print_lines, styled
@@ -19,18 +19,14 @@ if TYPE_CHECKING:
     from wakeboard.settings import Settings
     from wakeboard.store.connection import AsyncConnection
 
-commands = typer.Typer()
-
-
-@commands.command(
-    "check",
-    epilog=examples(
-        "wakeboard check                  all checks, with hints for those that are not ok",
-        "wakeboard check --strict         also fail for warnings",
-        "wakeboard check --json | jq '.[] | select(.level != \"ok\")'",
-    ),
+EXAMPLES = (
+    "wakeboard check                  all checks, with hints for those that are not ok",
+    "wakeboard check --strict         also fail for warnings",
+    "wakeboard check --json | jq '.[] | select(.level != \"ok\")'",
 )
-def check(
+
+
+def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.", show_default=False)] = False,
     as_json: AsJson = False,
 ) -> None:

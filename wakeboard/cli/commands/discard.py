@@ -7,28 +7,18 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
 
-commands = typer.Typer()
+ACTION = BulkAction("discard", lambda store, ids: store.discard(ids), {"discarded": "is discarded"})
 
-ACTION = BulkAction(
-    verb="discard",
-    statuses=("dead",),
-    apply=lambda store, ids: store.discard(ids),
-    options="--all-dead",
-    messages={"discarded": "is discarded"},
+EXAMPLES = (
+    "wakeboard discard 1042",
+    "wakeboard discard --all-dead --dry-run",
+    "wakeboard discard --all-dead --schedule weekly-report --yes",
 )
 
 
-@commands.command(
-    "discard",
-    epilog=examples(
-        "wakeboard discard 1042",
-        "wakeboard discard --all-dead --dry-run",
-        "wakeboard discard --all-dead --schedule weekly-report --yes",
-    ),
-)
-def discard(
+def command(
     runs: Runs = None,
     all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead runs.", show_default=False)] = False,
     schedule: OfSchedule = None,
@@ -43,7 +33,6 @@ def discard(
 
     `wakeboard replay` can still enqueue copies of them.
     """
-    flags = {"dead": all_dead}
-    statuses = [status for status, given in flags.items() if given]
-    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    statuses = {"dead": all_dead}
+    selection = Selection(runs, statuses, schedule, job_type, queue, since)
     run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_queue
 from wakeboard.cli.support.time_args import parse_duration, parse_time, time_after
 from wakeboard.errors import InvalidValue
@@ -22,22 +22,18 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.store.enqueue import Enqueued
 
-commands = typer.Typer()
-
 PAYLOAD_EXAMPLE = """write for example '{"segment": "active"}'"""
 
-
-@commands.command(
-    "enqueue",
-    epilog=examples(
-        "wakeboard enqueue ping",
-        """wakeboard enqueue send_mail '{"to": "ada@example.com"}' --queue mail --priority 5""",
-        "wakeboard enqueue close_month --at 2026-12-31T23:30+01:00",
-        "wakeboard enqueue charge '{\"order\": 7}' --key order-7      at most one run with this key",
-        "generate | wakeboard enqueue import -                      payload from standard input",
-    ),
+EXAMPLES = (
+    "wakeboard enqueue ping",
+    """wakeboard enqueue send_mail '{"to": "ada@example.com"}' --queue mail --priority 5""",
+    "wakeboard enqueue close_month --at 2026-12-31T23:30+01:00",
+    "wakeboard enqueue charge '{\"order\": 7}' --key order-7      at most one run with this key",
+    "generate | wakeboard enqueue import -                      payload from standard input",
 )
-def enqueue(
+
+
+def command(
     job_type: Annotated[
         str, typer.Argument(metavar="TYPE", help="The job type, which selects the handler that runs it.")
     ],
@@ -70,7 +66,7 @@ def enqueue(
     delay = parse_duration(after) if after is not None else None
     value = parse_payload(sys.stdin.buffer.read() if payload == "-" else payload)
 
-    async def send(session: Session) -> tuple[Enqueued, datetime | None, datetime]:
+    async def send(session: Session) -> tuple[Enqueued, datetime | None]:
         from wakeboard.store.enqueue import enqueue as enqueue_run
 
         due = time_after(delay, session.now) if delay is not None else time
@@ -84,9 +80,9 @@ def enqueue(
             idempotency_key=key,
             limit_key=limit_key,
         )
-        return enqueued, due, session.now
+        return enqueued, due
 
-    enqueued, due, now = with_session(send)
+    (enqueued, due), now = query_store(send)
     if as_json:
         print_json(enqueued)
     elif enqueued.created:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, JobType, examples
+from wakeboard.cli.support.options import AsJson, JobType
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.cli.support.time_args import parse_since, time_since
 from wakeboard.rules.humanize import relative
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.failures import FailureRow
 
-commands = typer.Typer()
-
 MAX_ERRORS = 3  # error types in a cell; --json has all
 COLUMNS = (
     Column("JOB TYPE", shrinks=True),
@@ -29,16 +27,14 @@ COLUMNS = (
     Column("ERRORS", shrinks=True),
 )
 
-
-@commands.command(
-    "failures",
-    epilog=examples(
-        "wakeboard failures                       the last day",
-        "wakeboard failures --since 1h --type send_mail",
-        "wakeboard failures --json | jq '.[] | select(.failure_rate > 0.1)'",
-    ),
+EXAMPLES = (
+    "wakeboard failures                       the last day",
+    "wakeboard failures --since 1h --type send_mail",
+    "wakeboard failures --json | jq '.[] | select(.failure_rate > 0.1)'",
 )
-def failures(
+
+
+def command(
     since: Annotated[
         str, typer.Option(metavar="TIME", help="Only attempts that ended since then: 90s, 2h, 3d, or an ISO 8601 time.")
     ] = "1d",
@@ -53,12 +49,12 @@ def failures(
     """
     start = parse_since(since)
 
-    async def query(session: Session) -> tuple[list[FailureRow], datetime]:
+    async def query(session: Session) -> list[FailureRow]:
         from wakeboard.store.queries.failures import failures_since
 
-        return await failures_since(session.conn, time_since(start, session.now), job_type), session.now
+        return await failures_since(session.conn, time_since(start, session.now), job_type)
 
-    rows, now = with_session(query)
+    rows, now = query_store(query)
     if as_json:
         print_json(rows)
     elif rows:

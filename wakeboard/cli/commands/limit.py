@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.tables import Column, print_table
@@ -14,10 +14,7 @@ from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.listings import LimitRow
-
-commands = typer.Typer()
 
 DEFAULT = 1
 COLUMNS = (
@@ -27,16 +24,14 @@ COLUMNS = (
     Column("WAITING", right=True),
 )
 
-
-@commands.command(
-    "limit",
-    epilog=examples(
-        "wakeboard limit                      list limit keys with their running and waiting runs",
-        "wakeboard limit billing-api 3        run at most three at once",
-        "wakeboard limit billing-api --default",
-    ),
+EXAMPLES = (
+    "wakeboard limit                      list limit keys with their running and waiting runs",
+    "wakeboard limit billing-api 3        run at most three at once",
+    "wakeboard limit billing-api --default",
 )
-def limit(
+
+
+def command(
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="The limit key.", show_default=False)] = None,
     max_running: Annotated[
         int | None,
@@ -56,10 +51,7 @@ def limit(
         _print_limits(key, as_json)
         return
 
-    async def update(session: Session) -> None:
-        await session.store.set_limit(key, max_running)
-
-    with_session(update)
+    with_session(lambda session: session.store.set_limit(key, max_running))
     max_running = DEFAULT if max_running is None else max_running
     if as_json:
         print_json({"key": key, "max_running": max_running})
@@ -68,10 +60,7 @@ def limit(
 
 
 def _print_limits(key: str | None, as_json: bool) -> None:
-    async def query(session: Session) -> list[LimitRow]:
-        return [row for row in await session.listings.limits() if key in {None, row.key}]
-
-    rows = with_session(query)
+    rows = [row for row in with_session(lambda session: session.listings.limits()) if key in {None, row.key}]
     if as_json:
         print_json(rows)
     elif rows:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.cli.support.session import database_dsn
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
@@ -16,8 +16,6 @@ from wakeboard.output import write_line
 
 if TYPE_CHECKING:
     from wakeboard.store.migrate import Migrated, Roles
-
-commands = typer.Typer()
 
 RETRY_INTERVAL_S = 0.5
 MESSAGE_INTERVAL_S = 10.0
@@ -33,16 +31,15 @@ class Part(StrEnum):
     VIEWER = "viewer"
 
 
-@commands.command(
-    "migrate",
-    epilog=examples(
-        "wakeboard migrate",
-        "wakeboard migrate --wait 60              in a start-up script",
-        "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
-        "wakeboard migrate --revoke-role client   applications can no longer enqueue",
-    ),
+EXAMPLES = (
+    "wakeboard migrate",
+    "wakeboard migrate --wait 60              in a start-up script",
+    "WAKEBOARD_WORKER_ROLE=wb_worker wakeboard migrate --print-roles | psql",
+    "wakeboard migrate --revoke-role client   applications can no longer enqueue",
 )
-def migrate(
+
+
+def command(
     wait: Annotated[
         float,
         typer.Option(

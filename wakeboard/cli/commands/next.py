@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from wakeboard.cli.commands.schedules import UTC_NAMES, cron_and_zone
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.display_zone import in_zone, zone_label
@@ -21,8 +21,6 @@ from wakeboard.rules.humanize import relative
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.rules.dst_ticks import TickSchedule
-
-commands = typer.Typer()
 
 Gap = Literal["RunAfter", "Skip"]
 Overlap = Literal["First", "Both"]
@@ -52,16 +50,15 @@ class NextTicks:
     skipped: list[str]
 
 
-@commands.command(
-    "next",
-    epilog=examples(
-        "wakeboard next billing/weekly-report             the next ticks of a schedule",
-        "wakeboard next '0 2 * * *' --zone Europe/Lisbon -n 400",
-        "                                                 of a cron expression, with notes on clock changes",
-        "wakeboard next 'H H * * *' --name billing/tidy   the value of H for this schedule",
-    ),
+EXAMPLES = (
+    "wakeboard next billing/weekly-report             the next ticks of a schedule",
+    "wakeboard next '0 2 * * *' --zone Europe/Lisbon -n 400",
+    "                                                 of a cron expression, with notes on clock changes",
+    "wakeboard next 'H H * * *' --name billing/tidy   the value of H for this schedule",
 )
-def next_ticks(
+
+
+def command(
     text: Annotated[
         str,
         typer.Argument(
@@ -93,7 +90,7 @@ def next_ticks(
     if " " in text.strip() or text.startswith("@"):
         found, now = _of_cron(text, count, name, zone, gap, overlap)
     else:
-        found, now = with_session(lambda session: _of_schedule(session, text, count))
+        found, now = query_store(lambda session: _of_schedule(session, text, count))
     if as_json:
         print_json(found)
     else:
@@ -112,7 +109,7 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
     return NextTicks(schedule=None, cron=cron, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
 
 
-async def _of_schedule(session: Session, name: str, count: int) -> tuple[NextTicks, datetime]:
+async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
     from wakeboard.cli.support.lookup import find_schedule
     from wakeboard.rules.dst_ticks import tick_schedule_for
 
@@ -122,7 +119,7 @@ async def _of_schedule(session: Session, name: str, count: int) -> tuple[NextTic
     if times.cron_fields is not None:
         tick_schedule = tick_schedule_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
         ticks, skipped = _ticks(tick_schedule, session.now, count)
-    found = NextTicks(
+    return NextTicks(
         schedule=known.short,
         cron=times.schedule,
         time_zone=times.time_zone,
@@ -130,7 +127,6 @@ async def _of_schedule(session: Session, name: str, count: int) -> tuple[NextTic
         ticks=ticks,
         skipped=skipped,
     )
-    return found, session.now
 
 
 def _ticks(tick_schedule: TickSchedule, after: datetime, count: int) -> tuple[list[Tick], list[str]]:

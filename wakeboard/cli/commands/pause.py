@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_error, print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store, with_session
 from wakeboard.cli.support.shell_completion import complete_pause_name
 from wakeboard.cli.support.tables import Column, print_table
 from wakeboard.rules.humanize import relative
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from wakeboard.cli.support.session import Session
-    from wakeboard.store.queries.listings import PauseRow
-
-commands = typer.Typer()
 
 
 class Kind(StrEnum):
@@ -38,17 +33,15 @@ PauseName = Annotated[
     typer.Argument(metavar="NAME", help="The name of the queue or schedule.", autocompletion=complete_pause_name),
 ]
 
-
-@commands.command(
-    "pause",
-    epilog=examples(
-        "wakeboard pause                                  list what is paused",
-        "wakeboard pause all --reason 'database upgrade'",
-        "wakeboard pause queue mail",
-        "wakeboard pause schedule billing/weekly-report",
-    ),
+EXAMPLES = (
+    "wakeboard pause                                  list what is paused",
+    "wakeboard pause all --reason 'database upgrade'",
+    "wakeboard pause queue mail",
+    "wakeboard pause schedule billing/weekly-report",
 )
-def pause(
+
+
+def command(
     kind: PauseKind = None,
     name: PauseName = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown in the list of pauses.")] = "",
@@ -98,11 +91,7 @@ async def pause_scope(session: Session, kind: Kind, name: str | None) -> tuple[s
 
 def print_pauses(as_json: bool) -> None:
     """Lists what is paused."""
-
-    async def query(session: Session) -> tuple[list[PauseRow], datetime]:
-        return await session.listings.pauses(), session.now
-
-    rows, now = with_session(query)
+    rows, now = query_store(lambda session: session.listings.pauses())
     if as_json:
         print_json(rows)
     elif rows:

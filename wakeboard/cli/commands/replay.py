@@ -7,27 +7,14 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
 
-commands = typer.Typer()
+ACTION = BulkAction("replay", lambda store, ids: store.replay(ids), {"queued": "is replayed"})
 
-ACTION = BulkAction(
-    verb="replay",
-    statuses=("succeeded", "cancelled", "discarded"),
-    apply=lambda store, ids: store.replay(ids),
-    options="--all-succeeded, --all-cancelled or --all-discarded",
-    messages={"queued": "is replayed"},
-)
+EXAMPLES = ("wakeboard replay 1042", "wakeboard replay --all-succeeded --schedule export --since 1d")
 
 
-@commands.command(
-    "replay",
-    epilog=examples(
-        "wakeboard replay 1042",
-        "wakeboard replay --all-succeeded --schedule export --since 1d",
-    ),
-)
-def replay(
+def command(
     runs: Runs = None,
     all_succeeded: Annotated[
         bool, typer.Option("--all-succeeded", help="All succeeded runs.", show_default=False)
@@ -50,7 +37,6 @@ def replay(
 
     Each copy has a new uuid, so its effects happen again. Use retry for dead runs.
     """
-    flags = {"succeeded": all_succeeded, "cancelled": all_cancelled, "discarded": all_discarded}
-    statuses = [status for status, given in flags.items() if given]
-    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    statuses = {"succeeded": all_succeeded, "cancelled": all_cancelled, "discarded": all_discarded}
+    selection = Selection(runs, statuses, schedule, job_type, queue, since)
     run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from wakeboard.cli.commands.pause import Kind, PauseKind, PauseName, pause_scope, print_pauses, require_name
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
-commands = typer.Typer()
+EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule tidy")
 
 
-@commands.command(
-    "resume", epilog=examples("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule tidy")
-)
-def resume(kind: PauseKind = None, name: PauseName = None, as_json: AsJson = False) -> None:
+def command(kind: PauseKind = None, name: PauseName = None, as_json: AsJson = False) -> None:
     """End a pause.
 
     Without arguments, list what is paused. The catchUp policy of each schedule applies to the ticks that were missed.

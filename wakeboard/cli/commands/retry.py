@@ -7,29 +7,19 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
 
-commands = typer.Typer()
+ACTION = BulkAction("retry", lambda store, ids: store.retry(ids), {"queued": "is queued again, due now"})
 
-ACTION = BulkAction(
-    verb="retry",
-    statuses=("dead", "failed"),
-    apply=lambda store, ids: store.retry(ids),
-    options="--all-dead or --all-failed",
-    messages={"queued": "is queued again, due now"},
+EXAMPLES = (
+    "wakeboard retry 1042 1043",
+    "wakeboard retry --all-dead --schedule weekly-report",
+    "wakeboard retry --all-dead --since 1d --dry-run        show which runs",
+    "wakeboard retry --all-failed --type send_mail --yes    do not wait for their backoff",
 )
 
 
-@commands.command(
-    "retry",
-    epilog=examples(
-        "wakeboard retry 1042 1043",
-        "wakeboard retry --all-dead --schedule weekly-report",
-        "wakeboard retry --all-dead --since 1d --dry-run        show which runs",
-        "wakeboard retry --all-failed --type send_mail --yes    do not wait for their backoff",
-    ),
-)
-def retry(
+def command(
     runs: Runs = None,
     all_dead: Annotated[bool, typer.Option("--all-dead", help="All dead runs.", show_default=False)] = False,
     all_failed: Annotated[bool, typer.Option("--all-failed", help="All failed runs.", show_default=False)] = False,
@@ -45,7 +35,6 @@ def retry(
 
     The runs keep their ids, attempts, completed steps and completed effects.
     """
-    flags = {"dead": all_dead, "failed": all_failed}
-    statuses = [status for status, given in flags.items() if given]
-    selection = Selection(runs or (), statuses, schedule, job_type, queue, since)
+    statuses = {"dead": all_dead, "failed": all_failed}
+    selection = Selection(runs, statuses, schedule, job_type, queue, since)
     run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))

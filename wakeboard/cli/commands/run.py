@@ -6,24 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import print_lines, terminal_width
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.run_details import RunDetails
 
-commands = typer.Typer()
+EXAMPLES = ("wakeboard run 1042", "wakeboard run 0b0e1c5a --json", "wakeboard run 1042 | less")
 
 
-@commands.command(
-    "run", epilog=examples("wakeboard run 1042", "wakeboard run 0b0e1c5a --json", "wakeboard run 1042 | less")
-)
-def run(
+def command(
     text: Annotated[
         str, typer.Argument(metavar="RUN", help="Its id, its uuid, or the first 8 characters of its uuid.")
     ],
@@ -38,16 +33,16 @@ def run(
 
     wanted = parse_run(text)
 
-    async def query(session: Session) -> tuple[RunDetails, datetime]:
+    async def query(session: Session) -> RunDetails:
         from wakeboard.store.queries.run_details import read_run_details
 
         (run_id,) = await find_runs(session.listings, [wanted])
         details = await read_run_details(session.conn, run_id)
         if details is None:
             raise no_such_run(text)
-        return details, session.now
+        return details
 
-    details, now = with_session(query)
+    details, now = query_store(query)
     if as_json:
         print_json(details)
         return

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_schedule
@@ -15,13 +15,10 @@ from wakeboard.errors import WakeboardError
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
-commands = typer.Typer()
+EXAMPLES = ("wakeboard run-now billing/weekly-report", "wakeboard run-now tidy --json")
 
 
-@commands.command(
-    "run-now", epilog=examples("wakeboard run-now billing/weekly-report", "wakeboard run-now tidy --json")
-)
-def run_now(
+def command(
     schedule: Annotated[
         str,
         typer.Argument(metavar="SCHEDULE", help="The name of the schedule.", autocompletion=complete_schedule),

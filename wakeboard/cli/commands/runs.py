@@ -7,20 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since, examples
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.run_table import RUN_COLUMNS, run_cells
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import print_table
 from wakeboard.cli.support.time_args import parse_since
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.listings import RunRow
-
-commands = typer.Typer()
 
 
 class Status(StrEnum):
@@ -36,16 +32,15 @@ class Status(StrEnum):
     DISCARDED = "discarded"
 
 
-@commands.command(
-    "runs",
-    epilog=examples(
-        "wakeboard runs                                the newest runs",
-        "wakeboard runs --status dead --status failed",
-        "wakeboard runs --schedule weekly-report --since 2d",
-        "wakeboard runs --type send_mail --json | jq '.[].error'",
-    ),
+EXAMPLES = (
+    "wakeboard runs                                the newest runs",
+    "wakeboard runs --status dead --status failed",
+    "wakeboard runs --schedule weekly-report --since 2d",
+    "wakeboard runs --type send_mail --json | jq '.[].error'",
 )
-def runs(
+
+
+def command(
     status: Annotated[
         list[Status] | None,
         typer.Option(metavar="STATUS", help=f"Only runs with this status: {', '.join(Status)}. May be repeated."),
@@ -66,14 +61,14 @@ def runs(
     """
     start = parse_since(since) if since is not None else None
 
-    async def query(session: Session) -> tuple[list[RunRow], datetime]:
+    async def query(session: Session) -> list[RunRow]:
         from wakeboard.cli.support.lookup import run_filter
         from wakeboard.store.queries.listings import STATUSES
 
         matching = await run_filter(session, status or STATUSES, schedule, job_type, queue, start)
-        return await session.listings.runs(matching, limit), session.now
+        return await session.listings.runs(matching, limit)
 
-    rows, now = with_session(query)
+    rows, now = query_store(query)
     if as_json:
         print_json(rows)
     elif rows:

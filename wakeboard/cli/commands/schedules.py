@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
-from wakeboard.cli.support.session import with_session
+from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_lines, print_table, styled
 from wakeboard.rules.humanize import relative
 from wakeboard.rules.sanitize import one_line
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-    from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.listings import ScheduleRow
-
-commands = typer.Typer()
 
 UTC_NAMES = {"UTC", "Etc/UTC"}
 COLUMNS = (
@@ -32,12 +29,10 @@ COLUMNS = (
     Column("RUNS", shrinks=True),
 )
 
+EXAMPLES = ("wakeboard schedules", "wakeboard schedules --namespace billing", "wakeboard schedules --json")
 
-@commands.command(
-    "schedules",
-    epilog=examples("wakeboard schedules", "wakeboard schedules --namespace billing", "wakeboard schedules --json"),
-)
-def schedules(
+
+def command(
     namespace: Annotated[str | None, typer.Option(metavar="NAME", help="Only schedules in this namespace.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,11 +42,7 @@ def schedules(
     paused (by `wakeboard pause`), stalled (its ticks cannot be computed), or on demand (it has no cron expression; use
     `wakeboard run-now`).
     """
-
-    async def query(session: Session) -> tuple[list[ScheduleRow], datetime]:
-        return await session.listings.schedules(namespace), session.now
-
-    rows, now = with_session(query)
+    rows, now = query_store(lambda session: session.listings.schedules(namespace))
     if as_json:
         print_json(rows)
     elif rows:

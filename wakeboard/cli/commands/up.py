@@ -7,21 +7,17 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.options import examples, read_path
+from wakeboard.cli.support.options import read_path
 from wakeboard.cli.support.session import explicit_dsn
 
-commands = typer.Typer()
-
-
-@commands.command(
-    "up",
-    epilog=examples(
-        "wakeboard up examples/",
-        "wakeboard up examples/ --fresh          start with an empty database",
-        "wakeboard up examples/ --no-live | tee up.log",
-    ),
+EXAMPLES = (
+    "wakeboard up examples/",
+    "wakeboard up examples/ --fresh          start with an empty database",
+    "wakeboard up examples/ --no-live | tee up.log",
 )
-def up(
+
+
+def command(
     folder: Annotated[
         Path,
         typer.Argument(

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import typer
-
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 
-commands = typer.Typer()
+EXAMPLES = ("wakeboard version --json",)
 
 
-@commands.command("version", epilog=examples("wakeboard version --json"))
-def version(as_json: AsJson = False) -> None:
+def command(as_json: AsJson = False) -> None:
     """Print the versions of wakeboard, Python and the time zone data."""
     import platform
 

@@ -8,22 +8,17 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.options import examples
 from wakeboard.cli.support.session import database_dsn
 from wakeboard.cli.support.shell_completion import complete_queue
 
-commands = typer.Typer()
-
-
-@commands.command(
-    "worker",
-    epilog=examples(
-        "wakeboard worker                                run what is due, then exit (as the CronJob does)",
-        "wakeboard worker --linger 55",
-        "wakeboard worker --forever --handlers myapp.jobs --queue mail --queue reports",
-    ),
+EXAMPLES = (
+    "wakeboard worker                                run what is due, then exit (as the CronJob does)",
+    "wakeboard worker --linger 55",
+    "wakeboard worker --forever --handlers myapp.jobs --queue mail --queue reports",
 )
-def worker(
+
+
+def command(
     forever: Annotated[bool, typer.Option("--forever", help="Run until SIGTERM.", show_default=False)] = False,
     linger: Annotated[
         float,

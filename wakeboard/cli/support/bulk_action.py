@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,14 +39,22 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the runs and chang
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The selected runs: those named in `runs`, or all with these statuses that match the filters."""
+    """The arguments that select runs: their ids or uuids, or --all-… options with filters.
 
-    runs: Sequence[str]
-    statuses: Sequence[str]
+    `statuses`: each status in which the action accepts runs, and whether its --all-… option was given.
+    """
+
+    runs: Sequence[str] | None
+    statuses: dict[str, bool]
     schedule: str | None
     job_type: str | None
     queue: str | None
     since: str | None
+
+    @property
+    def selected_statuses(self) -> list[str]:
+        """The statuses whose --all-… option was given."""
+        return [status for status, given in self.statuses.items() if given]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +68,10 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """An action on runs. The store refuses runs in statuses other than `statuses`.
-
-    `options`: the --all-… options, for error messages. `messages`: what to print for each answer of the store.
-    """
+    """An action on runs. `messages`: what to print for each answer of the store."""
 
     verb: str
-    statuses: Sequence[str]
     apply: Callable[[AdminStore, Sequence[int]], Awaitable[Sequence[Answer | Replayed]]]
-    options: str
     messages: dict[str, str]
 
 
@@ -77,27 +80,33 @@ def run_bulk_action(action: BulkAction, selection: Selection, mode: Mode) -> Non
 
     Raises typer.Exit(1) if the store refused a run, or with --dry-run if it would refuse one.
     """
-    _require_one_selection(selection, action.options)
+    _require_runs_or_filters(selection)
     find = _finder(selection)
     if mode.dry_run:
-        _print_preview(action, with_session(lambda session: _preview(session, find)), mode.as_json)
+        preview = with_session(lambda session: _preview(session, find))
+        _print_preview(action.verb, selection.statuses, preview, mode.as_json)
         return
-    ids = with_session(find) if selection.runs or mode.yes else _confirmed(action, find)
+    ids = with_session(find) if selection.runs or mode.yes else _confirmed(action.verb, find)
     answers = with_session(lambda session: _apply(session, action, ids)) if ids else []
     if mode.as_json:
-        print_json([{**answer._asdict(), "refused": answer.answer.startswith("refused")} for answer in answers])
+        print_json([{**answer._asdict(), "refused": _refused(answer)} for answer in answers])
     else:
         _print_answers(action, answers)
-    if any(answer.answer.startswith("refused") for answer in answers):
+    if any(_refused(answer) for answer in answers):
         raise typer.Exit(1)
 
 
-def _require_one_selection(selection: Selection, options: str) -> None:
+def _refused(answer: Answer | Replayed) -> bool:
+    return answer.answer.startswith("refused")
+
+
+def _require_runs_or_filters(selection: Selection) -> None:
+    *others, last = (f"--all-{status}" for status in selection.statuses)
+    options = f"{', '.join(others)} or {last}" if others else last
     filters = (selection.schedule, selection.job_type, selection.queue, selection.since)
-    filtered = bool(selection.statuses) or any(value is not None for value in filters)
-    if selection.runs and filtered:
+    if selection.runs and (selection.selected_statuses or any(value is not None for value in filters)):
         raise typer.BadParameter(f"give runs, or use {options} with filters, not both", param_hint="RUN")
-    if not selection.runs and not selection.statuses:
+    if not selection.runs and not selection.selected_statuses:
         raise typer.BadParameter(f"give runs by id or uuid, or use {options}", param_hint="RUN")
 
 
@@ -105,15 +114,14 @@ def _finder(selection: Selection) -> Callable[[Session], Awaitable[list[int]]]:
     """The query for the selected runs. Raises InvalidValue before the command connects."""
     from wakeboard.cli.support.lookup import find_runs, parse_run, run_filter
 
-    runs = [parse_run(text) for text in selection.runs]
+    runs = [parse_run(text) for text in selection.runs or ()]
     since = parse_since(selection.since) if selection.since is not None else None
 
     async def find(session: Session) -> list[int]:
         if runs:
             return await find_runs(session.listings, runs)
-        matching = await run_filter(
-            session, selection.statuses, selection.schedule, selection.job_type, selection.queue, since
-        )
+        statuses = selection.selected_statuses
+        matching = await run_filter(session, statuses, selection.schedule, selection.job_type, selection.queue, since)
         return await session.listings.run_ids(matching)
 
     return find
@@ -138,7 +146,7 @@ async def _preview(session: Session, find: Callable[[Session], Awaitable[list[in
     return _Preview(ids, await session.listings.runs(RunFilter(ids=ids), len(ids)) if ids else [], session.now)
 
 
-def _confirmed(action: BulkAction, find: Callable[[Session], Awaitable[list[int]]]) -> list[int]:
+def _confirmed(verb: str, find: Callable[[Session], Awaitable[list[int]]]) -> list[int]:
     """The ids of the selected runs, after the user has confirmed the preview. Raises typer.Abort."""
     if not sys.stdin.isatty():
         raise typer.BadParameter(
@@ -148,15 +156,15 @@ def _confirmed(action: BulkAction, find: Callable[[Session], Awaitable[list[int]
     if preview.ids:
         for line in _preview_lines(preview.runs, preview.now):
             write_line(line, sys.stderr)
-        typer.confirm(f"{action.verb.capitalize()} {counted(len(preview.ids), 'run')}?", abort=True, err=True)
+        typer.confirm(f"{verb.capitalize()} {counted(len(preview.ids), 'run')}?", abort=True, err=True)
     return preview.ids
 
 
-def _print_preview(action: BulkAction, preview: _Preview, as_json: bool) -> None:
+def _print_preview(verb: str, statuses: Collection[str], preview: _Preview, as_json: bool) -> None:
     from wakeboard.cli.support.tables import print_lines
 
-    accepted = [run for run in preview.runs if run.status in action.statuses]
-    refused = [run for run in preview.runs if run.status not in action.statuses]
+    accepted = [run for run in preview.runs if run.status in statuses]
+    refused = [run for run in preview.runs if run.status not in statuses]
     missing = sorted({*preview.ids} - {run.id for run in preview.runs})
     if as_json:
         print_json(accepted)
@@ -167,7 +175,7 @@ def _print_preview(action: BulkAction, preview: _Preview, as_json: bool) -> None
     for run_id in missing[:MAX_MESSAGES]:
         print_error(f"run {run_id} would be refused: there is no such run.")
     if not as_json:
-        print_message(f"would {action.verb} {counted(len(accepted), 'run')}; nothing was changed.")
+        print_message(f"would {verb} {counted(len(accepted), 'run')}; nothing was changed.")
     if refused or missing:
         raise typer.Exit(1)
 
@@ -204,12 +212,12 @@ def _print_answers(action: BulkAction, answers: Sequence[Answer | Replayed]) -> 
     if not answers:
         print_message("no run matches; nothing was changed.")
     for answer in answers[:MAX_MESSAGES]:
-        if answer.answer.startswith("refused"):
+        if _refused(answer):
             print_error(f"run {answer.id}: {answer.answer}.")
         else:
             new_id = getattr(answer, "new_id", None)
             as_new = f" as run {new_id}" if new_id else ""
             print_message(f"run {answer.id} {action.messages.get(answer.answer, answer.answer)}{as_new}.")
     if len(answers) > MAX_MESSAGES:
-        refused = sum(answer.answer.startswith("refused") for answer in answers)
+        refused = sum(_refused(answer) for answer in answers)
         print_message(f"… {counted(len(answers), 'run')} in total, {refused} refused.")

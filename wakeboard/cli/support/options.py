@@ -1,4 +1,4 @@
-"""Options, argument parsers and help examples that several commands share."""
+"""Options and argument parsers that several commands share."""
 
 from __future__ import annotations
 
@@ -31,8 +31,3 @@ def read_path(text: str) -> Path:
     if not text:
         raise typer.BadParameter("the path is empty; write . for the current folder.")
     return Path(text)
-
-
-def examples(*lines: str) -> str:
-    """The examples at the end of a help text, one per line: the command, two spaces, what it does."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)

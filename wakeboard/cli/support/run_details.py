@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -31,14 +31,6 @@ _CREATED_BY = {
     "replay": "by replay",
     "application": "by an application",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """One line of the timeline."""
-
-    at: datetime
-    text: str
 
 
 def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[Text]:
@@ -184,47 +176,37 @@ def _section(title: str, columns: Sequence[Column], rows: Sequence[Sequence[str 
 def _timeline(run: RunDetails) -> Iterator[Text]:
     yield Text()
     yield Text(f"timeline ({zone_label()})", "bold")
-    for event in timeline(run):
-        yield Text(f"  {in_display_zone(event.at)}  ", "dim") + Text(event.text)
+    for at, event in sorted(_events(run), key=itemgetter(0)):
+        yield Text(f"  {in_display_zone(at)}  ", "dim") + Text(event)
 
 
-def timeline(run: RunDetails) -> list[Event]:
-    """The events of the run in order, as far as its rows have them."""
-    return sorted(_events(run), key=lambda event: event.at)
-
-
-def _events(run: RunDetails) -> Iterator[Event]:
-    yield Event(run.created_at, f"created {_CREATED_BY.get(run.trigger, run.trigger)}")
+def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
+    yield run.created_at, f"created {_CREATED_BY.get(run.trigger, run.trigger)}"
     if run.scheduled_for != run.created_at and run.schedule:
-        yield Event(run.scheduled_for, "tick")
+        yield run.scheduled_for, "tick"
     ended = {attempt.started_at for attempt in run.attempts_made}
     for attempt in run.attempts_made:
-        yield Event(
-            attempt.started_at,
-            f"attempt {attempt.attempt} started{f' on {one_line(attempt.worker)}' if attempt.worker else ''}",
-        )
-        why = attempt.error_type or one_line(attempt.error or "")
-        ended_as = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
-        yield Event(attempt.ended_at, f"{ended_as}: {why}" if why else ended_as)
+        worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
+        yield attempt.started_at, f"attempt {attempt.attempt} started{worker}"
+        error = attempt.error_type or one_line(attempt.error or "")
+        outcome = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
+        yield attempt.ended_at, f"{outcome}: {error}" if error else outcome
     if run.started_at and run.started_at not in ended:
-        yield Event(run.started_at, f"attempt {run.attempts or 1} started")
+        yield run.started_at, f"attempt {run.attempts or 1} started"
     for step in run.steps:
-        yield Event(
-            step.finished_at or step.started_at,
-            f"step {one_line(step.name)} {'done' if step.finished_at else 'started'}",
-        )
+        state = "done" if step.finished_at else "started"
+        yield step.finished_at or step.started_at, f"step {one_line(step.name)} {state}"
     for effect in run.effects:
-        yield Event(effect.finished_at or effect.started_at, f"effect {one_line(effect.key)} {effect.state}")
+        yield effect.finished_at or effect.started_at, f"effect {one_line(effect.key)} {effect.state}"
     if run.cancel_requested_at:
-        yield Event(run.cancel_requested_at, "cancel requested")
+        yield run.cancel_requested_at, "cancel requested"
     if run.dead_at:
-        yield Event(run.dead_at, f"dead: {run.error_type or 'no further attempts'}")
+        yield run.dead_at, f"dead: {run.error_type or 'no further attempts'}"
     if run.status == "failed" or (run.status == "queued" and run.run_at > run.created_at):
-        yield Event(run.run_at, "due for the next attempt" if run.attempts else "due")
+        yield run.run_at, "due for the next attempt" if run.attempts else "due"
     if run.finished_at:
-        yield Event(
-            run.finished_at, run.status + (f": {why}" if (why := reason_in_words(run.reason, run.status)) else "")
-        )
+        reason = reason_in_words(run.reason, run.status)
+        yield run.finished_at, f"{run.status}: {reason}" if reason else run.status
 
 
 def _advice(run: RunDetails) -> Iterator[Text]:

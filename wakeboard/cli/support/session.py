@@ -62,6 +62,15 @@ def with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
     return asyncio.run(_with_session(use))
 
 
+def query_store(query: Callable[[Session], Awaitable[_Result]]) -> tuple[_Result, datetime]:
+    """The result of `query`, and the database's clock at the start of the session. Raises WakeboardError."""
+
+    async def query_and_now(session: Session) -> tuple[_Result, datetime]:
+        return await query(session), session.now
+
+    return with_session(query_and_now)
+
+
 async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
     from wakeboard.store.admin_api import AdminStore
     from wakeboard.store.connection import connect, require_schema

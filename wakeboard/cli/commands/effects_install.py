@@ -7,20 +7,16 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 
-commands = typer.Typer(no_args_is_help=True, help="Install the effects ledger in other databases.")
-
-
-@commands.command(
-    "install",
-    epilog=examples(
-        "wakeboard effects install postgresql://owner@shop-db/shop",
-        "wakeboard effects install postgresql://owner@shop-db/shop --role shop_app",
-    ),
+EXAMPLES = (
+    "wakeboard effects install postgresql://owner@shop-db/shop",
+    "wakeboard effects install postgresql://owner@shop-db/shop --role shop_app",
 )
-def install(
+
+
+def command(
     target: Annotated[
         str,
         typer.Argument(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson, examples
+from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_source
@@ -16,16 +16,10 @@ from wakeboard.rules.humanize import counted
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
-commands = typer.Typer(no_args_is_help=True, help="Confirm an operation that needs confirmation.")
+EXAMPLES = ("wakeboard check                       shows pending removals", "wakeboard confirm removal k8s:5f3c…")
 
 
-@commands.command(
-    "removal",
-    epilog=examples(
-        "wakeboard check                       shows pending removals", "wakeboard confirm removal k8s:5f3c…"
-    ),
-)
-def removal(
+def command(
     source: Annotated[
         str,
         typer.Argument(metavar="SOURCE", help="The source of the schedules.", autocompletion=complete_source),
