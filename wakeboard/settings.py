@@ -1,6 +1,7 @@
-"""Settings, read once at start from the environment (prefix WAKEBOARD_) and passed on as values.
+"""Settings: read once at start from the environment (prefix WAKEBOARD_), checked, and passed on as values.
 
-The name of a field is the name of its variable and of its Helm value. docs/settings.md is made from this file.
+The name of a field is also the name of its variable and of its Helm value. docs/settings.md is generated from the
+fields: each description says what the setting does and what an empty value means; type, bounds and default are added.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ ELSEWHERE: Final = frozenset(
         *("DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"),
     )
 )
-# Secrets of handlers, our tests, and what Kubernetes adds for each Service whose name begins with wakeboard.
-_NOT_OURS: Final = re.compile(
+# Secrets of handlers, variables of the tests, and those that Kubernetes sets for each Service named wakeboard….
+_NOT_SETTINGS: Final = re.compile(
     r"WAKEBOARD_((SECRET|TEST)_.*|(.*_)?(SERVICE_(HOST|PORT.*)|PORT(_\d+_(TCP|UDP|SCTP).*)?))"
 )
 
@@ -43,7 +44,7 @@ _Kind = TypeVar("_Kind", bound="Settings")
 
 
 class AllowedCommand(BaseModel):
-    """A program that `command` may run: its words, and the variables that a payload may set."""
+    """A program that `command` may run: its arguments, and the environment variables that a payload may set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -52,49 +53,65 @@ class AllowedCommand(BaseModel):
 
 
 class Settings(BaseSettings):
-    """Everything that can be set, with its unit and its default."""
+    """All settings of workers and commands."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, extra="ignore", frozen=True)
 
-    # the database
+    # database
     dsn: SecretStr = Field(
         SecretStr(""), description="Postgres connection string or URL. Empty: libpq's own PG* variables."
     )
     prepared_statements: bool = Field(
         default=False,
-        description="Prepare statements. Only on a direct connection, never behind PgBouncer in transaction mode.",
+        description="Prepare statements on the server. Requires a direct connection; set it to `false` behind PgBouncer"
+        " in transaction mode.",
     )
     listen: bool = Field(
         default=True,
-        description="Wake on NOTIFY as well as by polling. Needs a direct connection: off behind PgBouncer.",
+        description="Receive notifications of new runs, in addition to polling. Requires a direct connection; set it to"
+        " `false` behind PgBouncer.",
     )
 
-    # the worker
+    # worker
     handlers: Names = Field([], description="Python modules that declare handlers, e.g. `myapp.jobs,myapp.billing`.")
     pool: str = Field(
-        "default", description="Name of the worker's pool: workers with the same image, queues and settings."
+        "default", description="Name of the worker's pool: the workers with the same image, queues and settings."
     )
-    queues: Names = Field(["default"], min_length=1, description="Queues that the worker serves.")
-    concurrency: int = Field(100, ge=1, le=10_000, description="Runs at once in one worker.")
+    queues: Names = Field(["default"], min_length=1, description="Queues from which the worker claims runs.")
+    concurrency: int = Field(
+        100, ge=1, le=10_000, description="Maximum number of async handlers that run at the same time in one worker."
+    )
     threads: int = Field(8, ge=1, le=1000, description="Threads for handlers that are plain functions.")
-    lease_seconds: int = Field(60, ge=2, le=3600, description="How long a lease holds without a heartbeat.")
+    lease_seconds: int = Field(
+        60,
+        ge=2,
+        le=3600,
+        description="Seconds until the lease of a run expires if the worker does not renew it. Other workers execute"
+        " the runs of a crashed worker after this time.",
+    )
     grace_seconds: int = Field(
-        25, ge=0, le=3600, description="On SIGTERM, how long runs may finish before they are given back."
+        25,
+        ge=0,
+        le=3600,
+        description="Seconds that runs may continue after SIGTERM. Then the worker stops them and releases them.",
     )
     poll_seconds: float = Field(
-        1.0, ge=0.005, le=60, description="With --forever and --linger, the pause between two looks for due runs."
+        1.0,
+        ge=0.005,
+        le=60,
+        description="Seconds between two queries for due runs while a worker with `--forever` or `--linger` is idle.",
     )
     drain_lookahead_seconds: int = Field(
-        15, ge=0, le=300, description="A draining worker stays for runs that become due within this time."
+        15, ge=0, le=300, description="A draining worker waits for runs that become due within this many seconds."
     )
     max_lifetime_seconds: int = Field(
-        600, ge=1, le=86_400, description="A draining worker claims nothing more after this time."
+        600, ge=1, le=86_400, description="Seconds after its start when a draining worker stops claiming runs."
     )
     max_timeout_seconds: int = Field(
-        3600, ge=1, le=2_678_400, description="The longest timeout of a run that this pool claims."
+        3600, ge=1, le=2_678_400, description="The pool claims only runs with at most this timeout, in seconds."
     )
     max_workers: int | None = Field(
-        None, ge=1, description="A new worker leaves when its pool already has so many. Empty: no bound."
+        None, ge=1, description="Exit at start if the pool already has this many workers. Empty: unlimited."
     )
 
     # built-in handlers
@@ -103,29 +120,42 @@ class Settings(BaseSettings):
         description="Hosts that `http` may call: `api.example.com`, `*.example.com`, `host:port`. Empty: none.",
     )
     http_allowed_private_networks: Names = Field(
-        [], description="Private or link-local networks that `http` may reach, e.g. `10.1.0.0/16,127.0.0.1/32`."
+        [],
+        description="Private and link-local networks that `http` may connect to, e.g. `10.1.0.0/16,127.0.0.1/32`."
+        " Empty: public addresses only.",
     )
-    http_max_body_bytes: int = Field(65_536, ge=0, le=10_485_760, description="Bytes of a response that `http` reads.")
+    http_max_body_bytes: int = Field(
+        65_536, ge=0, le=10_485_760, description="Maximum number of bytes that `http` reads from a response."
+    )
     commands: Annotated[dict[str, AllowedCommand], NoDecode] = Field(
         {},
-        description='What `command` may run, as JSON: `{"backup": ["/usr/bin/pg_dump", "--file={path}"]}`, or with the'
-        ' variables that a payload may set, none otherwise: `{"backup": {"argv": […], "env": ["PGPASSWORD"]}}`.',
+        description='Programs that `command` may run, as JSON: `{"backup": ["/usr/bin/pg_dump", "--file={path}"]}`. To'
+        ' let the payload set environment variables, name them: `{"backup": {"argv": […], "env": ["PGPASSWORD"]}}`.',
     )
-    secrets_dir: str = Field("", description='Folder of mounted secrets, one file each, for `{"$secret": "NAME"}`.')
+    secrets_dir: str = Field(
+        "", description='Directory with one file for each secret that a payload may use as `{"$secret": "NAME"}`.'
+    )
 
-    # duties
+    # schedules and retention
     misfire_grace_seconds: int = Field(
-        300, ge=1, le=86_400, description="A tick made later than this after its time was missed: catchUp decides."
+        300,
+        ge=1,
+        le=86_400,
+        description="A tick that is enqueued later than this many seconds is missed: `catchUp` decides if it runs.",
     )
     history_retention_days: int = Field(
         30,
         ge=1,
         le=3650,
-        description="Days that finished runs are kept. The operator, `up` and `migrate` decide this and the next two; a"
-        " worker may only lengthen them.",
+        description="Days after which finished runs are deleted. The operator, `up` and `migrate` set this and the next"
+        " two for the installation; the settings of a worker can only lengthen them.",
     )
     idempotency_key_retention_days: int = Field(
-        7, ge=0, le=3650, description="Days that an idempotency key guards after its run ended."
+        7,
+        ge=0,
+        le=3650,
+        description="Days after the end of a run in which its idempotency key still prevents a second run. At most the"
+        " history retention.",
     )
     dead_retention_days: int | None = Field(
         None, ge=1, le=3650, description="Days after which dead runs are discarded. Empty: never."
@@ -133,21 +163,21 @@ class Settings(BaseSettings):
 
     # logs
     log_format: Literal["auto", "json", "console"] = Field(
-        "auto", description="`auto`: console on a terminal, JSON elsewhere."
+        "auto", description="Format of log records. `auto`: `console` on a terminal, otherwise `json`."
     )
-    log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="The least level that is logged."
-    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="The lowest level to log.")
 
-    # database roles, for `wakeboard migrate`
-    operator_role: str | None = Field(None, description="Database role of operators. Empty: it stays as it is.")
-    worker_role: str | None = Field(None, description="Database role of workers.")
-    client_role: str | None = Field(None, description="Database role of applications that enqueue.")
-    viewer_role: str | None = Field(None, description="Database role of people and dashboards that only read.")
+    # database roles for `wakeboard migrate`
+    operator_role: str | None = Field(
+        None, description="Role to which `migrate` grants what an operator needs. Empty: grants do not change."
+    )
+    worker_role: str | None = Field(None, description="The same for workers.")
+    client_role: str | None = Field(None, description="The same for applications that enqueue.")
+    viewer_role: str | None = Field(None, description="The same for users and dashboards that only read.")
 
     @property
     def misfire_grace(self) -> timedelta:
-        """How late a tick may be planned before it counts as missed."""
+        """How late a tick may be enqueued before it is missed."""
         return timedelta(seconds=self.misfire_grace_seconds)
 
     @field_validator("handlers", "queues", "http_allowed_hosts", "http_allowed_private_networks", mode="before")
@@ -185,18 +215,18 @@ class Settings(BaseSettings):
     @model_validator(mode="after")
     def _consistent(self) -> Settings:
         if len(set(self.queues)) != len(self.queues):
-            raise ValueError("WAKEBOARD_QUEUES names a queue twice")
+            raise ValueError("WAKEBOARD_QUEUES contains a queue twice")
         if self.idempotency_key_retention_days > self.history_retention_days:
             raise ValueError(
                 f"WAKEBOARD_IDEMPOTENCY_KEY_RETENTION_DAYS is {self.idempotency_key_retention_days}, more than"
                 f" WAKEBOARD_HISTORY_RETENTION_DAYS"
-                f" {self.history_retention_days}: a key is forgotten with its run's history; keep both as long"
+                f" {self.history_retention_days}: a key is deleted with its run; write the same number for both"
             )
         return self
 
 
 def _command(given: Any) -> Any:
-    """A command as its object: a text is its words, a list its argv."""
+    """A command in its full form: a text is split into arguments, a list is the arguments."""
     if isinstance(given, dict):
         command = cast("dict[str, Any]", given)
         return {**command, "argv": _words(command.get("argv"))}
@@ -208,15 +238,15 @@ def _words(given: Any) -> Any:
 
 
 def read_settings(**given: Any) -> Settings:
-    """Settings from the environment, with `given` (from the command line) on top; None means not given.
+    """Settings from the environment. `given` (from the command line) overrides them; None means not given.
 
-    Raises InvalidSettings with a sentence for each variable that cannot be honoured.
+    Raises InvalidSettings with one sentence for each invalid variable.
     """
     return read_settings_as(Settings, given)
 
 
 def read_settings_as(kind: type[_Kind], given: Mapping[str, Any]) -> _Kind:
-    """The same for a process that has settings of its own beside these."""
+    """As `read_settings`, for a subclass with more settings."""
     try:
         return kind(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as exc:
@@ -229,12 +259,12 @@ def _sentence(kind: type[Settings], problem: Any) -> str:
     field = str(problem["loc"][0])
     name = PREFIX + field.upper()
     value = "" if name == "WAKEBOARD_DSN" or name not in os.environ else f"={os.environ[name]!r}"
-    said = problem.get("ctx", {}).get("error")
-    return f"{name}{value}: {said or _wanted(kind.model_fields[field], problem['msg'])}."
+    error = problem.get("ctx", {}).get("error")
+    return f"{name}{value}: {error or _instruction(kind.model_fields[field], problem['msg'])}."
 
 
-def _wanted(field: FieldInfo, otherwise: str) -> str:
-    """What to write, from a field's type and bounds; `otherwise` for what has neither."""
+def _instruction(field: FieldInfo, otherwise: str) -> str:
+    """What to write, from a field's type and bounds; `otherwise` for a field without."""
     kinds = set(get_args(field.annotation)) or {field.annotation}
     if choices := [choice for choice in get_args(field.annotation) if isinstance(choice, str)]:
         return f"write {', '.join(choices[:-1])} or {choices[-1]}"
@@ -257,16 +287,16 @@ def _bound(field: FieldInfo, name: str) -> float | None:
 
 
 def unknown_settings(environment: Iterable[str]) -> list[str]:
-    """A sentence for each of these names that has the prefix of a setting but is none: it may be misspelled."""
+    """One sentence for each name that has the prefix of a setting and is none: it may be misspelled."""
     known = {PREFIX + name.upper() for name in Settings.model_fields} | ELSEWHERE
     return [
-        f"{name} is no setting and has no effect{_meant(name, known)}"
+        f"{name} is not a setting and has no effect{_suggestion(name, known)}"
         for name in environment
-        if name.startswith(PREFIX) and name not in known and not _NOT_OURS.fullmatch(name)
+        if name.startswith(PREFIX) and name not in known and not _NOT_SETTINGS.fullmatch(name)
     ]
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
+def _suggestion(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(name.removeprefix(PREFIX), [each.removeprefix(PREFIX) for each in known], n=1, cutoff=0.75)

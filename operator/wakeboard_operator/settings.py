@@ -1,4 +1,4 @@
-"""Settings of the operator: those of the core, and its own."""
+"""Settings of the operator: those of the core, and its own. docs/settings.md is generated from the fields."""
 
 from __future__ import annotations
 
@@ -9,63 +9,71 @@ from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from wakeboard.settings import Names, Settings, read_settings_as
-from wakeboard_operator.tenancy import Tenant  # noqa: TC001 - pydantic looks at it when it makes the class
+from wakeboard_operator.tenancy import Tenant  # noqa: TC001 - pydantic reads it when it builds the class
 
 
 class OperatorSettings(Settings):
-    """Everything that can be set for an operator, with its unit and its default."""
+    """All settings of an operator."""
 
-    # the operator
+    # operator
     source: str = Field(
         "",
         max_length=253,
         pattern="^([a-z0-9][a-z0-9._:-]*)?$",
-        description="Name of this cluster among the sources of the database. Empty: `k8s:` and the cluster's uid.",
+        description="Name of this cluster, or of a part of it, in the database. Empty: `k8s:` and the cluster's uid.",
     )
-    namespaces: Names = Field([], description="Namespaces to look at. Empty: all. A list needs a source.")
+    namespaces: Names = Field(
+        [], description="Namespaces whose schedules the operator manages. Empty: all. A list requires a source."
+    )
     tenancy: Annotated[list[Tenant], NoDecode] = Field(
         [],
-        description="Who may use what, as JSON:"
-        ' `[{"namespaces": ["billing"], "queues": ["billing"], "jobTypes": ["*"]}]`. Empty: everybody everything.',
+        description="Queues and job types that the schedules of each namespace may use, as JSON:"
+        ' `[{"namespaces": ["billing"], "queues": ["billing"], "jobTypes": ["*"]}]`. Empty: no restriction.',
     )
     adopt_foreign_schedules: bool = Field(
-        default=False, description="Take over schedules whose status was written from another database."
+        default=False, description="Take over schedules whose status names another database."
     )
     operator_port: int = Field(
-        8080, ge=0, le=65_535, description="Port of /healthz, /readyz and /metrics. 0: any free one."
+        8080, ge=0, le=65_535, description="Port of /healthz, /readyz and /metrics. 0: any free port."
     )
     reconcile_seconds: float = Field(
-        60.0, ge=1, le=3600, description="The operator lists every JobSchedule at least so often."
+        60.0, ge=1, le=3600, description="Maximum number of seconds between two lists of all JobSchedules."
     )
     status_writes_per_second: float = Field(
         50.0,
         gt=0,
         le=1000,
-        description="Status writes per second for times and counts. Conditions are written at once.",
+        description="Maximum status writes per second for times and counts. Condition changes are written immediately.",
     )
     status_min_interval_seconds: float = Field(
         5.0,
         ge=0,
         le=3600,
-        description="Seconds between two status writes for times and counts of one schedule.",
+        description="Minimum number of seconds between two status writes for times and counts of one schedule.",
     )
     status_errors: Literal["full", "type-only"] = Field(
         "full",
-        description="What statuses and events show of a handler's error: `full`, its type and message; `type-only`,"
-        " its type. What looks like a credential is masked either way.",
+        description="What statuses and events show of a handler's error. `full`: its type and message; `type-only`: its"
+        " type. Credentials in messages are masked.",
     )
-    leader_lease_seconds: int = Field(15, ge=3, le=300, description="How long leadership holds without being renewed.")
+    leader_lease_seconds: int = Field(
+        15,
+        ge=3,
+        le=300,
+        description="Seconds until the leadership expires if the operator does not renew it. A standby takes over after"
+        " this time at the latest.",
+    )
     release: str = Field(
         "",
         max_length=253,
-        description="What this operator was installed as. A standby is Ready while its own release leads, of whatever"
-        " version; behind another release it is not. Empty: the version of wakeboard.",
+        description="Name of the Helm release. A standby is ready while an operator of the same release is the leader,"
+        " also of another version. Empty: the version of wakeboard.",
     )
 
     @model_validator(mode="after")
-    def _a_part_of_a_cluster_has_a_name(self) -> OperatorSettings:
+    def _namespaces_require_a_source(self) -> OperatorSettings:
         if self.namespaces and not self.source:
-            raise ValueError("WAKEBOARD_NAMESPACES needs WAKEBOARD_SOURCE: a name for what this operator looks at")
+            raise ValueError("WAKEBOARD_NAMESPACES requires WAKEBOARD_SOURCE: a name for this part of the cluster")
         return self
 
     @field_validator("namespaces", mode="before")
@@ -85,5 +93,5 @@ class OperatorSettings(Settings):
 
 
 def read_operator_settings(**given: Any) -> OperatorSettings:
-    """Settings from the environment. Raises InvalidSettings with a sentence for each that cannot be honoured."""
+    """Settings from the environment. Raises InvalidSettings with one sentence for each invalid variable."""
     return read_settings_as(OperatorSettings, given)

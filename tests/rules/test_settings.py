@@ -13,11 +13,11 @@ from wakeboard.errors import InvalidSettings
 from wakeboard.settings import ELSEWHERE, PREFIX, Settings, read_settings, unknown_settings
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 
-FOR_PEOPLE = {"DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"}
+OF_COMMANDS = {"DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"}
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "instruction"),
     [
         ("CONCURRENCY", "many", "write a whole number from 1 to 10000"),
         ("CONCURRENCY", "0", "write a whole number from 1 to 10000"),
@@ -30,18 +30,18 @@ FOR_PEOPLE = {"DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"}
     ],
 )
 def test_the_error_for_a_wrong_value_says_what_to_write(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, wanted: str
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, instruction: str
 ):
     monkeypatch.setenv(PREFIX + name, value)
 
     with pytest.raises(InvalidSettings) as refused:
         read_settings()
 
-    assert str(refused.value) == f"{PREFIX}{name}={value!r}: {wanted}."
+    assert str(refused.value) == f"{PREFIX}{name}={value!r}: {instruction}."
 
 
 @pytest.mark.parametrize("kind", [Settings, OperatorSettings])
-def test_no_words_of_a_library_are_shown_for_any_number(monkeypatch: pytest.MonkeyPatch, kind: type[Settings]):
+def test_each_error_for_a_number_says_what_to_write(monkeypatch: pytest.MonkeyPatch, kind: type[Settings]):
     fields: dict[str, Any] = kind.model_fields
     numbers = [name for name, field in fields.items() if field.annotation in {int, float, bool}]
     for name in numbers:
@@ -53,16 +53,16 @@ def test_no_words_of_a_library_are_shown_for_any_number(monkeypatch: pytest.Monk
     assert str(refused.value).count("='x': write ") == len(numbers)
 
 
-def test_a_misspelt_setting_is_questioned():
+def test_an_unknown_setting_is_reported_with_the_nearest_name():
     assert unknown_settings(["WAKEBOARD_LISTEM", "WAKEBOARD_MAX_RETRIES", "HOME", "PGHOST"]) == [
-        "WAKEBOARD_LISTEM is no setting and has no effect; did you mean WAKEBOARD_LISTEN?",
-        "WAKEBOARD_MAX_RETRIES is no setting and has no effect.",
+        "WAKEBOARD_LISTEM is not a setting and has no effect; did you mean WAKEBOARD_LISTEN?",
+        "WAKEBOARD_MAX_RETRIES is not a setting and has no effect.",
     ]
 
 
 def test_what_others_read_is_not_questioned():
     own = set(OperatorSettings.model_fields) - set(Settings.model_fields)
-    assert {PREFIX + name for name in {*map(str.upper, own), *FOR_PEOPLE}} == ELSEWHERE
+    assert {PREFIX + name for name in {*map(str.upper, own), *OF_COMMANDS}} == ELSEWHERE
     assert not unknown_settings([*ELSEWHERE, "WAKEBOARD_DSN", "WAKEBOARD_SECRET_SMTP", "WAKEBOARD_TEST_POSTGRES"])
 
 
@@ -92,5 +92,5 @@ def test_every_program_questions_a_misspelt_setting(command: list[str]):
 
     said = subprocess.run([sys.executable, *program], env=environment, capture_output=True, text=True, check=False)
 
-    assert "WAKEBOARD_LISTEM is no setting and has no effect; did you mean WAKEBOARD_LISTEN?" in said.stderr
+    assert "WAKEBOARD_LISTEM is not a setting and has no effect; did you mean WAKEBOARD_LISTEN?" in said.stderr
     assert "WAKEBOARD_DRAIN" not in said.stderr
