@@ -1,4 +1,4 @@
-# One word per chore; `make` alone lists them.
+# `make` without a target lists the targets.
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
@@ -12,16 +12,16 @@ CHAOS_FAULTS ?= 500
 COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --no-annotate \
 	--custom-compile-command 'make lock' $(LOCK_ARGS)
 
-help: ## list what can be typed
+help: ## list the targets
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
-test: .venv/dev.ready bytecode test-postgres test-cluster chart-tools images ## run every test there is (TEST_ARGS='-k lease')
+test: .venv/dev.ready bytecode test-postgres test-cluster chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
 
-check: .venv/dev.ready ## look at style, types, layers and generated files; change nothing
+check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing
 	$(BIN)/ruff format --quiet --check . || { echo 'Some files are not formatted; type: make fix'; exit 1; }
 	$(BIN)/ruff check --quiet .
 	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright
@@ -30,7 +30,7 @@ check: .venv/dev.ready ## look at style, types, layers and generated files; chan
 	$(BIN)/python tools/check_repo.py
 	$(BIN)/python -m tools.check_chart
 
-fix: .venv/dev.ready ## format, mend what can be mended, make generated files anew
+fix: .venv/dev.ready ## format, apply automatic fixes, regenerate files
 	$(BIN)/ruff check --quiet --fix-only .
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
@@ -41,10 +41,10 @@ bench: .venv/dev.ready bytecode test-postgres test-cluster ## measure for a quar
 bench-large: .venv/dev.ready bytecode ## the same with millions of rows, for half an hour
 	exec $(BIN)/python -m bench --large
 
-bench-competitors: .venv/dev.ready bytecode ## the same beside other job queues, which it installs (BENCH_ARGS='--help')
+bench-competitors: .venv/dev.ready bytecode ## the same for other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.competitors $(BENCH_ARGS)
 
-chaos: .venv/dev.ready bytecode test-postgres ## play random faults, and look for what was lost or doubled (CHAOS_FAULTS=10000 CHAOS_SEED=7)
+chaos: .venv/dev.ready bytecode test-postgres ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
 audit: .venv/dev.ready ## compare the locked versions with the advisories that the package registries offer
@@ -62,25 +62,25 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) --group checkov --output-file locks/checkov.txt
 	$(COMPILE) --group audit --output-file locks/audit.txt
 
-setup: .venv/dev.ready ## make .venv with all that the other chores need
+setup: .venv/dev.ready ## create .venv with everything that the other targets need
 
 clean: ## remove .venv, caches and the demo's database
 	rm -rf .venv .wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-bytecode: .venv/dev.ready # of our own modules, as an installed package has it: Python may have been told to write none
+bytecode: .venv/dev.ready # of our own modules, as in an installed package, even if Python is configured to write none
 	$(BIN)/python -m compileall -q wakeboard worker operator bench chaos tests
 
-test-postgres: # what tests run beside the embedded Postgres: PostgreSQL 15, PgBouncer
+test-postgres: # servers that tests need in addition to the embedded Postgres: PostgreSQL 15, PgBouncer
 	$(PYTHON) tools/bootstrap.py test-postgres
 
 test-cluster: .venv/dev.ready # what testbed/cluster runs: a Kubernetes, built once and kept in the user's cache
 	$(BIN)/python -m testbed.cluster.binaries
 
-chart-tools: .venv/dev.ready # what looks at the chart: helm, kube-score, checkov and others, kept in the user's cache
+chart-tools: .venv/dev.ready # programs that check the chart: helm, kube-score, checkov and others, kept in the user's cache
 	$(BIN)/python -m tools.chart_linters
 
-images: .venv/dev.ready # what runs on the test cluster's node: ours, and a Postgres, built once for each change of the code
+images: .venv/dev.ready # the images of the test cluster: wakeboard's and a Postgres, rebuilt when the code changes
 	$(BIN)/python -m testbed.cluster.images
 
 wheelhouse: .venv/dev.ready ## download what the Dockerfile installs, to build images without a network

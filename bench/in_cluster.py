@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.tables import Table, spread
-from testbed.cluster.images import build_what_is_missing, find_image
+from testbed.cluster.images import build_missing, find_image
 from testbed.cluster.node import Node
 from testbed.cluster.operators import wait_for
 from testbed.cluster.release import IMAGES, OPERATOR, Release, load_images
@@ -42,7 +42,7 @@ VALUES: Final[dict[str, Any]] = {
 
 def measure_pods(_: BenchmarkServer, plan: Plan) -> Table:
     """Needs root, as the node does; a new node and a new release, which are gone afterwards."""
-    build_what_is_missing()
+    build_missing()
     rows = [(f"image {name}, compressed MB", f"{_compressed(find_image(name)) / MB:.0f}") for name in IMAGES[:2]]
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder, Node(Path(folder) / "cluster") as node:
         load_images(node)

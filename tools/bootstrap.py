@@ -1,8 +1,8 @@
-"""Makes .venv on a machine that has python3 and little else: `python3 tools/bootstrap.py demo|dev|servers`.
+"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|dev|test-postgres`.
 
 demo     what `wakeboard up` needs
 dev      that, and what tests and checks need
-servers  Debian packages that tests run beside the embedded Postgres (as root; otherwise it says what to type)
+test-postgres  Debian packages that tests need besides the embedded Postgres (as root, else it prints the command)
 
 Everything is installed from locks/, by hash, from whatever index this machine is set up for. Only the standard library
 is used, and only syntax that an older Python can read, so that it can say that it is too old.
@@ -25,13 +25,13 @@ PYTHON = VENV / "bin" / "python"
 OUR_PIP = [str(PYTHON), "-m", "pip"]
 BUILD_LOCK = ROOT / "locks" / "build.txt"
 LOCKS = {"demo": ROOT / "locks" / "local.txt", "dev": ROOT / "locks" / "dev.txt"}
-SERVERS = {"postgresql-15": "/usr/lib/postgresql/15/bin/postgres", "pgbouncer": "/usr/sbin/pgbouncer"}
+TEST_POSTGRES = {"postgresql-15": "/usr/lib/postgresql/15/bin/postgres", "pgbouncer": "/usr/sbin/pgbouncer"}
 
 
 def main(what: str) -> None:
-    """Does one of the three; the stamp file tells make that it is done."""
+    """Runs one of the three. The stamp file marks .venv as ready for make."""
     if what == "test-postgres":
-        install_servers()
+        install_test_postgres()
         return
     use_a_new_enough_python()
     began = time.monotonic()
@@ -106,12 +106,12 @@ def install(*what: str) -> None:
         return
     pip = OUR_PIP if works([*OUR_PIP, "--version"]) else [sys.executable, "-m", "pip", "--python", str(PYTHON)]
     if subprocess.call([*pip, "install", "--quiet", "--disable-pip-version-check", *what]):
-        sys.exit("The packages could not be installed; what pip says stands above.")
+        sys.exit("The packages could not be installed; see the output of pip above.")
 
 
-def install_servers() -> None:
+def install_test_postgres() -> None:
     """Installs what is missing if it can; in CI it must be there afterwards, elsewhere its tests are skipped."""
-    missing = [package for package, program in SERVERS.items() if not Path(program).exists()]
+    missing = [package for package, program in TEST_POSTGRES.items() if not Path(program).exists()]
     if not missing:
         return
     if can_install_packages() and apt_install(missing):
@@ -149,7 +149,7 @@ def works(command: list[str]) -> bool:
 
 
 def say(sentence: str) -> None:
-    """Tells the person who waits."""
+    """Prints a progress message."""
     print(sentence, flush=True)
 
 

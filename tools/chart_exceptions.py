@@ -1,4 +1,4 @@
-"""What the chart's judges find and we leave as it is, each with its reason. One that nothing needs is an error."""
+"""Accepted findings of the chart's linters, each with a reason. An exemption that matches no finding is an error."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a judge said of an object (`Deployment/wakeboard-operator`) in a rendering (`pools`)."""
+    """What a linter reported about an object (`Deployment/wakeboard-operator`) in a rendering (`pools`)."""
 
-    judge: str
+    linter: str
     rule: str
     rendering: str
     thing: str
@@ -23,9 +23,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Exemption:
-    """Findings of these rules about objects whose whole name matches `things` are right, and nothing follows.
+    """Accepts findings of these rules about objects whose full name matches `things`.
 
-    `renderings`: only where the whole name of the rendering matches.
+    `renderings`: only if the full name of the rendering matches.
     """
 
     rules: tuple[str, ...]
@@ -77,8 +77,8 @@ EXEMPTIONS: Final = (
     Exemption(
         ("CKV_K8S_8", "CKV_K8S_9"),
         r"(Pod/.*-smoke-test|Deployment/.*-worker-.*)",
-        "They serve nobody, so nothing is to be ready for; a worker that hangs is known by its heartbeat, and its runs"
-        " are taken over.",
+        "They serve no requests, so they need no readiness. A worker that hangs loses its leases, and other workers"
+        " take its runs.",
     ),
     Exemption(
         ("deployment-has-host-podantiaffinity", "deployment-has-poddisruptionbudget"),
@@ -104,7 +104,7 @@ EXEMPTIONS: Final = (
     Exemption(
         ("statefulset-has-servicename",),
         r"StatefulSet/.*-dev-database",
-        "One pod, found by its Service's own address, which outlives the pod's; nobody asks for pods by name.",
+        "One pod, found by its Service's own address, which outlives the pod's; no client uses pod names.",
     ),
 )
 
@@ -112,14 +112,14 @@ EXEMPTIONS: Final = (
 def unexcused(findings: Iterable[Finding], exemptions: Iterable[Exemption] = EXEMPTIONS) -> list[str]:
     """A sentence for each finding that no exemption covers, and for each exemption that covers none."""
     found = list(findings)
-    told: dict[str, list[str]] = {}  # where each was found
+    found_in: dict[str, list[str]] = {}  # where each was found
     for finding in found:
         if not any(exemption.covers(finding) for exemption in exemptions):
-            told.setdefault(f"{finding.thing}: {finding.sentence} ({finding.rule})", []).append(finding.rendering)
+            found_in.setdefault(f"{finding.thing}: {finding.sentence} ({finding.rule})", []).append(finding.rendering)
     idle = [
         f"Nothing needs the exemption of {rule} for {exemption.things}: remove it from tools/chart_exceptions.py."
         for exemption in exemptions
         for rule in exemption.rules
         if not any(finding.rule == rule and exemption.covers(finding) for finding in found)
     ]
-    return [f"{sentence} in {', '.join(sorted(set(places)))}" for sentence, places in told.items()] + idle
+    return [f"{sentence} in {', '.join(sorted(set(places)))}" for sentence, places in found_in.items()] + idle

@@ -23,7 +23,7 @@ Path_: TypeAlias = tuple[str, ...]
 
 
 class Uncommented(Exception):
-    """A value has no comment: nobody could know what it is for."""
+    """A value has no comment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Value:
 
     @property
     def name(self) -> str:
-        """As a person writes it after --set."""
+        """The name as in `--set`."""
         return ".".join(self.path)
 
     def leaves(self) -> Iterator[Value]:
@@ -58,7 +58,7 @@ class _Reader:
         }
 
     def comment(self, line: int) -> str:
-        """What stands directly above a line."""
+        """The comment directly above a line."""
         words: list[str] = []
         while line > 0 and (above := self._lines[line - 1].strip()).startswith("#") and not HEADING.match(above):
             words.insert(0, above.removeprefix("#").strip())

@@ -1,7 +1,6 @@
-"""Lets the judges look at the chart, in every way to install it that charts/wakeboard/ci has values for.
+"""Runs the linters on the chart, rendered with each values file of charts/wakeboard/ci.
 
-Each failure has a heading, the judge, and a sentence of what to mend. What is not going to be mended stands with its
-reason in tools/chart_exceptions.py.
+Prints the findings of each linter under a heading. tools/chart_exceptions.py has the accepted ones, with reasons.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import yaml
 
 from tools.bootstrap import say
 from tools.chart_exceptions import Finding, unexcused
-from tools.chart_linters import find_tool, get_what_is_missing
+from tools.chart_linters import find_tool, install_missing
 from tools.chart_rules import alerts_of, dashboard_queries, reduced
 
 if TYPE_CHECKING:
@@ -39,11 +38,11 @@ Documents = dict[str, list[dict[str, Any]]]  # by the name of the rendering
 
 
 class Refused(Exception):
-    """A judge ended with an error: what it said."""
+    """A linter failed. The message is its output."""
 
 
-def said(tool: str, *words: str | Path, also: tuple[int, ...] = ()) -> str:
-    """What the judge prints. Raises Refused if it ends with another code than 0 or one of `also`."""
+def run_tool(tool: str, *words: str | Path, also: tuple[int, ...] = ()) -> str:
+    """The output of the tool. Raises Refused for an exit code other than 0 and those of `also`."""
     answer = subprocess.run([find_tool(tool), *words], cwd=ROOT, capture_output=True, text=True, check=False)
     if answer.returncode and answer.returncode not in also:
         raise Refused((answer.stderr + answer.stdout).strip())
@@ -60,17 +59,17 @@ def render(release: str, values: Path, folder: Path) -> Path:
     words = ["template", release, CHART, "--namespace", "jobs", "--kube-version", KUBERNETES, "--values", values]
     folder.mkdir(exist_ok=True)
     rendered = folder / f"{values.name.removesuffix('-values.yaml')}.yaml"
-    rendered.write_text(said("helm", *words))
+    rendered.write_text(run_tool("helm", *words))
     return rendered
 
 
-# -- What each judge finds: sentences ----------------------------------------------------------------------------------
+# -- The findings of each linter ----------------------------------------------------------------------------------
 
 
 def from_lint(values: Path) -> list[str]:
     """`helm lint --strict`."""
     try:
-        said("helm", "lint", "--strict", "--quiet", "--kube-version", KUBERNETES, CHART, "--values", values)
+        run_tool("helm", "lint", "--strict", "--quiet", "--kube-version", KUBERNETES, CHART, "--values", values)
     except Refused as refusal:
         return [f"{values.relative_to(ROOT)}: {refusal}"]
     return []
@@ -93,18 +92,18 @@ def from_names(documents: Documents) -> list[str]:
 def from_unittest() -> list[str]:
     """The chart's own tests."""
     try:
-        said("helm-unittest", "--strict", CHART)
+        run_tool("helm-unittest", "--strict", CHART)
     except Refused as refusal:
         return [str(refusal)]
     return []
 
 
 def from_score(rendered: Path) -> list[Finding]:
-    """kube-score, on one rendering: objects are judged beside each other."""
+    """kube-score, on all objects of one rendering."""
     optional = "container-ports-check,container-seccomp-profile"
     words = ["score", "--kubernetes-version", "v" + KUBERNETES.rpartition(".")[0], "--output-format", "json"]
     answer: list[dict[str, Any]] | None = json.loads(
-        said("kube-score", *words, "--enable-optional-test", optional, rendered, also=(1,))
+        run_tool("kube-score", *words, "--enable-optional-test", optional, rendered, also=(1,))
     )
     return [
         Finding("kube-score", rule, rendered.stem, scored(each), sentence)
@@ -132,7 +131,7 @@ def score_words(check: dict[str, Any]) -> list[tuple[str, str]]:
 def from_checkov(folder: Path) -> list[Finding]:
     """checkov, on all renderings at once, since it takes long to start."""
     words = ["--framework", "kubernetes", "--skip-download", "--quiet", "--compact", "--output", "json"]
-    answer = json.loads(said("checkov", "--directory", folder, *words, also=(1,)))
+    answer = json.loads(run_tool("checkov", "--directory", folder, *words, also=(1,)))
     return [
         Finding("checkov", failed["check_id"], Path(failed["file_path"]).stem, resource(failed), failed["check_name"])
         for failed in answer["results"]["failed_checks"]
@@ -162,7 +161,7 @@ def from_promtool(documents: Documents) -> list[str]:
             ["test", "rules", folder / ALERTS_TEST.name],
         ):
             try:
-                said("promtool", *words)
+                run_tool("promtool", *words)
             except Refused as refusal:
                 found.append(str(refusal).replace(f"{folder}/", ""))
         return found
@@ -176,19 +175,19 @@ def thing(found: dict[str, Any]) -> str:
 # -- All of them -------------------------------------------------------------------------------------------------------
 
 
-def look(folder: Path) -> dict[str, list[str]]:
-    """What every judge says of the chart, by the judge. The renderings are left in `folder`/ways."""
+def lint(folder: Path) -> dict[str, list[str]]:
+    """The findings by linter. The renderings are written to `folder`/ways."""
     files = value_files()
-    with ThreadPoolExecutor() as side_by_side:
+    with ThreadPoolExecutor() as executor:
 
-        def ask(judge: Callable[..., list[Any]], *words: Any) -> Callable[[], list[Any]]:
-            return side_by_side.submit(judge, *words).result
+        def ask(linter: Callable[..., list[Any]], *words: Any) -> Callable[[], list[Any]]:
+            return executor.submit(linter, *words).result
 
-        documents, refusals = read_renderings(side_by_side, files, folder)
+        documents, refusals = read_renderings(executor, files, folder)
         if refusals:  # the others would only repeat them
             return {"helm template": refusals}
-        judged = [ask(from_checkov, folder / "ways")]  # the slowest
-        judged += [ask(from_score, rendered) for rendered in sorted((folder / "ways").glob("*.yaml"))]
+        scored_or_checked = [ask(from_checkov, folder / "ways")]  # the slowest
+        scored_or_checked += [ask(from_score, rendered) for rendered in sorted((folder / "ways").glob("*.yaml"))]
         linted = [ask(from_lint, values) for values in files.values()]
         tested = ask(from_unittest)
         return {
@@ -196,17 +195,15 @@ def look(folder: Path) -> dict[str, list[str]]:
             "promtool": from_promtool(documents),
             "helm lint": [sentence for answer in linted for sentence in answer()],
             "helm unittest": tested(),
-            "kube-score and checkov": unexcused([finding for answer in judged for finding in answer()]),
+            "kube-score and checkov": unexcused([finding for answer in scored_or_checked for finding in answer()]),
         }
 
 
-def read_renderings(
-    side_by_side: ThreadPoolExecutor, files: dict[str, Path], folder: Path
-) -> tuple[Documents, list[str]]:
+def read_renderings(executor: ThreadPoolExecutor, files: dict[str, Path], folder: Path) -> tuple[Documents, list[str]]:
     """The objects of each rendering, and of one under a long name; and what could not be rendered."""
     ways, long_names = folder / "ways", folder / "long"
-    asked = {name: side_by_side.submit(render, "wakeboard", values, ways) for name, values in files.items()}
-    asked["long names"] = side_by_side.submit(render, LONG_RELEASE, files["everything"], long_names)
+    asked = {name: executor.submit(render, "wakeboard", values, ways) for name, values in files.items()}
+    asked["long names"] = executor.submit(render, LONG_RELEASE, files["everything"], long_names)
     documents: Documents = {}
     refusals: list[str] = []
     for name, answer in asked.items():
@@ -220,20 +217,20 @@ def read_renderings(
 
 
 def main() -> int:
-    """Prints a heading for each judge that found something, and its sentences; returns 1 if there were any."""
-    get_what_is_missing()
+    """Prints the findings of each linter under a heading. Returns 1 if there are any."""
+    install_missing()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
-        found = look(Path(name))
-    for judge, sentences in found.items():
+        found = lint(Path(name))
+    for linter, sentences in found.items():
         if sentences:
-            say(f"\n{judge} ({len(sentences)})")
+            say(f"\n{linter} ({len(sentences)})")
         for sentence in sentences:
             say("  " + re.sub(r"\n", "\n    ", sentence))
     if any(found.values()):
-        say("\nThe chart is not as it should be. What is right as it is goes into tools/chart_exceptions.py.")
+        say("\nFix these findings, or accept them with a reason in tools/chart_exceptions.py.")
         return 1
-    say(f"The chart is well in {len(value_files())} ways to install it ({time.monotonic() - began:.0f} s).")
+    say(f"No findings in {len(value_files())} renderings of the chart ({time.monotonic() - began:.0f} s).")
     return 0
 
 

@@ -1,40 +1,100 @@
-"""House rules that no other tool knows: lock files name no host, files are short."""
+"""Checks rules of this repository that no other tool knows. --report adds words that are not banned yet.
+
+Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
+without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`. A long file is a warning.
+"""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+BANNED = Path(__file__).with_name("banned_words.txt")
 LONG_FILE = 500  # lines
 SOURCE = {".py", ".sql", ".sh"}
+NOT_SCANNED = re.compile(
+    r"(locks|sbom|tests/cluster/former_charts)/.*|CHANGELOG\.md|LICENSE|NOTICE|.*\.(json|sum|png|svg)"
+    r"|docs/(benchmarks|reliability)\.md|tools/banned_words\.txt"
+)
+MODULE = re.compile(r"(__)?[a-z0-9]+(_[a-z0-9]+)*(__)?")
+ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|ers?|ed|e)$")
+DECISION_FILE = re.compile(r"(\d{4})-[a-z0-9-]+\.md")
 
 
-def files() -> list[str]:
-    """What Git knows or would add, by path from the root."""
+def tracked_files() -> list[str]:
+    """The paths that Git tracks or would add, relative to the root."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.splitlines()
     return sorted(name for name in names if (ROOT / name).is_file())
 
 
-def locks_that_name_a_host(names: list[str]) -> list[str]:
-    """A lock must install through whatever index a machine is set up for."""
+def lock_hosts(names: list[str]) -> list[str]:
+    """Lock files must install from any configured index."""
     locks = [name for name in names if name.startswith("locks/")]
-    return [f"{name} names a host; make lock leaves it out" for name in locks if "://" in (ROOT / name).read_text()]
+    return [f"{name} names a host; run: make lock" for name in locks if "://" in (ROOT / name).read_text()]
+
+
+def read_banned_words(text: str, *, report: bool = False) -> dict[str, str]:
+    """The replacement of each banned word, from lines `word -> say instead`; with `report` also `word ~> say instead`."""
+    found = re.findall(rf"^([^#\n]+) {'[-~]' if report else '-'}> (.+)$", text, re.MULTILINE)
+    return dict(found)
+
+
+def banned_words(file: str, text: str, banned: dict[str, str]) -> list[str]:
+    """A finding for each line of `text` with a banned word. The parts of an identifier count as words."""
+    pattern = re.compile(rf"(?<![a-z])({'|'.join(map(re.escape, banned))})(?![a-z])", re.IGNORECASE)
+    return [
+        f"{file}:{number}: '{found[0]}': say {banned[found[0].lower()]}"
+        for number, line in enumerate(text.splitlines(), 1)
+        for found in pattern.finditer(line)
+    ]
+
+
+def badly_named_modules(names: list[str]) -> list[str]:
+    """Modules are snake_case. Two modules of a package must not differ only by their ending (`claim`, `claiming`)."""
+    modules = sorted(Path(name) for name in names if name.endswith(".py"))
+    findings = [f"{module}: use snake_case" for module in modules if not MODULE.fullmatch(module.stem)]
+    stems = sorted((str(module.parent), ENDINGS.sub("", module.stem), module.name) for module in modules)
+    for (folder, _), group in groupby(stems, key=lambda each: each[:2]):
+        alike = [name for _, _, name in group]
+        if len(alike) > 1:
+            findings.append(f"{folder}: the names {' and '.join(alike)} differ only by their ending")
+    return findings
+
+
+def decision_records(names: list[str]) -> list[str]:
+    """Decisions are numbered from 0001 without gaps, and begin with `# N. Title (YYYY-MM-DD)`."""
+    findings: list[str] = []
+    records = [Path(name) for name in names if name.startswith("docs/decisions/") and Path(name).name != "README.md"]
+    for number, record in enumerate(records, 1):
+        found = DECISION_FILE.fullmatch(record.name)
+        header = (ROOT / record).read_text(encoding="utf-8").partition("\n")[0]
+        if not found or int(found[1]) != number:
+            findings.append(f"{record}: expected number {number:04}")
+        if not re.fullmatch(rf"# {number}\. .+ \(\d{{4}}-\d\d-\d\d\)", header):
+            findings.append(f"{record}: begin it with '# {number}. Title (YYYY-MM-DD)'")
+    return findings
 
 
 def long_files(names: list[str]) -> list[str]:
-    """Files that are probably two."""
+    """Source files that should probably be split."""
     sources = [name for name in names if Path(name).suffix in SOURCE]
     lengths = {name: len((ROOT / name).read_text(encoding="utf-8").splitlines()) for name in sources}
     return [f"warning: {name} has {length} lines" for name, length in lengths.items() if length > LONG_FILE]
 
 
 def main() -> int:
-    """Prints what it finds; returns 1 if more than warnings."""
-    names = files()
-    errors = locks_that_name_a_host(names)
+    """Prints the findings. Returns 1 if there are more than warnings."""
+    names = tracked_files()
+    banned = read_banned_words(BANNED.read_text(encoding="utf-8"), report="--report" in sys.argv[1:])
+    errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
+    for name in names:
+        if not NOT_SCANNED.fullmatch(name):
+            errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)
     for finding in errors + long_files(names):
         print(finding)
     return int(bool(errors))

@@ -1,7 +1,7 @@
-"""Prints charts/wakeboard/values.schema.json: what Helm refuses before it renders, a typo above all.
+"""Prints charts/wakeboard/values.schema.json, by which Helm refuses wrong values before it renders, above all typos.
 
-Types come from the defaults in values.yaml, descriptions from its comments, and bounds from the settings that values
-stand for. What these cannot say is said here.
+Types come from the defaults in values.yaml, descriptions from its comments, and bounds from the settings of the same
+name. This module adds what these sources do not contain.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ BY_PATH: Final[Mapping[str, Schema]] = {
 
 
 class Unclear(Exception):
-    """The type of a value cannot be told from its default: say it in tools/generate_chart_schema.py."""
+    """The type of a value cannot be derived from its default. Add it to tools/generate_chart_schema.py."""
 
 
 def schema() -> Schema:

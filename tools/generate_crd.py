@@ -115,7 +115,7 @@ def resource_schema() -> Schema:
             # Of metadata the API server lets a definition say nothing but what names may be.
             "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": name["maxLength"]}}},
             "spec": _schema_of(JobScheduleSpec),
-            # A new resource has a status, too: -1 tells tools that wait for it that nobody has looked at it yet.
+            # A new resource gets a status too: -1 means that the operator has not observed it yet.
             "status": {**_schema_of(JobScheduleStatus), "default": {}},
         },
     }
@@ -178,15 +178,15 @@ def _without(node: Mapping[str, Any], key: str) -> Schema:
 
 
 def explained(node: Schema) -> Schema:
-    """`node` with its default, bounds and example told in its description, as `kubectl explain` shows nothing else."""
-    told = {name: value for name, value in node.items() if name != "examples"}
+    """`node` with default, bounds and example in its description, because `kubectl explain` shows nothing else."""
+    described = {name: value for name, value in node.items() if name != "examples"}
     if "description" in node:
-        told["description"] = " ".join([*node["description"].split(), *_facts(node)])
+        described["description"] = " ".join([*node["description"].split(), *_facts(node)])
     if "properties" in node:
-        told["properties"] = {name: explained(field) for name, field in node["properties"].items()}
+        described["properties"] = {name: explained(field) for name, field in node["properties"].items()}
     if "items" in node:
-        told["items"] = explained(node["items"])
-    return told
+        described["items"] = explained(node["items"])
+    return described
 
 
 def _facts(node: Schema) -> Iterator[str]:

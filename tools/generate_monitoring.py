@@ -107,4 +107,4 @@ if __name__ == "__main__":
     print(INTRODUCTION)
     print("## Alerts\n\n| alert | severity | says |\n|---|---|---|", *alerts(), sep="\n")
     print(FAILURES)
-    print("## Metrics\n\n| name | type | labels | told by | meaning |\n|---|---|---|---|---|", *metrics(), sep="\n")
+    print("## Metrics\n\n| name | type | labels | exported by | meaning |\n|---|---|---|---|---|", *metrics(), sep="\n")

@@ -1,6 +1,6 @@
-"""Files that are made from others: makes them anew, or with --check says which are out of date.
+"""Regenerates the files that are generated from others. With --check, reports those that are out of date.
 
-To add one, add a line to GENERATED: the file, and the words after `python -m` of a program that prints it.
+To add a file, add it to GENERATED with the arguments of `python -m` for the program that prints it.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ GENERATED: dict[str, list[str]] = {
 }
 
 
-def made_anew(program: list[str]) -> str:
-    """What the program prints."""
+def generate(program: list[str]) -> str:
+    """The output of the program."""
     command = [sys.executable, "-m", *program]
     return subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, encoding="utf-8").stdout
 
 
 def present(path: Path) -> str | None:
-    """What the file holds; None if there is none."""
+    """The content of the file. None if it does not exist."""
     return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def main() -> int:
-    """Returns 1 if it was told only to check and something is out of date."""
+    """Returns 1 with --check if a file is out of date."""
     checking = "--check" in sys.argv[1:]
-    stale = {name: text for name, program in GENERATED.items() if present(ROOT / name) != (text := made_anew(program))}
+    stale = {name: text for name, program in GENERATED.items() if present(ROOT / name) != (text := generate(program))}
     for name, text in stale.items():
         if checking:
-            print(f"{name} is out of date; type: make fix")
+            print(f"{name} is out of date; run: make fix")
         else:
             (ROOT / name).parent.mkdir(parents=True, exist_ok=True)
             (ROOT / name).write_text(text, encoding="utf-8")
-            print(f"{name} made anew")
+            print(f"{name} regenerated")
     return int(checking and bool(stale))
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[1]
 GO_LOCK = ROOT / "locks" / "go.txt"
-NEWS_EVERY = 20.0  # seconds between two lines about a build
+PROGRESS_INTERVAL = 20.0  # seconds
 LINES_KEPT = 40  # of what a failed build said
 
 
@@ -53,9 +53,9 @@ def pinned(module: Path, pattern: str) -> str:
 
 
 def build(what: str, module: Path, packages: str, linker_flags: str, target: Path) -> None:
-    """Builds `packages` ("." or "tool", those that go.mod names) into `target`; ends with Go's words if it cannot.
+    """Builds `packages` ("." or "tool", those that go.mod names) into `target`; exits with Go's output if it fails.
 
-    A target that is a folder gets a program for each package, by its own name. `what` is told to the person who waits.
+    A target that is a folder gets a program for each package, by its own name. `what` is shown as progress.
     """
     go = _find_go(pinned(module, r"\ngo (\S+)"))
     say(f"Building {what}. The first time takes minutes; it is kept for the next.")
@@ -63,13 +63,13 @@ def build(what: str, module: Path, packages: str, linker_flags: str, target: Pat
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     building = subprocess.Popen(command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True)
     assert building.stderr is not None
-    last_words = _tell_progress(what, building.stderr)
+    log_tail = _tell_progress(what, building.stderr)
     if building.wait():
-        sys.exit("\n".join([*last_words, f"Go could not build {what}; what it says stands above."]))
+        sys.exit("\n".join([*log_tail, f"Go could not build {what}; what it says stands above."]))
 
 
 @contextmanager
-def one_at_a_time(lock: Path, what: str) -> Generator[None]:
+def file_lock(lock: Path, what: str) -> Generator[None]:
     """While one process builds `what`, a second one that wants the same waits, and says so."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
@@ -83,15 +83,15 @@ def one_at_a_time(lock: Path, what: str) -> Generator[None]:
 
 def _tell_progress(what: str, lines: IO[str]) -> deque[str]:
     """Says now and then how far a build is, as Go names each package that it compiles; returns Go's last lines."""
-    began = told = time.monotonic()
-    last_words: deque[str] = deque(maxlen=LINES_KEPT)
+    began = reported = time.monotonic()
+    log_tail: deque[str] = deque(maxlen=LINES_KEPT)
     for number, line in enumerate(lines, 1):
-        last_words.append(line.rstrip())
-        if time.monotonic() - told > NEWS_EVERY:
-            told = time.monotonic()
-            package = last_words[-1].split()[-1]
-            say(f"  {what}, {told - began:4.0f} s: {number} modules and packages done, now {package}")
-    return last_words
+        log_tail.append(line.rstrip())
+        if time.monotonic() - reported > PROGRESS_INTERVAL:
+            reported = time.monotonic()
+            package = log_tail[-1].split()[-1]
+            say(f"  {what}, {reported - began:4.0f} s: {number} modules and packages done, now {package}")
+    return log_tail
 
 
 def _find_go(at_least: str) -> str:
@@ -101,7 +101,7 @@ def _find_go(at_least: str) -> str:
         return machines
     folder = cache() / f"go-{hashlib.sha256(GO_LOCK.read_bytes()).hexdigest()[:16]}"
     go = folder / "go" / "bin" / "go"
-    with one_at_a_time(cache() / "go-lock", "the Go toolchain"):
+    with file_lock(cache() / "go-lock", "the Go toolchain"):
         if not go.exists():
             say("This machine has no Go that is new enough: installing the one that locks/go.txt names.")
             unfinished = folder.with_name(f"{folder.name}-unfinished")

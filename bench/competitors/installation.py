@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from tools.bootstrap import install, say
-from tools.go_programs import cache, one_at_a_time
+from tools.go_programs import cache, file_lock
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PYTHON_LOCK: Final = ROOT / "locks" / "competitors.txt"
@@ -68,7 +68,7 @@ def installed() -> Installation:
         SystemExit: they could not be installed; pip or npm has written why to the terminal.
     """
     folder = cache() / "competitors" / _key()
-    with one_at_a_time(folder.parent / "lock", "the other queues"):
+    with file_lock(folder.parent / "lock", "the other queues"):
         if not folder.exists():
             _install(folder)
     return Installation(folder)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from tools.bootstrap import say
-from tools.go_programs import build, cache, key, one_at_a_time, pinned
+from tools.go_programs import build, cache, file_lock, key, pinned
 
 PROGRAMS = (
     "etcd",
@@ -41,12 +41,12 @@ def find_program(name: str) -> Path:
     raise ProgramMissing(f"{name} is not built yet; type: make test-cluster (or python -m testbed.cluster.binaries)")
 
 
-def build_what_is_missing() -> None:
+def build_missing() -> None:
     """Does nothing if every program is there; else builds them, while a second process that wants the same waits."""
     if _all_there():
         return
     built = _built()
-    with one_at_a_time(built.parent / "lock", WHAT):
+    with file_lock(built.parent / "lock", WHAT):
         if _all_there():
             return
         began = time.monotonic()
@@ -88,4 +88,4 @@ def _linker_flags() -> str:
 
 
 if __name__ == "__main__":
-    build_what_is_missing()
+    build_missing()

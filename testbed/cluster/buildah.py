@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from testbed.cluster.debian_roots import EPOCH
+from testbed.cluster.debian_rootfs import EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ graphroot = "{folder}/layers"
 runroot = "{running}"
 """
 MOST_IMAGES = 300  # each step of a build is one; then 2 GB are thrown away and built anew
-LAST_WORDS = 40  # lines of a failed build
+LOG_TAIL = 40  # lines of a failed build
 
 
 class Buildah:
@@ -94,6 +94,6 @@ class Buildah:
     def _run(self, *words: str) -> str:
         answer = subprocess.run(["buildah", *words], env=self._environment, capture_output=True, text=True, check=False)
         if answer.returncode:
-            last_words = (answer.stdout + answer.stderr).splitlines()[-LAST_WORDS:]
-            sys.exit("\n".join([*last_words, f"buildah could not {words[0]}; what it says stands above."]))
+            log_tail = (answer.stdout + answer.stderr).splitlines()[-LOG_TAIL:]
+            sys.exit("\n".join([*log_tail, f"buildah could not {words[0]}; what it says stands above."]))
         return answer.stdout

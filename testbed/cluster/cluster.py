@@ -80,8 +80,8 @@ class Cluster:
             connection.close()
 
     def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = PATIENCE) -> list[Any]:
-        """The objects of a collection as soon as they are so, without polling; raises NotCome with how they are."""
-        from testbed.cluster.watching import wait_for  # it is built on this module
+        """The objects of a collection as soon as they are so, without polling; raises WaitTimeout with how they are."""
+        from testbed.cluster.watch import wait_for  # it is built on this module
 
         return wait_for(self, path, come, within)
 

@@ -1,8 +1,7 @@
 """A control plane: etcd, kube-apiserver and kube-controller-manager on loopback, ready some four seconds after start.
 
-RBAC is on and nobody is anonymous. Nothing runs pods: the controllers do what Kubernetes does without a node, such as
-emptying a namespace that is deleted, making its default service account, and removing what has lost its owner. Ports
-are chosen when it is made and kept, so that a client finds the API server again after a restart.
+RBAC is on, and anonymous requests are refused. No pods run. The controllers empty deleted namespaces, create default
+service accounts, and collect garbage. Ports do not change after a restart, so that clients can reconnect.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import shutil
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-from testbed.cluster import flags
+from testbed.cluster import component_flags as flags
 from testbed.cluster.certificates import Authority, make_signing_key
 from testbed.cluster.cluster import Cluster, certificate_login, kubeconfig
-from testbed.cluster.parts import Part, free_port
+from testbed.cluster.processes import ManagedProcess, free_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from testbed.cluster.certificates import Pair
-    from testbed.cluster.private_machine import Machine
+    from testbed.cluster.machine import Machine
 
 PATIENCE = 60.0  # seconds until a part that is not ready is a failure
 LOOK_EVERY = 0.05  # seconds
@@ -60,12 +59,12 @@ class ControlPlane(Cluster):
             api_server_flags += flags.loopback_flags()
         if audit:
             api_server_flags += flags.audit_flags(folder, self._audit_log)
-        self.etcd = Part("etcd", flags.etcd_flags(folder / "etcd", etcd_url), logs, machine)
-        self.api_server = Part("kube-apiserver", api_server_flags, logs, machine)
+        self.etcd = ManagedProcess("etcd", flags.etcd_flags(folder / "etcd", etcd_url), logs, machine)
+        self.api_server = ManagedProcess("kube-apiserver", api_server_flags, logs, machine)
         self._login(self.admin, administrator)
         login = self._login(folder / "controllers.kubeconfig", controllers)
         controller_flags = flags.controller_flags(login, pki, tokens)
-        self.controllers = Part("kube-controller-manager", controller_flags, logs, machine)
+        self.controllers = ManagedProcess("kube-controller-manager", controller_flags, logs, machine)
 
     def __enter__(self) -> Self:
         try:
@@ -109,12 +108,12 @@ class ControlPlane(Cluster):
     def _default_account_exists(self) -> bool:
         return bool(self.call("GET", DEFAULT_ACCOUNT)["items"])
 
-    def _wait_for(self, what: str, come: Callable[[], bool], *parts: Part) -> None:
+    def _wait_for(self, what: str, come: Callable[[], bool], *parts: ManagedProcess) -> None:
         started = time.monotonic()
         while not come():
             for part in parts:
                 part.check()
             if time.monotonic() - started > PATIENCE:
-                words = "\n".join(part.last_words() for part in parts)
+                words = "\n".join(part.log_tail() for part in parts)
                 raise NotReady(f"{what} did not come up in {PATIENCE:.0f} s:\n{words}")
             time.sleep(LOOK_EVERY)

@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.cluster.buildah import Buildah
-from testbed.cluster.debian_roots import POSTGRES, PYTHON
+from testbed.cluster.debian_rootfs import POSTGRES, PYTHON
 from tools.bootstrap import say
-from tools.go_programs import cache, one_at_a_time
+from tools.go_programs import cache, file_lock
 from tools.wheelhouse import NEEDED, fill
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from testbed.cluster.debian_roots import DebianRoot
+    from testbed.cluster.debian_rootfs import DebianRootfs
 
 ROOT = Path(__file__).resolve().parents[2]
 TOOLS = ("buildah", "mmdebstrap", "runc")
@@ -64,7 +64,7 @@ class Image:
 
     name: str
     sources: tuple[str, ...]
-    root: DebianRoot
+    root: DebianRootfs
     build: Callable[[Buildah, Path, Path], None]  # from a copy of the sources, into the builder's storage
 
     @property
@@ -90,7 +90,7 @@ def find_image(name: str) -> Path:
     return archive
 
 
-def build_what_is_missing() -> dict[str, Path]:
+def build_missing() -> dict[str, Path]:
     """Builds each image that is not there; the archives by name, for the code as it was when each was looked for.
 
     Raises ImageMissing if this machine cannot, with what to type.
@@ -100,7 +100,7 @@ def build_what_is_missing() -> dict[str, Path]:
         return archives
     if missing := _missing():
         raise ImageMissing(_why_not(f"The test cluster's images cannot be built: this needs {missing}"))
-    with one_at_a_time(_folder() / "lock", "the test cluster's images"):
+    with file_lock(_folder() / "lock", "the test cluster's images"):
         began = time.monotonic()
         builder = Buildah(_folder() / "storage")
         builder.forget_if_there_are_many()
@@ -234,7 +234,7 @@ def _why_not(sentence: str) -> str:
 def main() -> None:
     """For `make images`: what cannot be built is a failure in CI, and elsewhere a sentence."""
     try:
-        build_what_is_missing()
+        build_missing()
     except ImageMissing as missing:
         say(str(missing))
         sys.exit(1 if os.environ.get("CI") else 0)

@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 from typing import Any, Self
 
-from testbed.cluster import flags
+from testbed.cluster import component_flags as flags
 from testbed.cluster import node_settings as settings
+from testbed.cluster.busybox_images import find_busybox, write_small_images
 from testbed.cluster.certificates import Authority
-from testbed.cluster.containers import Containerd
+from testbed.cluster.containerd import Containerd
 from testbed.cluster.control_plane import ControlPlane
+from testbed.cluster.machine import CommandFailed, Machine
 from testbed.cluster.network_policy import TABLE
-from testbed.cluster.parts import Part
-from testbed.cluster.private_machine import CommandFailed, Machine
-from testbed.cluster.small_images import find_busybox, write_small_images
+from testbed.cluster.processes import ManagedProcess
 
 ROOT = Path(__file__).resolve().parents[2]
 A_NAME = "kubernetes.default.svc.cluster.local"
@@ -48,16 +48,16 @@ class Node(ControlPlane):
         authority.issue("kubelet-server", settings.NAME, hosts=[settings.NAME, address])
         kubelet = self._login_of("kubelet", f"system:node:{settings.NAME}", ["system:nodes"])
         words = settings.kubelet_flags(folder, kubelet, address, self.machine.cgroup)
-        self.kubelet = Part("kubelet", words, logs, self.machine)
+        self.kubelet = ManagedProcess("kubelet", words, logs, self.machine)
         words = settings.proxy_flags(folder, self._login_of("kube-proxy", "system:kube-proxy"))
-        self.proxy = Part("kube-proxy", words, logs, self.machine)
+        self.proxy = ManagedProcess("kube-proxy", words, logs, self.machine)
         words = settings.scheduler_flags(self._login_of("scheduler", "system:kube-scheduler"))
-        self.scheduler = Part("kube-scheduler", words, logs, self.machine)
+        self.scheduler = ManagedProcess("kube-scheduler", words, logs, self.machine)
         words = settings.dns_flags(folder, self._login_of("coredns", settings.DNS_USER), address)
-        self.dns = Part("coredns", words, logs, self.machine)
+        self.dns = ManagedProcess("coredns", words, logs, self.machine)
         words = [f"PYTHONPATH={ROOT}", sys.executable, "-m", "testbed.cluster.policy_enforcer"]
         words += [str(folder), self.url, address]
-        self.enforcer = Part("policy-enforcer", words, logs, self.machine, path="env")
+        self.enforcer = ManagedProcess("policy-enforcer", words, logs, self.machine, path="env")
 
     def __enter__(self) -> Self:
         try:

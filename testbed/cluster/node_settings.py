@@ -1,6 +1,6 @@
-"""What the parts of a node are told: their settings, and the objects that make cluster DNS. JSON is YAML to them.
+"""Settings of the node's components, and the objects of cluster DNS.
 
-Everything is in a machine of its own, so fixed paths and ports cannot be another's.
+The node runs in an isolated machine, so fixed paths and ports cannot collide. JSON is valid as their YAML.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from testbed.cluster.cluster import Cluster
 from testbed.cluster.network_policy import Pod, table
-from testbed.cluster.watching import as_they_change
+from testbed.cluster.watch import snapshots
 
 NAMESPACES = "/api/v1/namespaces"
 PODS = "/api/v1/pods"
@@ -24,30 +24,30 @@ COLLECTIONS = NAMESPACES, PODS, POLICIES
 FOREVER = float("inf")
 
 
-class Told(NamedTuple):
+class Listed(NamedTuple):
     """What a collection holds now."""
 
     path: str
     objects: list[Any]
 
 
-News: TypeAlias = "Told | Exception"
+Update: TypeAlias = "Listed | Exception"
 
 
 def enforce(cluster: Cluster, node: str) -> None:
     """Does not return. The node's own CoreDNS counts as the pod that policies expect it to be."""
     dns = Pod("kube-system", {"k8s-app": "kube-dns"}, node, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53})
-    news: queue.SimpleQueue[News] = queue.SimpleQueue()
+    updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     for path in COLLECTIONS:
-        threading.Thread(target=_tell, args=(cluster, path, news), daemon=True).start()
+        threading.Thread(target=_watch, args=(cluster, path, updates), daemon=True).start()
     known: dict[str, list[Any]] = {}
     in_force = ""
     while True:
-        told = news.get()
-        if isinstance(told, Exception):
-            raise told
-        known[told.path] = told.objects
-        if len(known) == len(COLLECTIONS) and news.empty():
+        update = updates.get()
+        if isinstance(update, Exception):
+            raise update
+        known[update.path] = update.objects
+        if len(known) == len(COLLECTIONS) and updates.empty():
             due = table(known[NAMESPACES], known[PODS], known[POLICIES], dns)
             if due != in_force:
                 subprocess.run(["nft", "-f", "-"], input=due, text=True, check=True)
@@ -55,12 +55,12 @@ def enforce(cluster: Cluster, node: str) -> None:
                 print(due, flush=True)  # noqa: T201 - its log
 
 
-def _tell(cluster: Cluster, path: str, news: queue.SimpleQueue[News]) -> None:
+def _watch(cluster: Cluster, path: str, updates: queue.SimpleQueue[Update]) -> None:
     try:
-        for objects in as_they_change(cluster, path, FOREVER):
-            news.put(Told(path, objects))
-    except Exception as lost:  # noqa: BLE001 - a thread that ends unheard would leave old rules in force
-        news.put(lost)
+        for objects in snapshots(cluster, path, FOREVER):
+            updates.put(Listed(path, objects))
+    except Exception as lost:  # noqa: BLE001 - the main thread must end, or old rules stay in effect
+        updates.put(lost)
 
 
 if __name__ == "__main__":

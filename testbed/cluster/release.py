@@ -1,4 +1,4 @@
-"""A release of the chart on a node, used as a person would: helm, kubectl, the command line in an operator's pod."""
+"""A release of the chart on a node, used like an administrator: helm, kubectl, the command line in an operator pod."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from testbed.cluster.cluster import Refused
-from testbed.cluster.images import build_what_is_missing, find_image
+from testbed.cluster.images import build_missing, find_image
 from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import wait_for
 from tools.chart_linters import find_tool
@@ -82,7 +82,7 @@ class Release:
         self._wakes += 1
         job = f"wake-{pool}-{self._wakes}"
         self.kubectl("create", "job", job, f"--from=cronjob/{self.full}-wake-{pool}")
-        return wait_for(lambda: self._started(job), within_s=COMMAND_PATIENCE_S, why=lambda: self.told(job))
+        return wait_for(lambda: self._started(job), within_s=COMMAND_PATIENCE_S, why=lambda: self.describe(job))
 
     def _started(self, job: str) -> str:
         for pod in self.pods(f"batch.kubernetes.io/job-name={job}"):
@@ -106,7 +106,7 @@ class Release:
         except Refused as refused:
             return str(refused)
 
-    def told(self, job: str) -> str:
+    def describe(self, job: str) -> str:
         """What the cluster says about a job's pods, for the message of a failure."""
         return self.kubectl("describe", "pods", "-l", f"batch.kubernetes.io/job-name={job}")
 
@@ -171,21 +171,21 @@ spec: {selector: {app: db}, ports: [{port: 5432}]}
 """
 
 
-def database_of_somebody_else(node: Node) -> str:
+def external_database(node: Node) -> str:
     """A Postgres that no release runs, with the empty database `shop`; its URL."""
     node.kubectl("apply", "-f", "-", stdin=DATABASE)
     node.kubectl("wait", "--for=condition=Ready", "--timeout=50s", "pod", "db")
     return "postgresql://postgres:admin@db.default/shop"
 
 
-def remove_that_database(node: Node) -> None:
+def remove_external_database(node: Node) -> None:
     """As if it had never been there."""
     node.kubectl("delete", "pod,service", "db", "--ignore-not-found", "--now")
 
 
 def load_images(node: Node) -> None:
     """The project's own images, as the Dockerfile makes them."""
-    build_what_is_missing()
+    build_missing()
     for name in IMAGES:
         node.load_image(find_image(name))
 

@@ -1,4 +1,4 @@
-"""What judges find is told unless there is a reason, and reasons that nothing needs are told, too."""
+"""Linter findings are reported unless an exemption covers them. Unused exemptions are reported too."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from tools.chart_exceptions import Exemption, Finding, unexcused
 LIMIT = Finding("kube-score", "cpu-limit", "default", "Deployment/wakeboard-operator", "CPU limit is not set")
 
 
-def test_a_finding_without_a_reason_is_told_once_with_its_object_its_rule_and_where() -> None:
+def test_a_finding_without_a_reason_is_reported_once_with_its_object_its_rule_and_where() -> None:
     elsewhere = replace(LIMIT, rendering="pools")
-    told = "Deployment/wakeboard-operator: CPU limit is not set (cpu-limit) in default, pools"
-    assert unexcused([elsewhere, LIMIT, LIMIT], []) == [told]
+    reported = "Deployment/wakeboard-operator: CPU limit is not set (cpu-limit) in default, pools"
+    assert unexcused([elsewhere, LIMIT, LIMIT], []) == [reported]
 
 
 def test_a_finding_with_a_reason_is_not() -> None:
@@ -25,6 +25,6 @@ def test_a_reason_holds_for_the_rules_objects_and_renderings_that_it_names() -> 
         Exemption(("cpu-limit",), "Deployment/.*-worker", "…"),
         Exemption(("cpu-limit",), ".*", "…", renderings="everything"),
     ):
-        told, idle = unexcused([LIMIT], [exemption])
-        assert "CPU limit is not set" in told
+        reported, idle = unexcused([LIMIT], [exemption])
+        assert "CPU limit is not set" in reported
         assert idle.startswith("Nothing needs the exemption")

@@ -123,7 +123,7 @@ def test_the_chart_writes_no_variable_that_nobody_reads(documents: list[dict[str
 
 
 def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
-    differ = {"log_format": "json"}  # nobody reads a pod's log on a terminal
+    differ = {"log_format": "json"}  # a pod's log is not a terminal
     defaults = read_operator_settings().model_dump() | differ
     seen: set[str] = set()
     for value in (leaf for top in read_values() for leaf in top.leaves()):

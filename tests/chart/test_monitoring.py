@@ -27,26 +27,26 @@ def alerts() -> Alerts:
 
 
 @pytest.fixture(scope="module")
-def told() -> set[str]:
+def exported() -> set[str]:
     """The names of what the operator exports."""
     families = Metrics().registry.collect()
     return {family.name + ("_total" if family.type == "counter" else "") for family in families}
 
 
-def asked(queries: list[str]) -> set[str]:
+def metric_names(queries: list[str]) -> set[str]:
     return set(re.findall(r"wakeboard_\w+", " ".join(queries)))
 
 
-def test_every_metric_that_an_alert_asks_for_is_exported(alerts: Alerts, told: set[str]) -> None:
-    assert asked([rule["expr"] for rule in alerts.values()]) <= told
+def test_every_metric_that_an_alert_asks_for_is_exported(alerts: Alerts, exported: set[str]) -> None:
+    assert metric_names([rule["expr"] for rule in alerts.values()]) <= exported
 
 
-def test_every_metric_that_the_dashboard_asks_for_is_exported(told: set[str]) -> None:
-    assert asked(queries(DASHBOARD)) <= told
+def test_every_metric_that_the_dashboard_asks_for_is_exported(exported: set[str]) -> None:
+    assert metric_names(queries(DASHBOARD)) <= exported
 
 
-def test_what_the_operator_exports_is_shown_or_alerted_on(alerts: Alerts, told: set[str]) -> None:
-    assert told <= asked([*queries(DASHBOARD), *(rule["expr"] for rule in alerts.values())])
+def test_what_the_operator_exports_is_shown_or_alerted_on(alerts: Alerts, exported: set[str]) -> None:
+    assert exported <= metric_names([*queries(DASHBOARD), *(rule["expr"] for rule in alerts.values())])
 
 
 def test_every_alert_says_what_to_do_and_where_to_read_on(alerts: Alerts) -> None:

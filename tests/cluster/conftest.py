@@ -12,8 +12,8 @@ import pytest
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds
 from testbed.cluster.node import Node
-from testbed.cluster.node_needs import what_is_missing
-from testbed.cluster.sharing import shared_control_plane
+from testbed.cluster.node_requirements import missing_requirements
+from testbed.cluster.shared_control_plane import shared_control_plane
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator
@@ -46,7 +46,7 @@ def own_control_plane(tmp_path: Path) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="session")
 def real_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     """A cluster that runs pods. Tests that ask for it run one after the other, in one process."""
-    if missing := what_is_missing():
+    if missing := missing_requirements():
         words = f"A real node needs {', '.join(missing)}."
         if os.environ.get("CI"):
             pytest.fail(words)

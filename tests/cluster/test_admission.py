@@ -59,7 +59,7 @@ LEFT_TO_THE_OPERATOR = ("0 0 H(30-31) 2 *", "beyond 2^53", "holds a NUL")
 
 
 def as_json(bad: dict[str, Any]) -> bool:
-    """Whether an API server could be told this at all: dates, NaN and keys that are no text end before it."""
+    """Whether JSON can represent this at all: dates, NaN and keys that are no text end before it."""
     try:
         return json.loads(json.dumps(bad, allow_nan=False).encode().decode()) == bad and "surrogate" not in bad["says"]
     except (TypeError, ValueError):

@@ -20,7 +20,7 @@ from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
 from testbed.cluster.operators import Operator, Scene, wait_for
 from tests.chart.rendering import environment, named, pod_specs
-from tests.cluster.helm_user import CLUSTER_WIDE, RELEASE, HelmUser
+from tests.cluster.helm_client import CLUSTER_WIDE, RELEASE, HelmClient
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,11 +55,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture
-def user(cluster: ControlPlane) -> Iterator[HelmUser]:
-    """Somebody who works in the namespace `jobs`, where nobody has a release yet. What they leave behind is removed."""
-    yield HelmUser(cluster)
-    for each in json.loads(HelmUser(cluster).helm("list", "--all-namespaces", "-o", "json")):
-        HelmUser(cluster, each["namespace"]).uninstall(each["name"])
+def user(cluster: ControlPlane) -> Iterator[HelmClient]:
+    """A Helm client for the empty namespace `jobs`. Its objects are removed after the test."""
+    yield HelmClient(cluster)
+    for each in json.loads(HelmClient(cluster).helm("list", "--all-namespaces", "-o", "json")):
+        HelmClient(cluster, each["namespace"]).uninstall(each["name"])
     cluster.kubectl("delete", CLUSTER_WIDE, "-l", "app.kubernetes.io/part-of=wakeboard")
     mine = "serviceaccounts,secrets,deployments,statefulsets,cronjobs,jobs,pods,services,roles,rolebindings"
     kinds = f"{mine},networkpolicies,poddisruptionbudgets,configmaps,persistentvolumeclaims"
@@ -80,12 +80,12 @@ def _give_definition_to(cluster: Cluster, release: str, namespace: str) -> None:
     cluster.kubectl("annotate", "--overwrite", "crd", DEFINITION, *words)
 
 
-def have_schedule(user: HelmUser, name: str = "report") -> None:
+def have_schedule(user: HelmClient, name: str = "report") -> None:
     user.cluster.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", DEFINITION)
     wait_for(lambda: _made(user, name))
 
 
-def _made(user: HelmUser, name: str) -> bool:
+def _made(user: HelmClient, name: str) -> bool:
     try:  # a definition is served a moment after it is established
         user.cluster.call("POST", path(user.namespace), job_schedule(name))
     except Refused as refused:
@@ -93,11 +93,11 @@ def _made(user: HelmUser, name: str) -> bool:
     return True
 
 
-def schedules(user: HelmUser) -> list[str]:
+def schedules(user: HelmClient) -> list[str]:
     return [each["metadata"]["name"] for each in user.cluster.call("GET", path(user.namespace))["items"]]
 
 
-def restricted(user: HelmUser) -> None:
+def restricted(user: HelmClient) -> None:
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     user.cluster.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": user.namespace, "labels": labels}}
@@ -107,7 +107,7 @@ def restricted(user: HelmUser) -> None:
 # -- one release -------------------------------------------------------------------------------------------------------
 
 
-def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(user: HelmUser) -> None:
+def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(user: HelmClient) -> None:
     said = user.install("wakeboard", database=URL)
     assert "kubectl -n jobs get jobschedules" in said
     have_schedule(user)
@@ -126,7 +126,7 @@ def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(us
     assert schedules(user) == ["report"]
 
 
-def test_what_a_release_makes_in_the_cluster_goes_with_it(user: HelmUser) -> None:
+def test_what_a_release_makes_in_the_cluster_goes_with_it(user: HelmClient) -> None:
     user.install("wakeboard", **EVERYTHING)
     user.uninstall("wakeboard")
     assert user.names("wakeboard") == {"Secret/wakeboard-dev-database"}, "the password of the data that stays"
@@ -134,7 +134,7 @@ def test_what_a_release_makes_in_the_cluster_goes_with_it(user: HelmUser) -> Non
     assert left == ""
 
 
-def test_every_pod_passes_the_restricted_level(user: HelmUser) -> None:
+def test_every_pod_passes_the_restricted_level(user: HelmClient) -> None:
     restricted(user)
     user.install("wakeboard", **EVERYTHING)
     user.kubectl("create", "job", "wake", "--from=cronjob/wakeboard-wake-reports")
@@ -157,7 +157,7 @@ def _hooked() -> dict[str, Any]:
     return {"database": URL, "migrations": {"mode": "hook"}}
 
 
-def test_the_password_of_the_trial_database_is_made_once_and_kept(user: HelmUser) -> None:
+def test_the_password_of_the_trial_database_is_made_once_and_kept(user: HelmClient) -> None:
     def password() -> str:
         data = user.get("secret", "wakeboard-dev-database")["data"]
         found = base64.b64decode(data["password"]).decode()
@@ -174,7 +174,7 @@ def test_the_password_of_the_trial_database_is_made_once_and_kept(user: HelmUser
     assert password() == first
 
 
-def test_where_no_password_can_be_kept_one_must_be_given(user: HelmUser) -> None:
+def test_where_no_password_can_be_kept_one_must_be_given(user: HelmClient) -> None:
     with pytest.raises(Refused, match=r"devDatabase\.password is empty.*give one"):
         user.template("wakeboard", devDatabase={"enabled": True})
     shown = user.template("wakeboard", devDatabase={"enabled": True, "password": "a/b c"})
@@ -183,9 +183,9 @@ def test_where_no_password_can_be_kept_one_must_be_given(user: HelmUser) -> None
 
 
 @pytest.mark.parametrize("mode", ["initContainer", "hook", "none"])
-def test_what_helm_renders_can_be_applied_twice_and_after_a_change(user: HelmUser, mode: str) -> None:
+def test_what_helm_renders_can_be_applied_twice_and_after_a_change(user: HelmClient, mode: str) -> None:
     values: dict[str, Any] = {**EVERYTHING, "migrations": {"mode": mode}, "devDatabase": {}, "database": URL}
-    there = HelmUser(user.cluster, f"rendered-{mode.lower()}")
+    there = HelmClient(user.cluster, f"rendered-{mode.lower()}")
     user.cluster.kubectl("create", "namespace", there.namespace)
     there.kubectl("apply", "-f", "-", stdin=there.template("wakeboard", **values))
     again = there.template("wakeboard", **values)
@@ -196,7 +196,7 @@ def test_what_helm_renders_can_be_applied_twice_and_after_a_change(user: HelmUse
     assert "deployment.apps/wakeboard-operator configured" in later
 
 
-def test_an_upgrade_from_the_first_chart_changes_nothing_that_cannot_be_changed(user: HelmUser) -> None:
+def test_an_upgrade_from_the_first_chart_changes_nothing_that_cannot_be_changed(user: HelmClient) -> None:
     for former in sorted(FORMER.iterdir()):
         user.install("wakeboard", chart=former)
         before = user.names("wakeboard")
@@ -205,7 +205,7 @@ def test_an_upgrade_from_the_first_chart_changes_nothing_that_cannot_be_changed(
         user.uninstall("wakeboard")
 
 
-def test_the_longest_names_are_cut_and_stay_apart(user: HelmUser) -> None:
+def test_the_longest_names_are_cut_and_stay_apart(user: HelmClient) -> None:
     pools = {f"{'p' * 39}{last}": {"mode": mode} for last in "ab" for mode in ["cronjob" if last == "a" else "forever"]}
     pools |= {f"{'q' * 39}{last}": {"mode": "cronjob"} for last in "ab"}
     for last in "xy":
@@ -221,9 +221,9 @@ def test_the_longest_names_are_cut_and_stay_apart(user: HelmUser) -> None:
 # -- several releases --------------------------------------------------------------------------------------------------
 
 
-def test_a_second_release_is_refused_with_what_to_type_and_then_works_beside_the_first(user: HelmUser) -> None:
+def test_a_second_release_is_refused_with_what_to_type_and_then_works_beside_the_first(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
-    second = HelmUser(user.cluster, "team-b")
+    second = HelmClient(user.cluster, "team-b")
     with pytest.raises(Refused) as refused:
         second.install("wakeboard", database=URL)
     assert "belongs to the release wakeboard in the namespace jobs" in str(refused.value)
@@ -236,16 +236,16 @@ def test_a_second_release_is_refused_with_what_to_type_and_then_works_beside_the
     assert user.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "jobs")
 
 
-def test_two_releases_of_one_name_in_two_namespaces_do_not_share_cluster_roles(user: HelmUser) -> None:
+def test_two_releases_of_one_name_in_two_namespaces_do_not_share_cluster_roles(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
-    second = HelmUser(user.cluster, "team-b")
+    second = HelmClient(user.cluster, "team-b")
     second.install("wakeboard", database=URL, crds={"enabled": False})
     second.uninstall("wakeboard")
     assert user.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "team-b")
     assert not second.may("wakeboard-operator", "list", "jobschedules.wakeboard.dev", "team-b")
 
 
-def test_a_reinstall_under_another_name_works_after_what_the_refusal_says_to_type(user: HelmUser) -> None:
+def test_a_reinstall_under_another_name_works_after_what_the_refusal_says_to_type(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     have_schedule(user)
     user.uninstall("wakeboard")
@@ -258,7 +258,7 @@ def test_a_reinstall_under_another_name_works_after_what_the_refusal_says_to_typ
     assert schedules(user) == ["report"]
 
 
-def test_a_definition_that_somebody_applied_by_hand_is_adopted_the_same_way(user: HelmUser) -> None:
+def test_a_definition_that_was_applied_by_hand_is_adopted_the_same_way(user: HelmClient) -> None:
     install_crds(user.cluster)
     _give_definition_to(user.cluster, "", "")
     with pytest.raises(Refused, match="belongs to no release of Helm") as refused:
@@ -268,14 +268,14 @@ def test_a_definition_that_somebody_applied_by_hand_is_adopted_the_same_way(user
     user.install("wakeboard", database=URL)
 
 
-def test_without_the_definition_the_notes_say_who_must_bring_it(user: HelmUser) -> None:
+def test_without_the_definition_the_notes_say_how_to_apply_it(user: HelmClient) -> None:
     said = user.install("wakeboard", database=URL, crds={"enabled": False})
     assert "kubectl apply --server-side -f crds/" in said
     assert "CustomResourceDefinition" not in user.helm("get", "manifest", "wakeboard")
 
 
-def test_the_definition_goes_only_where_somebody_asked_for_it(own_control_plane: ControlPlane) -> None:
-    user = HelmUser(own_control_plane)
+def test_the_definition_is_deleted_only_if_crds_keep_is_false(own_control_plane: ControlPlane) -> None:
+    user = HelmClient(own_control_plane)
     user.install("wakeboard", database=URL, crds={"keep": False})
     user.uninstall("wakeboard")
     found = json.loads(user.cluster.kubectl("get", "crd", "-o", "json"))["items"]
@@ -302,7 +302,7 @@ OPERATOR_MAY_NOT = [
 ]
 
 
-def test_an_operator_may_do_everywhere_what_it_needs_and_nothing_else(user: HelmUser) -> None:
+def test_an_operator_may_do_everywhere_what_it_needs_and_nothing_else(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     for verb, resource in OPERATOR_MAY:
         assert user.may("wakeboard-operator", verb, resource, "default"), (verb, resource)
@@ -311,7 +311,7 @@ def test_an_operator_may_do_everywhere_what_it_needs_and_nothing_else(user: Helm
     assert user.may("wakeboard-operator", "get", "namespaces/kube-system", "kube-system")
 
 
-def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmUser) -> None:
+def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmClient) -> None:
     user.cluster.kubectl("create", "namespace", "shop")
     user.install("wakeboard", database=URL, operator={"source": "k8s:shop", "namespaces": ["shop"]})
     for verb, resource in OPERATOR_MAY:
@@ -324,7 +324,7 @@ def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmU
 
 
 def test_viewers_of_a_namespace_see_its_schedules_and_editors_may_not_write_them_unless_somebody_says_so(
-    user: HelmUser,
+    user: HelmClient,
 ) -> None:
     user.install("wakeboard", database=URL)
     user.kubectl("create", "serviceaccount", "ann")
@@ -337,7 +337,7 @@ def test_viewers_of_a_namespace_see_its_schedules_and_editors_may_not_write_them
 
 
 def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
-    user: HelmUser, database: str, tmp_path: Path
+    user: HelmClient, database: str, tmp_path: Path
 ) -> None:
     """The pod's own variables and service account, in a process here, since there is no node."""
     user.install("wakeboard", database=URL, operator={"statusMinIntervalSeconds": 1})
@@ -355,7 +355,7 @@ def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
     scene.delete("report")
 
 
-def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmUser) -> None:
+def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     for verb in ("create", "get", "patch", "delete"):
         assert user.may("wakeboard-smoke-test", verb, "jobschedules.wakeboard.dev", "jobs")

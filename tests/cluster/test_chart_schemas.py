@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.live_schemas import write_schemas
+from tests.cluster.openapi_schemas import write_schemas
 from tools.chart_linters import ToolMissing, find_tool
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from testbed.cluster.release import (
     NAME,
     OPERATOR,
     Release,
-    database_of_somebody_else,
+    external_database,
     load_images,
-    remove_that_database,
+    remove_external_database,
 )
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(400)
 
-HANDLERS = Path(__file__).with_name("story_handlers.py")
+HANDLERS = Path(__file__).with_name("end_to_end_handlers.py")
 LOCAL = "localhost/"
 A_MINUTE_AND_A_POD_S = 100
 DATABASE = f"{NAME}-dev-database-0"
 HANDLERS_VOLUME = {
-    "handlers": ["story_handlers"],
+    "handlers": ["end_to_end_handlers"],
     "extraEnv": [{"name": "PYTHONPATH", "value": "/story"}],
     "volumes": [{"name": "story", "configMap": {"name": "story-handlers"}}],
     "volumeMounts": [{"name": "story", "mountPath": "/story"}],
@@ -88,14 +88,14 @@ def release(real_node: Node) -> Iterator[Release]:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": "story-handlers", "namespace": release.namespace},
-            "data": {"story_handlers.py": HANDLERS.read_text()},
+            "data": {"end_to_end_handlers.py": HANDLERS.read_text()},
         }
     )
     yield release
     release.helm("uninstall", NAME, "--wait", "--ignore-not-found")
     real_node.kubectl("delete", "crd", "jobschedules.wakeboard.dev", "--ignore-not-found")
     real_node.kubectl("delete", "namespace", release.namespace, release.jobs)
-    remove_that_database(real_node)
+    remove_external_database(real_node)
 
 
 def _namespace(name: str) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release
     for name in ("second-system", "warehouse"):
         node.apply(_namespace(name))
     second = Release(node, "second-system", "warehouse", "second")
-    url = database_of_somebody_else(node)
+    url = external_database(node)
     second.install(
         {
             **{key: VALUES[key] for key in ("image", "worker")},

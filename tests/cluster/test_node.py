@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.cluster.binaries import find_program
+from testbed.cluster.busybox_images import BUSYBOX
 from testbed.cluster.cluster import Refused
-from testbed.cluster.machine_places import CGROUPS, Place, take_place
-from testbed.cluster.small_images import BUSYBOX
+from testbed.cluster.machine_slots import CGROUPS, MachineSlot, acquire_slot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -44,7 +44,7 @@ OTHER_RUN = """
 import sys
 from pathlib import Path
 from testbed.cluster.node import Node
-from testbed.cluster.small_images import BUSYBOX
+from testbed.cluster.busybox_images import BUSYBOX
 with Node(Path(sys.argv[1])) as node:
     node.kubectl("run", "sleeper", f"--image={BUSYBOX}", "--", "sleep", "4321")
     node.kubectl("wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
@@ -303,11 +303,11 @@ def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_
 
 def take_places_up_to(address: str) -> None:
     """As the next runs will. Whoever has the place of that address then, has cleared it."""
-    places: list[Place] = []
+    places: list[MachineSlot] = []
     while not places or IPv4Address(places[-1].address) < IPv4Address(address):
-        places.append(take_place())
+        places.append(acquire_slot())
     for place in places:
-        place.give_back()
+        place.release()
 
 
 def test_a_cron_job_wakes_a_pod_each_minute(town_with_a_clock: Town):

@@ -14,7 +14,7 @@ import yaml
 
 from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path
 from testbed.cluster.operators import Operator, Scene, wait_for
-from tests.cluster.tunnels import tunnelling_proxy
+from tests.cluster.http_proxy import tunnelling_proxy
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -185,10 +185,10 @@ def test_an_api_server_behind_a_proxy_is_listed_and_watched_through_it(
     real = urlsplit(scene.cluster.url)
     assert real.port
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        nobody = taken.getsockname()[1]  # nothing will answer there: only the proxy leads anywhere
+        closed_port = taken.getsockname()[1]  # nothing will answer there: only the proxy leads anywhere
     login = tmp_path / "login"
     text = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator").read_text()
-    login.write_text(text.replace(scene.cluster.url, f"https://127.0.0.1:{nobody}"))
+    login.write_text(text.replace(scene.cluster.url, f"https://127.0.0.1:{closed_port}"))
     settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "reconcile_seconds": 600}
     with tunnelling_proxy(real.port) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy)
@@ -361,7 +361,7 @@ def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_run
 def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
     scene: Scene, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    """The trial's volume was deleted and the release installed again: nobody else runs its schedules."""
+    """The database's volume was deleted and the release installed again. No other operator runs its schedules."""
     login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
     settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
     scene.create(job_schedule(schedule="0 8 * * *"))

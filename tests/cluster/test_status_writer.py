@@ -1,4 +1,4 @@
-"""Statuses reach a real API server: only what is new, what matters first, and never over somebody else's change."""
+"""Statuses reach a real API server: only what is new, what matters first, and never over another client's change."""
 
 from __future__ import annotations
 
@@ -82,11 +82,11 @@ class WriterStage:
         reconciler.dirty |= reconciler.cache.keys_of(await self.stage.store.pop_changed_definitions())
 
     def edit(self, document: dict[str, Any]) -> None:
-        """Somebody else changes the resource."""
+        """Another client changes the resource."""
         self._plane.call("PATCH", self._path, document, MERGE_PATCH)
 
     def edit_status(self, document: dict[str, Any]) -> None:
-        """Somebody else writes into its status."""
+        """Another client writes into its status."""
         self._plane.call("PATCH", f"{self._path}/status", {"status": document}, MERGE_PATCH)
 
     def reason(self, condition: str) -> str:
@@ -178,12 +178,12 @@ async def test_statuses_are_written_before_events_are_told(
 
 
 async def test_a_conflict_is_computed_anew_for_the_newer_version(writer_stage: WriterStage) -> None:
-    writer_stage.edit({"metadata": {"labels": {"by": "somebody"}}})
+    writer_stage.edit({"metadata": {"labels": {"by": "another-client"}}})
     assert await writer_stage.write() == 0
     assert writer_stage.conflicts() == 1
     assert await writer_stage.write() == 1
     assert writer_stage.seen()["status"]["conditions"][0]["status"] == "True"
-    assert writer_stage.seen()["metadata"]["labels"] == {"by": "somebody"}
+    assert writer_stage.seen()["metadata"]["labels"] == {"by": "another-client"}
 
 
 async def test_an_edit_that_a_conflict_met_first_is_still_synced_when_the_stream_tells_of_it(
@@ -287,14 +287,14 @@ async def test_a_schedule_whose_own_operator_answers_is_left_to_it(writer_stage:
 
 async def test_a_forged_status_is_repaired_without_events_and_more_and_more_slowly(writer_stage: WriterStage) -> None:
     await writer_stage.write()
-    told = writer_stage.events()
+    events = writer_stage.events()
     written = 0
     for number in range(221):
         writer_stage.edit_status({"installation": f"forged {number}", "conditions": None})
         await writer_stage.stream()
         written += await writer_stage.write()
     assert 1 <= written <= 12
-    assert writer_stage.events() == told
+    assert writer_stage.events() == events
     assert writer_stage.stage.problem_of(writer_stage.key) is None, "it runs on"
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tools.bootstrap import install, say
-from tools.go_programs import ROOT, build, cache, key, one_at_a_time, pinned
+from tools.go_programs import ROOT, build, cache, file_lock, key, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ TOOLS: Final = (*(name for names in GO_MODULES.values() for name in names), "che
 
 
 class ToolMissing(Exception):
-    """A judge is not in the cache yet."""
+    """A program is not in the cache yet."""
 
 
 def find_tool(name: str) -> Path:
@@ -52,18 +52,18 @@ def find_tool(name: str) -> Path:
     raise ToolMissing(f"{name} is not there yet; type: make chart-tools (or python -m tools.chart_linters)")
 
 
-def get_what_is_missing() -> None:
-    """Does nothing if every judge is there; else gets what is missing, what takes time side by side."""
+def install_missing() -> None:
+    """Installs the missing programs in parallel. Does nothing if none is missing."""
     missing = {_folder_of(name) for name in TOOLS if not _is_there(name)}
     if not missing:
         return
-    with one_at_a_time(cache() / "judges" / "lock", "the chart's judges"):
+    with file_lock(cache() / "chart-tools" / "lock", "the chart's linters"):
         began = time.monotonic()
         missing = {_folder_of(name) for name in TOOLS if not _is_there(name)}  # another process may have got them
         with ThreadPoolExecutor() as side_by_side:
             list(side_by_side.map(_get, sorted(missing)))  # an error comes out of the list
         if missing:
-            say(f"The chart's judges are there after {time.monotonic() - began:.0f} s.")
+            say(f"The chart's linters are installed after {time.monotonic() - began:.0f} s.")
 
 
 def _is_there(name: str) -> bool:
@@ -77,9 +77,9 @@ def _folder_of(tool: str) -> Path:
     """Where the tool is, or will be. Its name says what is in it, and of which make."""
     if tool == "checkov":
         made_of = hashlib.sha256(CHECKOV_LOCK.read_bytes() + f"{_python()} {sys.version}".encode())
-        return cache() / "judges" / f"checkov-{made_of.hexdigest()[:16]}"
+        return cache() / "chart-tools" / f"checkov-{made_of.hexdigest()[:16]}"
     module = next(module for module, names in GO_MODULES.items() if tool in names)
-    return cache() / "judges" / f"{module}-{key(HERE / module, _linker_flags(module))}"
+    return cache() / "chart-tools" / f"{module}-{key(HERE / module, _linker_flags(module))}"
 
 
 def _get(folder: Path) -> None:

@@ -7,14 +7,14 @@ import sys
 import time
 from pathlib import Path
 
-from testbed.cluster.sharing import shared_control_plane
+from testbed.cluster.shared_control_plane import shared_control_plane
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 20.0  # seconds
 USER = """
 import sys
 from pathlib import Path
-from testbed.cluster.sharing import shared_control_plane
+from testbed.cluster.shared_control_plane import shared_control_plane
 with shared_control_plane(Path(sys.argv[1])) as cluster:
     print(cluster.url, flush=True)
     sys.stdin.read()

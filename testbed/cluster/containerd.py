@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from testbed.cluster.machine import CommandFailed
 from testbed.cluster.node_settings import SOCKET, write_containerd_settings
-from testbed.cluster.parts import Part
-from testbed.cluster.private_machine import CommandFailed
+from testbed.cluster.processes import ManagedProcess
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from testbed.cluster.private_machine import Machine
+    from testbed.cluster.machine import Machine
 
 PATIENCE = 30.0  # seconds
 UNPACKED_WITHIN = 300.0  # seconds, for a large image on a busy disk
@@ -20,7 +20,7 @@ LOOK_EVERY = 0.05  # seconds
 KNOWN = 'labels."io.cri-containerd.image"==managed'  # the label of images that the kubelet can use
 
 
-class Containerd(Part):
+class Containerd(ManagedProcess):
     """It keeps images and containers under `folder/containerd`."""
 
     def __init__(self, folder: Path, logs: Path, machine: Machine) -> None:

@@ -1,8 +1,8 @@
-"""A machine within this one: its own network, mounts and processes, for a Kubernetes node that must leave no trace.
+"""An isolated machine for a Kubernetes node: Linux namespaces for network, mounts and processes.
 
-It is three of Linux's namespaces. Their first process ends with the process that made them, in whatever way that one
-ends; with it the kernel ends every other process in there, such as containers, and takes back mounts, routes and
-firewall rules. A pair of linked interfaces leads from this host into it; it sees nothing else of the network.
+The first process in the namespaces ends with the process that created them, even if that one is killed. The kernel
+then ends every other process in them, such as containers, and removes mounts, routes and firewall rules. A veth pair
+connects the machine to this host. It has no other network.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
-from testbed.cluster.machine_places import take_place
-from testbed.cluster.parts import children, pdeathsig
+from testbed.cluster.machine_slots import acquire_slot
+from testbed.cluster.processes import children, pdeathsig
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ KERNEL_SETTINGS = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
 }
-KUBELET_FOLDER = "/var/lib/kubelet"  # a kubelet may be told another, but keeps some paths in this one
+KUBELET_FOLDER = "/var/lib/kubelet"  # a kubelet with another root directory still uses some paths in this one
 # The last process is the first of the machine: it waits, and by ignoring SIGCHLD has the kernel bury every orphan.
 PREPARE = """
 set -e
@@ -64,19 +64,19 @@ class Machine:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._place = take_place()
+        self._slot = acquire_slot()
         self._kubelet = folder / "kubelet"
         self._log = folder / "machine.log"
         self._first: subprocess.Popen[str] | None = None
         self._stopped = False
-        self.address = self._place.address
-        self.host_address = self._place.host_address
-        self.cgroup = f"/{self._place.name}"
+        self.address = self._slot.address
+        self.host_address = self._slot.host_address
+        self.cgroup = f"/{self._slot.name}"
 
     def start(self, folders: Sequence[Path] = ()) -> None:
         """Call it from the main thread. The folders given will be removed when the machine stops."""
-        self._place.remember([self._kubelet, *folders])
-        self._place.make_cgroup()
+        self._slot.record_folders([self._kubelet, *folders])
+        self._slot.make_cgroup()
         self._kubelet.mkdir(parents=True)
         settings = "".join(f"{name} {value}\n" for name, value in KERNEL_SETTINGS.items())
         # What this host unmounts is unmounted there, too, and not kept busy; nothing goes the other way.
@@ -108,7 +108,7 @@ class Machine:
             for pid in children(self._first.pid):
                 os.kill(pid, signal.SIGKILL)
             self._first.wait()
-        self._place.give_back()
+        self._slot.release()
         self._stopped = True
 
     def command(self, words: Sequence[str]) -> list[str]:
@@ -127,7 +127,7 @@ class Machine:
     def _link(self) -> None:
         """Both ends get their addresses; what the machine does not know goes to this host, and there no further."""
         assert self._first is not None
-        place, (first,), bits = self._place, children(self._first.pid), self._place.network.prefixlen
+        place, (first,), bits = self._slot, children(self._first.pid), self._slot.network.prefixlen
         for words in (
             f"ip link add {place.name} type veth peer name eth0 netns {first}",
             f"ip address add {place.host_address}/{bits} dev {place.name}",

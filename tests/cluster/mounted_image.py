@@ -1,7 +1,7 @@
 """An image's files in a folder, and programs that run in them as a hardened pod runs them.
 
 Like in a container the program is PID 1 of its namespace, has the image's user and environment, no other variables,
-and a root file system that nobody can write to. Its network is this machine's.
+and a read-only root file system. Its network is this machine's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ exec unshare --fork --kill-child --pid --mount-proc="$root/proc" "$@"
 """
 
 
-class OpenedImage:
+class MountedImage:
     """One image of `builder`, opened. `root` is the folder of its files, `config` says how it is run."""
 
     def __init__(self, builder: Buildah, reference: str) -> None:

@@ -1,7 +1,7 @@
-"""A place for one machine of tests: a number that nobody else has, and the names and addresses that follow from it.
+"""Slots for test machines: each has a number, and the names and addresses derived from it.
 
-Who holds a place holds a lock, which the kernel frees with the process. So a place that can be had is nobody's, and
-what stands there under its names was left behind by a run that was killed: it is cleared away before the place is used.
+The owner of a slot holds a file lock, which the kernel releases when the process ends. Objects that still exist under
+the names of an unlocked slot were left by a killed run. They are removed before the slot is used.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 LOCKS = Path("/run")
 CGROUPS = Path("/sys/fs/cgroup")
-PLACES = range(64)
+SLOTS = range(64)
 NETWORKS = ipaddress.ip_network("10.77.0.0/16")
-NETWORK_BITS = 30  # two addresses for each place: this host's and the machine's
+NETWORK_BITS = 30  # two addresses for each slot: this host's and the machine's
 
 
-class NoPlace(Exception):
-    """Every place is taken by other test runs, or its addresses by something else on this host."""
+class NoFreeSlot(Exception):
+    """Other test runs use every slot, or this host uses the addresses."""
 
 
-class Place:
-    """A place that this process has until it gives it back or ends.
+class MachineSlot:
+    """A slot that this process owns until it releases it or ends.
 
-    `host_address` is this host as the machine sees it, `address` the machine; `name` is what the link between them and
-    the machine's cgroups are called.
+    `host_address` is this host's address in the machine's network, and `address` the machine's. The link between them
+    and the machine's cgroups are named `name`.
     """
 
     def __init__(self, number: int, lock: int) -> None:
@@ -44,18 +44,18 @@ class Place:
         self._lock = lock
 
     def make_cgroup(self) -> None:
-        """One for each controller, or one for all: so it is on hosts with version 1, and with version 2."""
+        """Creates the cgroup: one for each controller with version 1, one in total with version 2."""
         for root in _cgroup_roots():
-            _pass_controllers_on(root)
+            _delegate_controllers(root)
             (root / self.name).mkdir(exist_ok=True)
 
-    def remember(self, folders: Iterable[Path]) -> None:
-        """The next one to have this place removes these folders, if we cannot."""
+    def record_folders(self, folders: Iterable[Path]) -> None:
+        """Records folders that the next owner of this slot removes if this process cannot."""
         os.ftruncate(self._lock, 0)
         os.pwrite(self._lock, "\n".join(map(str, folders)).encode(), 0)
 
     def clear(self) -> None:
-        """Removes what carries our names, and the folders remembered. Whatever ran here has ended."""
+        """Removes the link, the cgroups and the recorded folders of an earlier owner."""
         subprocess.run(["ip", "link", "delete", self.name], capture_output=True, check=False)
         for root in _cgroup_roots():
             _remove_cgroup(root / self.name)
@@ -63,28 +63,28 @@ class Place:
             shutil.rmtree(folder, ignore_errors=True)
         os.ftruncate(self._lock, 0)
 
-    def give_back(self) -> None:
-        """Another may have it now."""
+    def release(self) -> None:
+        """Clears the slot and releases its lock."""
         self.clear()
         os.close(self._lock)
 
 
-def take_place() -> Place:
-    """The first place that is free, cleared of what a killed run left there; raises NoPlace."""
+def acquire_slot() -> MachineSlot:
+    """Locks the first free slot and clears it. Raises NoFreeSlot."""
     taken = list(_networks_of_this_host())
-    for number in PLACES:
+    for number in SLOTS:
         lock = os.open(LOCKS / f"wakeboard-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             continue
-        place = Place(number, lock)
-        place.clear()
-        if not any(place.network.overlaps(network) for network in taken):
-            return place
+        slot = MachineSlot(number, lock)
+        slot.clear()
+        if not any(slot.network.overlaps(network) for network in taken):
+            return slot
         os.close(lock)
-    raise NoPlace(f"{len(PLACES)} test runs have all places, or {NETWORKS} is in use on this host.")
+    raise NoFreeSlot(f"{len(SLOTS)} test runs use all slots, or {NETWORKS} is in use on this host.")
 
 
 def _network(number: int) -> ipaddress.IPv4Network:
@@ -93,7 +93,7 @@ def _network(number: int) -> ipaddress.IPv4Network:
 
 
 def _networks_of_this_host() -> Iterator[ipaddress.IPv4Network]:
-    """What it reaches through a link of its own; ours are left out, since each has its lock."""
+    """The networks of this host's links, except those of slots, which have locks."""
     answer = subprocess.run(["ip", "-oneline", "-4", "route", "show"], capture_output=True, text=True, check=True)
     for line in answer.stdout.splitlines():
         target, *rest = line.split()
@@ -107,8 +107,8 @@ def _cgroup_roots() -> list[Path]:
     return [folder for folder in CGROUPS.iterdir() if folder.is_dir() and not folder.is_symlink()]
 
 
-def _pass_controllers_on(root: Path) -> None:
-    """Version 2 alone: a group has those controllers that the one above it passes on, and a kubelet needs most."""
+def _delegate_controllers(root: Path) -> None:
+    """With version 2, delegates the controllers that a kubelet needs to child groups."""
     known = root / "cgroup.controllers"
     for controller in known.read_text().split() if known.exists() else []:
         with suppress(OSError):  # if it misses one, the kubelet says which
@@ -117,5 +117,5 @@ def _pass_controllers_on(root: Path) -> None:
 
 def _remove_cgroup(top: Path) -> None:
     for folder, _, _ in os.walk(top, topdown=False):
-        with suppress(OSError):  # what still has processes is not ours to end
+        with suppress(OSError):  # a group with processes belongs to a running machine
             Path(folder).rmdir()

@@ -1,9 +1,9 @@
-"""One control plane for all processes of a test run, kept by a process of its own: `python -m testbed.cluster.sharing`.
+"""One control plane, shared by all processes of a test run.
 
-The first test process that needs it starts the keeper, under a lock. Who uses the control plane holds the write end of
-a named pipe, whose only reader is the keeper. So the kernel does the counting: when the last user has ended, in
-whatever way, the keeper reads the end of the pipe and ends the control plane. And where no keeper reads, opening the
-pipe fails, and the next user starts one anew.
+The first test process that needs it starts a keeper process (`python -m testbed.cluster.shared_control_plane`), under a
+lock. Each user of the control plane keeps the write end of a named pipe open, which the keeper reads. When the last
+user has ended, even by a kill, the keeper reads end-of-file and stops the control plane. Without a keeper, opening the
+pipe fails, and the next user starts a new one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 READY = b"ready\n"
 
 
-class NotShared(Exception):
+class KeeperFailed(Exception):
     """The shared control plane could not be started; the message is what its keeper said."""
 
 
@@ -68,7 +68,7 @@ def _start_keeper(folder: Path) -> None:
     """Returns when the control plane is ready."""
     said = folder / "keeper.log"
     with said.open("wb") as log:
-        command = [sys.executable, "-m", "testbed.cluster.sharing", str(folder)]
+        command = [sys.executable, "-m", "testbed.cluster.shared_control_plane", str(folder)]
         keeper = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
         )
@@ -77,11 +77,11 @@ def _start_keeper(folder: Path) -> None:
         ready = answer.readline() == READY
     keeper.returncode = 0  # it is left to itself: Popen need not ask for its end
     if not ready:
-        raise NotShared(said.read_text(errors="replace"))
+        raise KeeperFailed(said.read_text(errors="replace"))
 
 
 def keep(folder: Path) -> None:
-    """Runs a control plane until nobody uses it any more."""
+    """Runs a control plane until its last user has ended."""
     users = os.open(folder / "users", os.O_RDONLY | os.O_NONBLOCK)
     place = folder / f"control-plane-{time.time_ns()}"
     with ControlPlane(place) as control_plane:
@@ -98,7 +98,7 @@ def keep(folder: Path) -> None:
 
 def _wait_until_all_have_left(users: int) -> None:
     gone = select.poll()
-    gone.register(users, 0)  # the end of the pipe is told in any case
+    gone.register(users, 0)  # poll reports the end of the pipe in any case
     gone.poll()
 
 

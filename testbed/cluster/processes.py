@@ -1,4 +1,4 @@
-"""The processes of a test cluster: each with its log, and none outlives the one that started it."""
+"""The processes of a test cluster. Each has a log, and ends with the process that started it."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from testbed.cluster.binaries import find_program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from testbed.cluster.private_machine import Machine
+    from testbed.cluster.machine import Machine
 
-PATIENCE = 10.0  # seconds that a part may take to end when asked to
-LAST_WORDS = 3000  # characters of a log
-# Below what systems give to outgoing connections: while a part is being restarted, nobody takes its port by chance.
+PATIENCE = 10.0  # seconds until a process that ignores SIGTERM is killed
+LOG_TAIL = 3000  # characters of a log
+# Below the ports of outgoing connections, so that no other process takes the port of a component during its restart.
 PORTS = range(20_000, 30_000)
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
-class PartDied(Exception):
-    """A part of the test cluster ended by itself; the message has its last words."""
+class ProcessDied(Exception):
+    """A process of the test cluster ended unexpectedly. The message has the end of its log."""
 
 
-class Part:
-    """A program that can be started, stopped and killed, any number of times, with the same words.
+class ManagedProcess:
+    """A program that can be started, stopped and killed any number of times, with the same arguments.
 
-    It runs in the machine, if one is given. `path` is for programs that we did not build.
+    It runs in the machine, if one is given. `path` is for programs that are not built by testbed/cluster/binaries.py.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Part:
             )
 
     def stop(self) -> None:
-        """Asks it to end, and makes it end if it does not."""
+        """Sends SIGTERM, and SIGKILL if it does not end in time."""
         if self._process is None:
             return
         self.send(signal.SIGTERM)
@@ -70,13 +70,13 @@ class Part:
             self.kill()
 
     def kill(self) -> None:
-        """Ends it as a crash would."""
+        """Sends SIGKILL."""
         if self._process is not None:
             self.send(signal.SIGKILL)
             self._process.wait()
 
     def send(self, number: signal.Signals) -> None:
-        """Sends it a signal: SIGSTOP makes it hang, SIGCONT go on."""
+        """Sends it a signal, e.g. SIGSTOP to freeze it and SIGCONT to continue it."""
         assert self._process is not None
         if self._process.poll() is not None:
             return
@@ -87,13 +87,13 @@ class Part:
             self._process.send_signal(number)
 
     def check(self) -> None:
-        """Raises PartDied if it has ended by itself."""
+        """Raises ProcessDied if it has ended by itself."""
         if self._process is not None and self._process.poll() is not None:
-            raise PartDied(f"{self.name} ended with {self._process.returncode}:\n{self.last_words()}")
+            raise ProcessDied(f"{self.name} ended with {self._process.returncode}:\n{self.log_tail()}")
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The end of its log."""
-        return self._log.read_text(errors="replace")[-LAST_WORDS:]
+        return self._log.read_text(errors="replace")[-LOG_TAIL:]
 
 
 def children(pid: int) -> list[int]:
@@ -102,7 +102,7 @@ def children(pid: int) -> list[int]:
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody uses."""
+    """An unused port of the loopback interface."""
     while True:
         port = random.choice(PORTS)
         with socket.socket() as probe:

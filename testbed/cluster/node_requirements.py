@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from testbed.cluster.binaries import ProgramMissing, find_program
-from testbed.cluster.machine_places import CGROUPS
+from testbed.cluster.busybox_images import find_busybox
+from testbed.cluster.machine_slots import CGROUPS
 from testbed.cluster.node_settings import NETWORK_PLUGINS
-from testbed.cluster.small_images import find_busybox
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ PACKAGES = {  # Debian's, by what we take from them
 NAMESPACES = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--"]
 
 
-def what_is_missing() -> list[str]:
+def missing_requirements() -> list[str]:
     """Each a few words for a person; empty where a node can run."""
     if sys.platform != "linux":
         return ["Linux"]

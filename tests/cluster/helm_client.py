@@ -1,4 +1,4 @@
-"""A person with Helm and kubectl, the chart, and a cluster without nodes: everything is made, and no pod ever runs."""
+"""Helm and kubectl for the chart on a cluster without nodes: all objects are created, but no pod runs."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ CLUSTER_WIDE = "clusterroles,clusterrolebindings"
 RELEASE = "app.kubernetes.io/instance"
 
 
-class HelmUser:
-    """What somebody types in a namespace."""
+class HelmClient:
+    """Helm and kubectl in one namespace."""
 
     def __init__(self, cluster: Cluster, namespace: str = "jobs") -> None:
         self.cluster, self.namespace = cluster, namespace

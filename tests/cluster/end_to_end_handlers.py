@@ -15,7 +15,7 @@ FOR_EVER_S = 600
 
 @wakeboard.handler("prints")
 async def prints(run: wakeboard.Run) -> str:
-    """Fails as long as nobody has put paper into the printer."""
+    """Fails until the table `paper` exists."""
     async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
         answer = await conn.execute("select to_regclass('paper') is not null")
         if not (await answer.fetchone() or (False,))[0]:
@@ -25,7 +25,7 @@ async def prints(run: wakeboard.Run) -> str:
 
 @wakeboard.handler("hangs_once")
 async def hangs_once(run: wakeboard.Run) -> str:
-    """Whoever runs it first hangs; whoever comes after ends at once."""
+    """The first attempt hangs, later ones return."""
     async with await psycopg.AsyncConnection.connect(DSN) as conn:
         first = await run.once(conn, "hang")
     if first:

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 SUITE = "trixie"
 EPOCH = "1767225600"  # 2026-01-01: the time of every file that a build makes
 NOT_NEEDED = ("/usr/share/doc/*", "/usr/share/i18n/*", "/usr/share/locale/*", "/usr/share/man/*")
-LAST_WORDS = 20  # lines of a failed mmdebstrap
+LOG_TAIL = 20  # lines of a failed mmdebstrap
 
 
 @dataclass(frozen=True)
-class DebianRoot:
+class DebianRootfs:
     """The essential packages of Debian, `packages` and what they need, without the paths `left_out`."""
 
     packages: tuple[str, ...]
@@ -53,8 +53,8 @@ class DebianRoot:
             self._command(str(unfinished)), env=environment, stderr=subprocess.PIPE, text=True, check=False
         )
         if answer.returncode:
-            last_words = answer.stderr.splitlines()[-LAST_WORDS:]
-            sys.exit("\n".join([*last_words, "mmdebstrap could not make it; what it says stands above."]))
+            log_tail = answer.stderr.splitlines()[-LOG_TAIL:]
+            sys.exit("\n".join([*log_tail, "mmdebstrap could not make it; what it says stands above."]))
         unfinished.rename(target)
         say(f"  {time.monotonic() - began:.0f} s, {target.stat().st_size / 1e6:.0f} MB")
         return target
@@ -66,8 +66,8 @@ class DebianRoot:
         return ["mmdebstrap", "--variant=essential", packages, *left_out, *removed, SUITE, target]
 
 
-PYTHON = DebianRoot(packages=("ca-certificates", "python3-venv"))
-POSTGRES = DebianRoot(
+PYTHON = DebianRootfs(packages=("ca-certificates", "python3-venv"))
+POSTGRES = DebianRootfs(
     packages=("postgresql-17",),
     left_out=(  # the compiler of long queries, 200 MB
         "/usr/lib/*/libLLVM*",

@@ -1,4 +1,4 @@
-"""What the parts of a control plane are told at their start."""
+"""Command line flags of the control plane's components."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SERVICES = "10.96.0.0/16"
 MACHINE_PORT = 6443  # of the API server in a machine of its own, where every port is free
 API_SERVER_HOSTS = (LOOPBACK, "localhost", "10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 ISSUER = "https://kubernetes.default.svc.cluster.local"
-# The others need a cloud.
+# The others need a cloud provider.
 CONTROLLERS = "*,-node-ipam-controller,-node-route-controller,-cloud-node-lifecycle-controller,-service-lb-controller"
 QUOTA = 4 << 30  # bytes
 AUDIT_POLICY = {
@@ -40,7 +40,7 @@ def etcd_flags(data: Path, url: str) -> list[str]:
 
 
 def api_server_flags(etcd_url: str, port: int, pki: Path, serving: Pair, tokens: Pair) -> list[str]:
-    """RBAC, nobody anonymous."""
+    """RBAC is on, anonymous requests are refused."""
     return [
         f"--etcd-servers={etcd_url}",
         f"--secure-port={port}",

@@ -1,4 +1,4 @@
-"""Waiting for what the API server tells, instead of asking it again and again."""
+"""Waits for changes by API server watches instead of polling."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ AGAIN = 0.1  # seconds until an API server that does not answer is asked again
 LOST = OSError, http.client.HTTPException
 NOT_NOW = {429, *range(500, 600)}  # HTTP: what an API server says that begins or ends
 LONGEST_WATCH = 30.0  # seconds; a quiet connection would be taken for a lost one
-LONGEST_TELLING = 4000  # characters about objects that are not as hoped for
+LONGEST_SUMMARY = 4000  # characters about objects that are not as hoped for
 
 
-class NotCome(Exception):
+class WaitTimeout(Exception):
     """What was waited for did not come; the message says how the objects are instead."""
 
 
 def wait_for(
     cluster: Cluster, path: str, come: Callable[[list[Any]], bool], within: float, what: str = ""
 ) -> list[Any]:
-    """Returns the objects of a collection as soon as they are so; raises NotCome after `within` seconds.
+    """Returns the objects of a collection as soon as they are so; raises WaitTimeout after `within` seconds.
 
     The path may have selectors: `/api/v1/namespaces/shop/pods?labelSelector=app%3Dtill`.
     """
     until = time.monotonic() + within
     objects: list[Any] = []
-    for objects in as_they_change(cluster, path, until):
+    for objects in snapshots(cluster, path, until):
         if come(objects):
             return objects
-    raise NotCome(f"{what or path}: not within {within:.0f} s. Now: {_told(objects)}")
+    raise WaitTimeout(f"{what or path}: not within {within:.0f} s. Now: {_summary(objects)}")
 
 
-def as_they_change(cluster: Cluster, path: str, until: float) -> Iterator[list[Any]]:
+def snapshots(cluster: Cluster, path: str, until: float) -> Iterator[list[Any]]:
     """What the collection holds, now and after each change, until that moment."""
     while (left := until - time.monotonic()) > 0:
         try:
@@ -71,12 +71,12 @@ def watch(cluster: Cluster, path: str, version: str, seconds: float) -> Iterator
     try:
         for line in cluster.lines(asked):
             yield json.loads(line)
-    except (*LOST, Refused):  # whoever may list may watch: so it is too old a version, or too busy a server
+    except (*LOST, Refused):  # list was allowed, so the version is too old or the server too busy
         return
 
 
-def _told(objects: list[Any]) -> str:
+def _summary(objects: list[Any]) -> str:
     if not objects:
         return "there are none."
-    told = [{"name": item["metadata"]["name"], "status": item.get("status")} for item in objects]
-    return json.dumps(told)[:LONGEST_TELLING]
+    summary = [{"name": item["metadata"]["name"], "status": item.get("status")} for item in objects]
+    return json.dumps(summary)[:LONGEST_SUMMARY]

@@ -47,7 +47,7 @@ def tunnelling_proxy(port: int) -> Generator[str]:
 
 
 def _pump(one: socket.socket, other: socket.socket) -> None:
-    """Until `one` says no more; `other` is then told so."""
+    """Copies bytes until the end of `one`, then ends `other`."""
     with suppress(OSError):
         while heard := one.recv(65536):
             other.sendall(heard)
