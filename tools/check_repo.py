@@ -39,7 +39,7 @@ def lock_hosts(names: list[str]) -> list[str]:
 
 
 def read_banned_words(text: str, *, report: bool = False) -> dict[str, str]:
-    """The replacement of each banned word, from lines `word -> say instead`; with `report` also `word ~> say instead`."""
+    """The replacement of each banned word: lines `word -> say instead`, with `report` also `word ~> say instead`."""
     found = re.findall(rf"^([^#\n]+) {'[-~]' if report else '-'}> (.+)$", text, re.MULTILINE)
     return dict(found)
 
