@@ -1,8 +1,8 @@
-"""What runs when a schedule in this folder is due. Change something while `wakeboard up examples/` runs: it notices.
+"""The handlers of the schedules in this folder. `wakeboard up examples/` reloads this file when you change it.
 
-A handler is a function of one `run`. An `async def` runs in the worker's event loop, a plain `def` in one of its
-threads. What it returns is kept as the run's result; whatever it raises is shown, and the run is tried again, as its
-schedule says.
+A handler is a function with one argument, the run. An `async def` handler runs in the worker's event loop, a plain
+`def` in a thread. Its return value is stored as the run's result. If it raises, the error is stored and the run is
+retried as its schedule says.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ OUT = HERE / "out"
 
 
 def open_shop() -> sqlite3.Connection:
-    """The shop's database: a small one, made anew from shop.sql."""
+    """Opens a new database in memory with the data of shop.sql."""
     shop = sqlite3.connect(":memory:")
     shop.executescript((HERE / "shop.sql").read_text(encoding="utf-8"))
     return shop
 
 
 def write_out(name: str, text: str) -> str:
-    """Writes examples/out/<name>; where it is, for people."""
+    """Writes examples/out/NAME and returns its relative path."""
     path = OUT / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -43,12 +43,12 @@ def write_out(name: str, text: str) -> str:
 
 @wakeboard.handler("weekly_report")
 async def weekly_report(run: wakeboard.Run) -> dict[str, Any]:
-    """A report on the week before the run. A step that is done stays done: a later attempt goes on behind it."""
+    """Reports on the week before the tick. A later attempt gets the stored results of completed steps."""
     days: list[tuple[str, int]] = []
     for back in range(7, 0, -1):
         days.append(await run.step(f"Add up the day {back} days ago", revenue_of, str(run.scheduled_for.date()), back))
         run.progress(len(days) / 8)
-        await asyncio.sleep(0.5)  # a real shop has more orders; here it lets you see the progress
+        await asyncio.sleep(0.5)  # slow enough to see the progress
     best = await run.step("Find the best customers", best_customers, run.payload["segment"], run.payload["best"])
     path = await run.step("Write the report", write_report, str(run.scheduled_for.date()), days, best)
     run.log.info("the report is in %s", path)
@@ -56,14 +56,14 @@ async def weekly_report(run: wakeboard.Run) -> dict[str, Any]:
 
 
 def revenue_of(today: str, back: int) -> tuple[str, int]:
-    """One day's revenue: the date, and cents."""
+    """Returns the date and the revenue in cents of one day."""
     query = "select date(:today, :back), coalesce(sum(cents), 0) from orders where placed_on = date(:today, :back)"
     with closing(open_shop()) as shop:
         return shop.execute(query, {"today": today, "back": f"-{back} days"}).fetchone()
 
 
 def best_customers(segment: str, count: int) -> list[tuple[str, int]]:
-    """The customers of a segment who spent most: name, and cents."""
+    """Returns the customers of a segment who spent most: name and cents."""
     query = """
         select name, sum(cents) from orders join customers on customers.id = customer_id
          where segment = ? group by name order by 2 desc limit ?"""
@@ -72,7 +72,7 @@ def best_customers(segment: str, count: int) -> list[tuple[str, int]]:
 
 
 def write_report(today: str, days: list[tuple[str, int]], best: list[tuple[str, int]]) -> str:
-    """Writes the report; doing it twice is doing it once."""
+    """Writes the report. A second call overwrites the file with the same content."""
     lines = [f"# The week before {today}", "", "| day | revenue |", "| --- | ---: |"]
     lines += [f"| {day} | {cents / 100:.2f} € |" for day, cents in days]
     lines += ["", f"All in all {sum(cents for _, cents in days) / 100:.2f} €. The best customers:", ""]
@@ -80,12 +80,12 @@ def write_report(today: str, days: list[tuple[str, int]], best: list[tuple[str, 
     return write_out(f"report-{today}.md", "\n".join(lines) + "\n")
 
 
-# -- something every minute, and a clean-up ----------------------------------------------------------------------------
+# -- a snapshot every minute, and a clean-up ---------------------------------------------------------------------------
 
 
 @wakeboard.handler("count_orders")
 def count_orders(run: wakeboard.Run) -> dict[str, int]:
-    """A snapshot of the shop. The file is named for the tick, so a second attempt writes the same one."""
+    """Writes a snapshot of the shop. Its name is the tick's time, so a second attempt overwrites the same file."""
     with closing(open_shop()) as shop:
         counts = dict(
             shop.execute("select segment, count(*) from orders join customers on customers.id = customer_id group by 1")
@@ -96,19 +96,19 @@ def count_orders(run: wakeboard.Run) -> dict[str, int]:
 
 @wakeboard.handler("clean_up")
 def clean_up(run: wakeboard.Run) -> dict[str, int]:
-    """Keeps the newest snapshots and removes the others."""
+    """Deletes all but the newest snapshots."""
     snapshots = sorted((OUT / "snapshots").glob("*.json"), reverse=True)
     for old in snapshots[run.payload["keep"] :]:
         old.unlink(missing_ok=True)
     return {"kept": min(len(snapshots), run.payload["keep"]), "removed": max(0, len(snapshots) - run.payload["keep"])}
 
 
-# -- when things go wrong ----------------------------------------------------------------------------------------------
+# -- failures ----------------------------------------------------------------------------------------------------------
 
 
 @wakeboard.handler("import_rates")
 async def import_rates(run: wakeboard.Run) -> dict[str, float]:
-    """Fails twice, as things do that are not ready yet; the backoff of its schedule brings it back."""
+    """Fails in its first two attempts. The run is retried with the backoff of its schedule."""
     if run.attempt < 3:
         raise ConnectionError(f"the bank's server is still starting (this was attempt {run.attempt})")
     return {"EUR/USD": 1.0837}
@@ -116,7 +116,7 @@ async def import_rates(run: wakeboard.Run) -> dict[str, float]:
 
 @wakeboard.handler("close_month")
 def close_month(run: wakeboard.Run) -> dict[str, str]:
-    """Dies unless somebody has said yes: then a person has to look, and `wakeboard retry` brings it back."""
+    """Fails unless the file out/approved exists. Create it, then run `wakeboard retry ID`."""
     approval = OUT / "approved"
     if not approval.exists():
         raise PermissionError(f"not approved; to approve, type: touch {os.path.relpath(approval)}")
@@ -129,7 +129,7 @@ def close_month(run: wakeboard.Run) -> dict[str, str]:
 
 @wakeboard.handler("payment_webhooks")
 async def payment_webhooks(run: wakeboard.Run) -> dict[str, Any]:
-    """Plays a payment provider. Like all of them it delivers the same event twice; the key makes that one run."""
+    """Simulates a payment provider that delivers an event twice. The idempotency key makes it one run."""
     key = f"payment-{run.id}"
     event = {"event": key, "cents": 4200}
     async with await psycopg.AsyncConnection.connect(os.environ["WAKEBOARD_DSN"]) as conn:
@@ -143,7 +143,7 @@ async def payment_received(run: wakeboard.Run) -> dict[str, int]:
     """Books a payment once, although its first attempt fails after the booking is committed."""
     async with await psycopg.AsyncConnection.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         await conn.execute("create table if not exists public.payments (event text, cents integer)")
-        if await run.once(conn, "book"):  # this, and the booking, are committed together or not at all
+        if await run.once(conn, "book"):  # committed together with the booking, or not at all
             await conn.execute("insert into payments values (%s, %s)", (run.payload["event"], run.payload["cents"]))
     if run.attempt == 1:
         raise ConnectionResetError("the network went away after the booking was committed")

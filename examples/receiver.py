@@ -1,7 +1,7 @@
-"""Somebody else's web server, as far as the examples are concerned: it takes orders, on this machine alone.
+"""A web server that accepts orders from notify-partner.yaml, on this machine only.
 
-Each delivery carries the run's uuid as its `Idempotency-Key`, the same in every attempt. So a receiver can take an
-order once, however often it is delivered. To show a retry, this one is "just starting" when it first meets a key.
+Each request has the run's uuid as its `Idempotency-Key`, the same in every attempt, so the receiver can accept an order
+once however often it is delivered. To show a retry, it answers the first request of each key with 503.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ import signal
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-orders: dict[str, str] = {}  # Idempotency-Key -> what became of that order
+orders: dict[str, str] = {}  # Idempotency-Key -> "expected" or "accepted"
 
 
 class Receiver(BaseHTTPRequestHandler):
-    """Answers POST with 503 at first, with 200 from then on."""
+    """Answers the first POST of a key with 503 and later ones with 200."""
 
     def do_POST(self) -> None:
-        """Takes one delivery."""
+        """Accepts one order."""
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
         key = self.headers.get("Idempotency-Key", "")
         if key not in orders:
             orders[key] = "expected"
             self.answer(503, {"error": "just starting"}, {"Retry-After": "2"})
         elif orders[key] == "expected":
-            orders[key] = "taken"
-            self.answer(200, {"order": "taken", "orders": list(orders.values()).count("taken")})
+            orders[key] = "accepted"
+            self.answer(200, {"order": "accepted", "orders": list(orders.values()).count("accepted")})
         else:
-            self.answer(200, {"order": "already here"})
+            self.answer(200, {"order": "already accepted"})
 
     def answer(self, status: int, body: dict[str, object], headers: dict[str, str] | None = None) -> None:
-        """Sends JSON."""
+        """Sends a JSON response."""
         text = json.dumps(body).encode()
         self.send_response(status)
         for name, value in {**(headers or {}), "Content-Type": "application/json", "Content-Length": len(text)}.items():
@@ -40,18 +40,18 @@ class Receiver(BaseHTTPRequestHandler):
         self.wfile.write(text)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name in the standard library
-        """Tells each request in one line, as the terminal of a web server would."""
+        """Prints one line per request."""
         print(format % args, flush=True)
 
 
 def main(port: int) -> None:
-    """Serves until it is told to stop."""
+    """Serves until SIGINT or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         server = ThreadingHTTPServer(("127.0.0.1", port), Receiver)
     except OSError as error:
         sys.exit(
-            f"port {port} cannot be used ({error.strerror}): choose another in wakeboard.env and tell-partner.yaml"
+            f"port {port} cannot be used ({error.strerror}): choose another in wakeboard.env and notify-partner.yaml"
         )
     try:
         server.serve_forever()

@@ -1,4 +1,4 @@
--- A small shop, for SQLite. Orders are so many days old, so that there is always a last week to report on.
+-- A small shop for SQLite. The dates of orders are relative to today, so the last week always has orders.
 
 create table customers (id integer primary key, name text not null, segment text not null);
 create table orders (

@@ -51,8 +51,8 @@ def test_every_example_does_what_its_readme_says(demo: Up) -> None:
     assert status == "succeeded 1"
     assert "The best customers" in (demo.folder / str(result["report"])).read_text()
 
-    demo.wait_for("shop/tell-partner succeeded")  # 503 at first, then accepted, with the same key
-    assert history(demo, "shop/tell-partner")[0] == "succeeded 2"
+    demo.wait_for("shop/notify-partner succeeded")  # 503 at first, then accepted, with the same key
+    assert history(demo, "shop/notify-partner")[0] == "succeeded 2"
     demo.wait_for("receiver.py  ")
 
     demo.wait_for("shop/import-rates succeeded")

@@ -109,7 +109,7 @@ def test_a_page_on_a_terminal_of_80_columns() -> None:
         "  9  running    shop/report  1/5      ━━━━────── 40% for 3.0 s",
         "  8  failed     shop/report  1/5      retry in 4 s  ValueError: no such thing",
         "  7  dead       shop/report  2/5      PermissionError: not approved yet",
-        "  6  succeeded  shop/report  1/5      1 s ago, in 2.0 s",
+        "  6  succeeded  shop/report  1/5      1 s ago, took 2.0 s",
         "",
         *(f"12:00:07  worker    line {number}" for number in range(45, 50)),
         "",

@@ -268,7 +268,7 @@ def describe_run(run: RunRow, now: datetime) -> Text:
             return Text(_error(run))
         case "succeeded":
             took = lasted(run.finished_at - run.started_at) if run.finished_at and run.started_at else ""
-            return Text(f"{_ago(run.finished_at, now)}, in {took}", "dim")
+            return Text(f"{_ago(run.finished_at, now)}, took {took}", "dim")
         case _:
             return Text(f"{_ago(run.finished_at, now)}  {reason_in_words(run.reason, run.status)}".rstrip(), "dim")
 

@@ -1,4 +1,4 @@
-"""One handler, for the smallest image of one's own."""
+"""One handler for the smallest worker image."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 @wakeboard.handler("greet")
 async def greet(run: Run) -> str:
-    """A greeting, as the run's result."""
+    """Returns a greeting, which is stored as the run's result."""
     return f"Hello, {run.payload['name']}!"

@@ -1,4 +1,4 @@
-"""Handlers in an installed package: its entry point tells the worker where they are."""
+"""A handler in an installed package. The worker finds it by the entry point in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 @wakeboard.handler("greet")
 async def greet(run: Run) -> str:
-    """A greeting that knows which one it is, as the run's result."""
+    """Returns a greeting with the number of the visit."""
     which = humanize.ordinal(run.payload.get("visit", 1))
     return f"Hello, {run.payload['name']}! This is your {which} visit."
