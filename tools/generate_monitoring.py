@@ -78,7 +78,7 @@ on `finished_at`: history is partitioned by it, and old partitions are then not 
 def metrics() -> Iterator[str]:
     """A table row for each metric."""
     found = Metrics()
-    leaders = found.of_leaders
+    leaders = found.leader_only
     for metric in vars(found).values():
         if isinstance(metric, Counter | Gauge):
             (family,) = metric.describe()

@@ -1,4 +1,4 @@
-"""What is worth an event in `kubectl describe`: transitions, each told once."""
+"""Events in `kubectl describe`: one for each transition of a condition, a dead run and a finished action."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class EmittedEvents(NamedTuple):
-    """One event. `warning`: somebody should look."""
+    """One event. `warning`: its type is Warning, not Normal."""
 
     reason: str
     message: str
@@ -17,22 +17,22 @@ class EmittedEvents(NamedTuple):
 
 
 def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -> list[EmittedEvents]:
-    """The events that tell how `before` became `after`; a first status tells that it is synced, or what is wrong."""
+    """Returns the events for a change of the status. The first status gives Synced or the problem."""
     old = {each.type: each for each in (before.conditions or [])} if before else {}
-    told: list[EmittedEvents] = []
+    events: list[EmittedEvents] = []
     for now in after.conditions or []:
         was = old.get(now.type)
         if was is None or was.status != now.status:
-            told += _of_condition(now, was.status if was else None)
+            events += _of_condition(now, was.status if was else None)
     dead_before = (before.dead or 0) if before else 0
     if (after.dead or 0) > dead_before and after.last_failure is not None:
         failure = after.last_failure
         why = f"{failure.reason}: {failure.message}" if failure.message else failure.reason
-        told.append(EmittedEvents("RunDead", f"Run {failure.run_id} was given up: {why}", warning=True))
+        events.append(EmittedEvents("RunDead", f"Run {failure.run_id} is dead: {why}", warning=True))
     if after.last_action is not None and (before is None or before.last_action != after.last_action):
         action = after.last_action
-        told.append(EmittedEvents("ActionDone", f"{action.action} {action.token}: {action.result}"))
-    return told
+        events.append(EmittedEvents("ActionDone", f"{action.action} {action.token}: {action.result}"))
+    return events
 
 
 def _of_condition(now: Condition, was: str | None) -> list[EmittedEvents]:  # noqa: PLR0911 - a table

@@ -1,4 +1,4 @@
-"""One port for those who ask: /healthz (restart me?), /readyz (send me work?), /metrics."""
+"""Serves /healthz, /readyz and /metrics on one port."""
 
 from __future__ import annotations
 
@@ -14,76 +14,76 @@ if TYPE_CHECKING:
     from wakeboard_operator.reconciler import Reconciler
     from wakeboard_operator.watch import Supervisor
 
-BEAT_WITHIN_S: Final = 30.0  # the loop beats every second; restarting helps when it does not
-RECONCILED_WITHIN: Final = 3  # times the interval
+HEARTBEAT_TIMEOUT_S: Final = 30.0  # the event loop records a heartbeat every second
+RESYNC_TIMEOUT_INTERVALS: Final = 3  # times reconcile_seconds
 
 
 class Health:
-    """What this process says of itself. `reconciler` is that of the term, while it leads."""
+    """The health of this process. `reconciler` is that of the current term, `problem` why the last list failed."""
 
     def __init__(
         self, leadership: Leadership, supervisor: Supervisor, metrics: Metrics, reconcile_seconds: float
     ) -> None:
         self._leadership, self._supervisor, self._metrics = leadership, supervisor, metrics
         self._reconcile_seconds = reconcile_seconds
-        self._began = self._beat_at = time.monotonic()
+        self._began = self._heartbeat_at = time.monotonic()
         self.reconciler: Reconciler | None = None
-        self.trouble: str | None = None
+        self.problem: str | None = None
         self.port = 0
 
-    def beat(self) -> None:
-        """The loop lives."""
-        self._beat_at = time.monotonic()
+    def heartbeat(self) -> None:
+        """Records that the event loop runs."""
+        self._heartbeat_at = time.monotonic()
 
     async def serve(self, port: int) -> web.AppRunner:
-        """Answers on `port` (0: any free one; see `port`) until the runner is cleaned up. Raises OSError."""
+        """Serves on `port` until the runner is cleaned up. 0: a free port on loopback, see `port`. Raises OSError."""
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/metrics", self._metrics_page)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        await web.TCPSite(runner, None if port else "127.0.0.1", port).start()  # a free port: one, on loopback
+        await web.TCPSite(runner, None if port else "127.0.0.1", port).start()
         self.port = runner.addresses[0][1]
         return runner
 
-    def troubles(self) -> list[str]:
-        """Why it is not ready, a sentence each; none: it is."""
+    def problems(self) -> list[str]:
+        """Returns why this process is not ready, one sentence each. Empty: it is ready."""
         now = time.monotonic()
         leadership = self._leadership
         if leadership.database_error is not None:
-            return [f"the database is away: {leadership.database_error}"]
+            return [f"the database does not answer: {leadership.database_error}"]
         if leadership.state is None:
-            return ["nobody has answered yet who leads"]
+            return ["the leader is not known yet"]
         if (release := leadership.blocked_by()) is not None:
             return [f"an operator of release {release} leads"]
         if not leadership.is_leader():
             return []
         found: list[str] = []
-        if self.trouble is not None:
-            found.append(self.trouble)
-        last = self.reconciler.last_full_at if self.reconciler else None
-        allowed_s = RECONCILED_WITHIN * self._reconcile_seconds
+        if self.problem is not None:
+            found.append(self.problem)
+        last = self.reconciler.last_resync_at if self.reconciler else None
+        allowed_s = RESYNC_TIMEOUT_INTERVALS * self._reconcile_seconds
         if last is None:
-            found.append("no complete list has been synced in this term yet")
+            found.append("the first resync of this term has not finished")
         elif now - last > allowed_s:
-            found.append(f"no complete list has been synced for {now - last:.0f} s")
+            found.append(f"the last resync was {now - last:.0f} s ago")
         return found
 
     async def _healthz(self, _: web.Request) -> web.Response:
-        still_s = time.monotonic() - self._beat_at
-        if still_s > BEAT_WITHIN_S:
-            return web.Response(status=500, text=f"the loop has not beaten for {still_s:.0f} s\n")
+        still_s = time.monotonic() - self._heartbeat_at
+        if still_s > HEARTBEAT_TIMEOUT_S:
+            return web.Response(status=500, text=f"no event loop heartbeat for {still_s:.0f} s\n")
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        troubles = self.troubles()
+        problems = self.problems()
         leadership, reconciler = self._leadership, self.reconciler
         now = time.monotonic()
-        last = reconciler.last_full_at if reconciler else None
+        last = reconciler.last_resync_at if reconciler else None
         document = {
-            "ready": not troubles,
-            "troubles": troubles,
+            "ready": not problems,
+            "problems": problems,
             "leads": leadership.is_leader(),
             "leader": leadership.state.leader if leadership.state else None,
             "term": leadership.term,
@@ -92,7 +92,7 @@ class Health:
             "streamRestarts": self._supervisor.restarts,
         }
         return web.Response(
-            status=503 if troubles else 200, text=json.dumps(document) + "\n", content_type="application/json"
+            status=503 if problems else 200, text=json.dumps(document) + "\n", content_type="application/json"
         )
 
     async def _metrics_page(self, _: web.Request) -> web.Response:

@@ -36,7 +36,7 @@ _Asked = TypeVar("_Asked")
 
 FIELD_MANAGER: Final = "wakeboard-operator"
 PAGE: Final = 500
-SIDE_BY_SIDE: Final = 10  # reads that are under way
+MAX_CONCURRENT_WRITES: Final = 10  # reads that are under way
 REQUEST_S: Final = 30.0
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -85,10 +85,10 @@ def in_cluster() -> bool:
 
 async def _those(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[bool]]) -> set[_Asked]:
     """The items for which `answer` is true, checked a few at a time."""
-    side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_WRITES)
 
     async def one(each: _Asked) -> bool:
-        async with side_by_side:
+        async with slots:
             return await answer(each)
 
     listed = list(asked)

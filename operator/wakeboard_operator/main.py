@@ -25,7 +25,7 @@ def main() -> None:
         send_logs(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
         for sentence in unknown_settings(os.environ):
             logging.getLogger("wakeboard.operator").warning("%s", sentence)
-        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its troubles mean
+        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its problems mean
 
         async def run() -> None:
             stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What Prometheus is told. Only the leader tells about schedules and runs; nothing is labelled by schedule."""
+"""The metrics of the operator. Only the leader exports those of schedules and runs. No label names a schedule."""
 
 from __future__ import annotations
 
@@ -20,47 +20,54 @@ if TYPE_CHECKING:
 
 
 class Metrics:
-    """Every metric of this process. Names and meanings are public: alerts stand on them."""
+    """All metrics of this process. Their names are public: alerts and dashboards use them."""
 
     def __init__(self) -> None:
         disable_created_metrics()
         registry = self.registry = CollectorRegistry()
-        self.leader = Gauge("wakeboard_leader", "1 while this operator leads.", registry=registry)
-        self.term = Gauge("wakeboard_leader_term", "The term in which it leads, or led last.", registry=registry)
-        self.database_up = Gauge("wakeboard_database_up", "1 while the database answers.", registry=registry)
-        self.api_up = Gauge("wakeboard_api_server_up", "1 while the API server lists JobSchedules.", registry=registry)
+        self.leader = Gauge("wakeboard_leader", "1 if this operator is the leader.", registry=registry)
+        self.term = Gauge("wakeboard_leader_term", "The current term of the leader election.", registry=registry)
+        self.database_up = Gauge("wakeboard_database_up", "1 if the database answers.", registry=registry)
+        self.api_up = Gauge("wakeboard_api_server_up", "1 if the API server lists JobSchedules.", registry=registry)
         self.last_reconcile = Gauge(
-            "wakeboard_last_reconcile_timestamp_seconds", "When the last complete list was synced.", registry=registry
+            "wakeboard_last_reconcile_timestamp_seconds",
+            "Time of the last resync from a complete list.",
+            registry=registry,
         )
-        self.reconcile_s = Gauge("wakeboard_reconcile_seconds", "What the last complete sync took.", registry=registry)
+        self.reconcile_s = Gauge("wakeboard_reconcile_seconds", "Duration of the last resync.", registry=registry)
         self.sync_lag_s = Gauge(
-            "wakeboard_sync_lag_seconds", "From hearing of the last batch of changes to its commit.", registry=registry
+            "wakeboard_sync_lag_seconds",
+            "Time from the watch event of the last change to its commit.",
+            registry=registry,
         )
-        self.stream_age_s = Gauge(
-            "wakeboard_watch_last_event_age_seconds", "Since the stream showed anything.", registry=registry
+        self.watch_age_s = Gauge(
+            "wakeboard_watch_last_event_age_seconds", "Time since the last watch event.", registry=registry
         )
-        self.stream_restarts = Counter(
-            "wakeboard_watch_restarts", "How often the stream was started again.", registry=registry
-        )
-        self.stream_deaf = Counter("wakeboard_watch_stalled", "How often the stream was found deaf.", registry=registry)
-        self.status_writes = Counter("wakeboard_status_writes", "Statuses written.", registry=registry)
+        self.watch_restarts = Counter("wakeboard_watch_restarts", "Restarts of the watch.", registry=registry)
+        self.watch_stalls = Counter("wakeboard_watch_stalled", "Stalled watches.", registry=registry)
+        self.status_writes = Counter("wakeboard_status_writes", "Written statuses.", registry=registry)
         self.status_conflicts = Counter(
-            "wakeboard_status_conflicts", "Status writes that met a newer version.", registry=registry
+            "wakeboard_status_conflicts", "Status writes that conflicted with a newer version.", registry=registry
         )
         self.status_repairs = Counter(
             "wakeboard_status_repairs",
-            "Statuses that another client had overwritten and that were repaired.",
+            "Repaired statuses that another client had overwritten.",
             registry=registry,
         )
-        self.duty_failures = Counter(
-            "wakeboard_maintenance_failures", "Maintenance tasks that failed.", ["task"], registry=registry
+        self.maintenance_failures = Counter(
+            "wakeboard_maintenance_failures", "Failed maintenance tasks.", ["task"], registry=registry
         )
         self.lease_expiries = Counter(
-            "wakeboard_leases_expired", "Leases taken back by this operator.", ["kind"], registry=registry
+            "wakeboard_leases_expired", "Expired leases that this operator reaped.", ["kind"], registry=registry
         )
-        self.ticks = Counter("wakeboard_ticks_enqueued", "Ticks that this operator made into runs.", registry=registry)
+        self.ticks = Counter(
+            "wakeboard_ticks_enqueued", "Ticks for which this operator enqueued a run.", registry=registry
+        )
         self.finished = Counter(
-            "wakeboard_runs_finished", "Runs that ended while this operator led.", ["outcome"], registry=registry
+            "wakeboard_runs_finished",
+            "Runs that finished while this operator led.",
+            ["outcome"],
+            registry=registry,
         )
         self.schedules = Gauge(
             "wakeboard_schedules", "Schedules by condition.", ["condition", "status"], registry=registry
@@ -72,25 +79,25 @@ class Metrics:
             registry=registry,
         )
         self.due = Gauge(
-            "wakeboard_due_runs", "Due runs that nobody has taken (bounded look).", ["queue"], registry=registry
+            "wakeboard_due_runs", "Due runs that no worker has claimed (bounded scan).", ["queue"], registry=registry
         )
         self.oldest_due_s = Gauge(
             "wakeboard_oldest_due_seconds",
-            "Age of the oldest of them, 0 where they are paused.",
+            "Age of the oldest due run, 0 while its queue is paused.",
             ["queue"],
             registry=registry,
         )
-        self.running = Gauge("wakeboard_running_runs", "Runs that are being executed.", registry=registry)
-        self.dead = Gauge("wakeboard_dead_runs", "Dead runs that wait for a person.", registry=registry)
-        self.late = Gauge("wakeboard_late_schedules", "Schedules whose tick is five minutes late.", registry=registry)
+        self.running = Gauge("wakeboard_running_runs", "Running runs.", registry=registry)
+        self.dead = Gauge("wakeboard_dead_runs", "Dead runs, which wait for a user.", registry=registry)
+        self.late = Gauge("wakeboard_late_schedules", "Schedules that are five minutes late.", registry=registry)
         self.workers = Gauge("wakeboard_workers", "Workers seen in the last three minutes.", registry=registry)
         self.worker_age_s = Gauge(
             "wakeboard_last_worker_age_seconds",
-            "Since any worker was seen, or since this operator began to look: the dead-man switch.",
+            "Time since a worker was last seen, or since the start of this operator.",
             registry=registry,
         )
-        self.held = Gauge("wakeboard_pending_removals", "Removals that wait for a person's yes.", registry=registry)
-        self.of_leaders = (
+        self.pending_removals = Gauge("wakeboard_pending_removals", "Removals to be confirmed.", registry=registry)
+        self.leader_only = (
             *(
                 self.schedules,
                 self.foreign,
@@ -101,45 +108,45 @@ class Metrics:
                 self.late,
                 self.workers,
             ),
-            *(self.worker_age_s, self.held),
+            *(self.worker_age_s, self.pending_removals),
             *(self.api_up, self.last_reconcile, self.reconcile_s, self.sync_lag_s),
         )
-        self._restarts_seen = self._deaf_seen = 0
-        self._looked_first: datetime | None = None
+        self._restarts_counted = self._stalls_counted = 0
+        self._first_at: datetime | None = None
 
     def text(self, leadership: Leadership, supervisor: Supervisor) -> bytes:
-        """The page that Prometheus reads."""
+        """Returns the page in the Prometheus format."""
         self.leader.set(leadership.is_leader())
         self.term.set(leadership.term)
         self.database_up.set(leadership.database_error is None)
-        self.stream_age_s.set(time.monotonic() - supervisor.changes.last_at)
-        self.stream_restarts.inc(supervisor.restarts - self._restarts_seen)
-        self.stream_deaf.inc(supervisor.deaf - self._deaf_seen)
-        self._restarts_seen, self._deaf_seen = supervisor.restarts, supervisor.deaf
+        self.watch_age_s.set(time.monotonic() - supervisor.changes.last_at)
+        self.watch_restarts.inc(supervisor.restarts - self._restarts_counted)
+        self.watch_stalls.inc(supervisor.stalled - self._stalls_counted)
+        self._restarts_counted, self._stalls_counted = supervisor.restarts, supervisor.stalled
         if leadership.is_leader():
             return generate_latest(self.registry)
-        hidden = {family for metric in self.of_leaders for family in _names(metric)}
+        hidden = {family for metric in self.leader_only for family in _names(metric)}
         return generate_latest(_Without(self.registry, hidden))  # pyright: ignore[reportArgumentType]
 
-    def round_made(self, done: MaintenancePass) -> None:
-        """A round of duties is over."""
+    def record_maintenance(self, done: MaintenancePass) -> None:
+        """Counts what a maintenance pass did."""
         for name in done.failures:
-            self.duty_failures.labels(name).inc()
+            self.maintenance_failures.labels(name).inc()
         self.ticks.inc(done.ticks.runs)
         for kind in ("crashed", "timed_out", "cancelled"):
             self.lease_expiries.labels(kind).inc(getattr(done.reaped, kind))
 
-    def ended(self, runs: Mapping[str, int]) -> None:
-        """So many runs have ended since the last look, by how they ended."""
+    def record_finished(self, runs: Mapping[str, int]) -> None:
+        """Counts finished runs by outcome."""
         for outcome, count in runs.items():
             self.finished.labels(outcome).inc(count)
 
-    def look(self, vitals: HealthFacts) -> None:
-        """What the board says of itself."""
-        now = vitals.server.now
+    def record_health(self, facts: HealthFacts) -> None:
+        """Sets the metrics of runs, schedules and workers."""
+        now = facts.server.now
         runs: Counts[str] = Counts()
         oldest: dict[str, float] = {}
-        for due in vitals.due:
+        for due in facts.due:
             runs[due.queue] += due.runs
             age_s = 0.0 if due.paused else (now - due.oldest).total_seconds()
             oldest[due.queue] = max(oldest.get(due.queue, 0.0), age_s)
@@ -148,13 +155,13 @@ class Metrics:
         for queue, count in runs.items():
             self.due.labels(queue).set(count)
             self.oldest_due_s.labels(queue).set(oldest[queue])
-        self.running.set(vitals.runs.running)
-        self.dead.set(vitals.runs.dead)
-        self.late.set(vitals.definitions.late)
-        self.workers.set(vitals.maintenance.workers)
-        self._looked_first = self._looked_first or now
-        self.worker_age_s.set((now - (vitals.maintenance.last_worker or self._looked_first)).total_seconds())
-        self.held.set(sum(removal.confirmed_at is None for removal in vitals.removals))
+        self.running.set(facts.runs.running)
+        self.dead.set(facts.runs.dead)
+        self.late.set(facts.definitions.late)
+        self.workers.set(facts.maintenance.workers)
+        self._first_at = self._first_at or now
+        self.worker_age_s.set((now - (facts.maintenance.last_worker or self._first_at)).total_seconds())
+        self.pending_removals.set(sum(removal.confirmed_at is None for removal in facts.removals))
 
     def count_foreign(self, counts: Mapping[str, int]) -> None:
         """Sets the number of schedules of other installations, by whether an operator of theirs answers."""
@@ -162,7 +169,7 @@ class Metrics:
             self.foreign.labels(operator).set(count)
 
     def count_conditions(self, cache: ResourceCache) -> None:
-        """How many schedules are Ready, Healthy, and so on."""
+        """Sets the number of schedules by condition."""
         counts: Counts[tuple[str, str]] = Counts()
         for known in cache.all():
             counts.update(known.conditions)

@@ -1,9 +1,11 @@
-"""The operator as a whole: what runs all the time, and what only the leader does.
+"""The operator process: what every replica runs, and what only the leader runs.
 
-All the time: leadership, the stream of changes, the page for probes and Prometheus. In a term: a complete list, then
-changes as they come, duties every second, statuses. When leadership ends, the term's tasks end with it, and a new term
-begins from a complete list. The database being away ends nothing: what failed is tried again. The process ends only
-when it is asked to, or where starting again would help (a setting that cannot be honoured, no way to log in).
+Every replica takes part in the leader election, watches JobSchedules, and serves probes and metrics. The leader of a
+term first resyncs from a complete list. Then it syncs changes as they come, runs the maintenance tasks every second and
+writes statuses. When the term ends, its tasks are cancelled. The next term starts from a complete list again.
+
+An outage of the database ends nothing: failed work is retried. The process exits only when it is asked to stop, or when
+a restart would help (an invalid setting, a refused login).
 """
 
 from __future__ import annotations
@@ -43,16 +45,17 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.operator")
 
-COALESCE_S: Final = 0.1  # changes that come together are synced together
-SOON_S: Final = 1.0  # a list after a deletion, and at the earliest so long after the last one
-ROUND_EVERY_S: Final = 1.0
-STATUS_EVERY_S: Final = 0.5
-LOOK_EVERY_S: Final = 15.0
-WAKES_EVERY_S: Final = 30.0
-PAUSE_S: Final = 1.0  # after something went wrong
-LEADERLESS_POLL_S: Final = 0.2
-CONFIRMED_EVERY_S: Final = 1.0  # while a removal is held
-ELSEWHERE: Final = (
+COALESCE_S: Final = 0.1  # changes within this time are synced together
+MIN_RESYNC_S: Final = 1.0  # between two resyncs
+MAINTENANCE_INTERVAL_S: Final = 1.0
+STATUS_INTERVAL_S: Final = 0.5
+METRICS_INTERVAL_S: Final = 15.0
+WAKE_CLEANUP_INTERVAL_S: Final = 30.0
+RETRY_S: Final = 1.0
+LEADERSHIP_POLL_S: Final = 0.2
+CONFIRMATION_POLL_S: Final = 1.0  # while a removal is pending
+NO_WORKER: Final = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
+SILENT_OWNER: Final = (
     "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
     " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
     " (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true)"
@@ -60,10 +63,10 @@ ELSEWHERE: Final = (
 
 
 async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
-    """Runs an operator until `stop` is set. Raises WakeboardError where starting again would help."""
+    """Runs an operator until `stop` is set. Raises WakeboardError when a restart would help."""
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(logged_in(settings.namespaces, settings.source))
-        source = await _patiently(cluster.source, stop)
+        source = await _source_of(cluster, stop)
         if source is None:
             return
         leadership = Leadership(
@@ -76,26 +79,26 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
             runner = await health.serve(settings.operator_port)
         except OSError as error:
             raise WakeboardError(
-                f"port {settings.operator_port} cannot be had (WAKEBOARD_OPERATOR_PORT): {error}"
+                f"cannot listen on port {settings.operator_port} (WAKEBOARD_OPERATOR_PORT): {error}"
             ) from error
         stack.push_async_callback(runner.cleanup)
-        log.info("operator of %s, answering on port %d", source, health.port)
+        log.info("operator of %s, listening on port %d", source, health.port)
         stack.push_async_callback(leadership.release)
-        whole = _Operator(settings, cluster, source, leadership, supervisor, metrics, health)
+        operator = Operator(settings, cluster, source, leadership, supervisor, metrics, health)
         tasks = [
             asyncio.create_task(work, name=name)
             for name, work in (
                 ("leadership", leadership.run()),
-                ("stream", supervisor.run()),
-                ("terms", whole.terms()),
-                ("beat", _beat(health)),
+                ("watch", supervisor.run()),
+                ("terms", operator.run_terms()),
+                ("heartbeat", _beat(health)),
             )
         ]
-        tasks.append(asyncio.create_task(_stopped(stop), name="stop"))
+        tasks.append(asyncio.create_task(_wait_for(stop), name="stop"))
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await _hand_over(tasks[0], leadership)
+            await _release_leadership(tasks[0], leadership)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -103,46 +106,38 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
             task.result()  # raises what ended it
 
 
-async def _hand_over(leading: asyncio.Task[None], leadership: Leadership) -> None:
-    """Resigns before anything else, so that a standby leads while this process stops. Its later writes are refused."""
-    leading.cancel()
-    await asyncio.gather(leading, return_exceptions=True)
-    await leadership.release()
-
-
-async def _patiently(ask: Callable[[], Awaitable[str]], stop: asyncio.Event) -> str | None:
-    """The answer of an API server that may be away or not allow it yet; None: we are to stop."""
+async def _source_of(cluster: Cluster, stop: asyncio.Event) -> str | None:
+    """Returns the name of the cluster. Retries while the API server does not answer. None: `stop` is set."""
     while not stop.is_set():
         try:
-            return await ask()
+            return await cluster.source()
         except ListFailed as error:
-            log.warning("the cluster's uid cannot be read (WAKEBOARD_SOURCE would name it): %s", error)
+            log.warning("cannot read the uid of the cluster (or set WAKEBOARD_SOURCE): %s", error)
             with suppress(TimeoutError):
-                async with asyncio.timeout(2 * PAUSE_S):
+                async with asyncio.timeout(2 * RETRY_S):
                     await stop.wait()
     return None
 
 
-async def _stopped(stop: asyncio.Event) -> None:
+async def _release_leadership(election: asyncio.Task[None], leadership: Leadership) -> None:
+    """Lets a standby lead while this process stops. The store refuses later writes of this process."""
+    election.cancel()
+    await asyncio.gather(election, return_exceptions=True)
+    await leadership.release()
+
+
+async def _wait_for(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
 async def _beat(health: Health) -> None:
     while True:
-        health.beat()
+        health.heartbeat()
         await asyncio.sleep(1.0)
 
 
-def no_worker_seen(last_worker: datetime | None, first: datetime, now: datetime) -> bool:
-    """Whether no worker has been seen for three minutes, since this operator first looked. Times are the database's.
-
-    A pod that wakes lives for seconds and then leaves: how many workers there are at this moment says nothing.
-    """
-    return now - max(last_worker or first, first) > NO_WORKER_AFTER
-
-
-class _Operator:
-    """Terms, one after another."""
+class Operator:
+    """Runs one term after another."""
 
     def __init__(
         self,
@@ -157,44 +152,44 @@ class _Operator:
         self._settings, self._cluster, self._source = settings, cluster, source
         self._leadership, self._supervisor, self._metrics, self._health = leadership, supervisor, metrics, health
 
-    async def terms(self) -> None:
-        """Acts whenever this process leads."""
-        told = ""
+    async def run_terms(self) -> None:
+        """Starts the leader's tasks when this process becomes the leader, and cancels them when the term ends."""
+        logged = ""
         while True:
             await self._until(self._leadership.is_leader)
             term = self._leadership.term
             tasks: list[asyncio.Task[None]] = []
             try:
-                tasks = await self._begin(term)
-                log.info("term %d begins", term)
+                tasks = await self._start_term(term)
+                log.info("term %d started", term)
                 outages.recovered("term")
                 await self._until(partial(self._is_over, term))
             except (WakeboardError, TimeoutError) as error:
                 if isinstance(error, DatabaseUnavailable | TimeoutError):
                     outages.lost("term", error)
-                elif str(error) != told:
-                    log.warning("term %d cannot begin: %s", term, error)
-                told = self._health.trouble = str(error)
-                await asyncio.sleep(PAUSE_S)
+                elif str(error) != logged:
+                    log.warning("cannot start term %d: %s", term, error)
+                logged = self._health.problem = str(error)
+                await asyncio.sleep(RETRY_S)
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 self._health.reconciler = None
                 if tasks:
-                    log.info("term %d is over", term)
+                    log.info("term %d ended", term)
 
     def _is_over(self, term: int) -> bool:
         return not self._leadership.is_leader() or self._leadership.term != term
 
-    async def _until(self, true: Callable[[], bool]) -> None:
-        while not true():
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
             self._leadership.changed.clear()
             with suppress(TimeoutError):
-                async with asyncio.timeout(LEADERLESS_POLL_S):
+                async with asyncio.timeout(LEADERSHIP_POLL_S):
                     await self._leadership.changed.wait()
 
-    async def _begin(self, term: int) -> list[asyncio.Task[None]]:
+    async def _start_term(self, term: int) -> list[asyncio.Task[None]]:
         settings = self._settings
         connection = self._connection("start")
         try:
@@ -211,21 +206,21 @@ class _Operator:
             self._metrics,
             self._leadership.is_leader,
             per_second=settings.status_writes_per_second,
-            moving_s=settings.status_min_interval_seconds,
+            min_interval_s=settings.status_min_interval_seconds,
             errors=settings.status_errors,
         )
-        self._health.reconciler, self._health.trouble = reconciler, None
+        self._health.reconciler, self._health.problem = reconciler, None
 
-        def led(conn: AsyncConnection) -> LeaderStore:
+        def leader_store(conn: AsyncConnection) -> LeaderStore:
             return LeaderStore(conn, self._source, term)
 
         works: dict[str, Callable[[AsyncConnection], Awaitable[None]]] = {
-            "reconcile": lambda conn: self._reconcile(led(conn), reconciler),
-            "duties": lambda conn: self._duties(led(conn)),
-            "statuses": lambda conn: self._statuses(led(conn), reconciler, writer),
-            "look": lambda conn: self._look(conn, reconciler),
+            "reconcile": lambda conn: self._reconcile(leader_store(conn), reconciler),
+            "maintenance": lambda conn: self._run_maintenance(leader_store(conn)),
+            "statuses": lambda conn: self._write_statuses(leader_store(conn), reconciler, writer),
+            "metrics": lambda conn: self._collect_metrics(conn, reconciler),
         }
-        tasks = [asyncio.create_task(self._keep_at(name, work), name=name) for name, work in works.items()]
+        tasks = [asyncio.create_task(self._keep_running(name, work), name=name) for name, work in works.items()]
         return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
 
     def _connection(self, purpose: str) -> ReconnectingConnection[OperatorStore]:
@@ -236,9 +231,9 @@ class _Operator:
             prepared_statements=self._settings.prepared_statements,
         )
 
-    async def _keep_at(self, name: str, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
-        """Does `work` over a connection of its own, and begins anew whenever that breaks."""
-        told = ""
+    async def _keep_running(self, name: str, work: Callable[[AsyncConnection], Awaitable[None]]) -> None:
+        """Runs `work` over a connection of its own, and restarts it over a new one whenever it fails."""
+        logged = ""
         connection = self._connection(name)
         while True:
             try:
@@ -255,112 +250,150 @@ class _Operator:
                 log.info("%s: %s", name, error)
                 self._leadership.check_now()
             except WakeboardError as error:
-                if str(error) != told:
+                if str(error) != logged:
                     log.warning("%s: %s", name, error)
-                told = str(error)
+                logged = str(error)
             except Exception:
-                log.exception("%s broke, and is begun anew", name)
+                log.exception("%s failed and is restarted", name)
             finally:
                 await connection.close()
-            await asyncio.sleep(PAUSE_S)
+            await asyncio.sleep(RETRY_S)
 
-    # -- what a leader does --------------------------------------------------------------------------------------------
+    # -- reconcile -----------------------------------------------------------------------------------------------------
 
     async def _reconcile(self, store: LeaderStore, reconciler: Reconciler) -> None:
         changes = self._supervisor.changes
-        list_at = 0.0  # time.monotonic()
+        resync_at = 0.0  # time.monotonic()
         while True:
-            if time.monotonic() >= list_at:
-                changes.take()  # the list shows them all
-                self._note_deletions(reconciler)
-                done = await self._full(store, reconciler)
-                list_at = time.monotonic() + (self._next_list_s(reconciler) if done else 2 * PAUSE_S)
-            heard_at = await self._heard_at(list_at - time.monotonic(), held=reconciler.held is not None)
+            if time.monotonic() >= resync_at:
+                changes.take()  # the list contains them
+                self._record_deletions(reconciler)
+                done = await self._resync(store, reconciler)
+                resync_at = time.monotonic() + (self._resync_interval_s(reconciler) if done else 2 * RETRY_S)
+            is_pending = reconciler.pending_removal is not None
+            received_at = await self._wait_for_change(resync_at - time.monotonic(), removal_is_pending=is_pending)
             batch = changes.take()
-            self._note_deletions(reconciler)
-            if batch and await reconciler.changes(store, batch):
-                list_at = min(list_at, max(time.monotonic(), (reconciler.last_full_at or 0.0) + SOON_S))
-            if batch and heard_at is not None:
-                self._metrics.sync_lag_s.set(time.monotonic() - heard_at)
-            if reconciler.held is not None and await store.is_removal_confirmed(self._source):
-                list_at = time.monotonic()
+            self._record_deletions(reconciler)
+            if batch and await reconciler.apply_changes(store, batch):
+                resync_at = min(resync_at, max(time.monotonic(), (reconciler.last_resync_at or 0.0) + MIN_RESYNC_S))
+            if batch and received_at is not None:
+                self._metrics.sync_lag_s.set(time.monotonic() - received_at)
+            if reconciler.pending_removal is not None and await store.is_removal_confirmed(self._source):
+                resync_at = time.monotonic()
 
-    def _note_deletions(self, reconciler: Reconciler) -> None:
+    def _record_deletions(self, reconciler: Reconciler) -> None:
         for uid in self._supervisor.changes.take_deleted():
-            reconciler.absences.report(uid, time.monotonic())
+            reconciler.missing.record_deletion(uid, time.monotonic())
 
-    def _next_list_s(self, reconciler: Reconciler) -> float:
-        again_s = reconciler.again_s
-        every_s = self._settings.reconcile_seconds
-        return every_s if again_s is None else min(every_s, max(again_s, SOON_S))
+    def _resync_interval_s(self, reconciler: Reconciler) -> float:
+        early_s = reconciler.resync_in_s
+        interval_s = self._settings.reconcile_seconds
+        return interval_s if early_s is None else min(interval_s, max(early_s, MIN_RESYNC_S))
 
-    async def _heard_at(self, within_s: float, *, held: bool) -> float | None:
-        """When the stream delivered a change (time.monotonic()); None if it delivered none within `within_s`."""
+    async def _wait_for_change(self, within_s: float, *, removal_is_pending: bool) -> float | None:
+        """Returns when the watch delivered a change (time.monotonic()), or None if there was none `within_s`."""
         changes = self._supervisor.changes
-        heard_at = None
+        received_at = None
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, min(within_s, CONFIRMED_EVERY_S) if held else within_s)):
+            wait_s = min(within_s, CONFIRMATION_POLL_S) if removal_is_pending else within_s
+            async with asyncio.timeout(max(0.0, wait_s)):
                 await changes.wait()
-                heard_at = time.monotonic()
+                received_at = time.monotonic()
                 await asyncio.sleep(COALESCE_S)
-        return heard_at
+        return received_at
 
-    async def _full(self, store: LeaderStore, reconciler: Reconciler) -> bool:
+    async def _resync(self, store: LeaderStore, reconciler: Reconciler) -> bool:
+        """Lists and syncs all JobSchedules. False: the list failed."""
         began = time.monotonic()
         listed_at = await store.now()
         try:
             listing = await self._cluster.listed()
         except ListFailed as error:
-            if self._health.trouble is None:
+            if self._health.problem is None:
                 log.warning("%s", error)
-            self._health.trouble = str(error)
+            self._health.problem = str(error)
             self._metrics.api_up.set(0)
-            self._supervisor.not_served()
-            if error.reason == "missing" and self._health.reconciler is not None:
-                self._health.reconciler.absences.not_served()
+            self._supervisor.list_failed()
+            if error.reason == "missing":
+                reconciler.missing.clear()
             return False
-        report = await reconciler.full(store, listing, listed_at)
-        self._supervisor.expect(listing.resources)  # the first time it begins the stream: after what it would slow down
+        report = await reconciler.resync(store, listing, listed_at)
+        self._supervisor.expect(listing.resources)  # starts the watch, so that it does not slow down the first sync
         if report.pending_removal:
             log.warning("%s", report.pending_removal)
-        self._health.trouble = None
+        self._health.problem = None
         self._metrics.api_up.set(1)
         self._metrics.last_reconcile.set_to_current_time()
         self._metrics.reconcile_s.set(time.monotonic() - began)
         return True
 
-    async def _duties(self, store: LeaderStore) -> None:
+    # -- maintenance, statuses, metrics --------------------------------------------------------------------------------
+
+    async def _run_maintenance(self, store: LeaderStore) -> None:
         settings = self._settings
         maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
         )
         while True:
             done = await maintenance.run_due(store, time.monotonic())
-            self._metrics.round_made(done)
+            self._metrics.record_maintenance(done)
             for name, error in done.failures.items():
                 if not isinstance(error, DatabaseUnavailable):
                     log.warning("%s: %s", name, error)
                 if isinstance(error, WakeboardError):
                     raise error
-            await asyncio.sleep(ROUND_EVERY_S)
+            await asyncio.sleep(MAINTENANCE_INTERVAL_S)
 
-    async def _statuses(self, store: LeaderStore, reconciler: Reconciler, writer: StatusWriter) -> None:
+    async def _write_statuses(self, store: LeaderStore, reconciler: Reconciler, writer: StatusWriter) -> None:
         while True:
-            reconciler.dirty |= reconciler.cache.keys_of(await store.pop_changed_definitions())
-            waiting = set(reconciler.dirty)
+            reconciler.mark_pending(reconciler.cache.keys_for(await store.pop_changed_definitions()))
+            pending = reconciler.pending_keys
             try:
                 await writer.write(store.conn)
             except BaseException:
-                reconciler.dirty |= waiting
+                reconciler.mark_pending(pending)
                 raise
-            await asyncio.sleep(STATUS_EVERY_S)
+            await asyncio.sleep(STATUS_INTERVAL_S)
+
+    async def _collect_metrics(self, conn: AsyncConnection, reconciler: Reconciler) -> None:
+        """Updates metrics. Logs and emits one NoWorker event for each outage of the workers."""
+        no_worker = False
+        silent = 0
+        started_at: datetime | None = None
+        until: datetime | None = None
+        while True:
+            facts = await read_health_facts(conn)
+            now = facts.server.now
+            finished = await finished_since(conn, until)
+            until = finished.until
+            self._metrics.record_health(facts)
+            self._metrics.record_finished(finished.runs)
+            self._metrics.count_conditions(reconciler.cache)
+            foreign = reconciler.ownership.counts(time.monotonic())
+            self._metrics.count_foreign(foreign)
+            if foreign["silent"] > silent:
+                log.warning(SILENT_OWNER, foreign["silent"])
+            silent = foreign["silent"]
+            started_at = started_at or now
+            was_no_worker = no_worker
+            no_worker = bool(len(reconciler.cache)) and no_worker_seen(facts.maintenance.last_worker, started_at, now)
+            if no_worker and not was_no_worker:
+                await self._report_no_worker(now)
+            await asyncio.sleep(METRICS_INTERVAL_S)
+
+    async def _report_no_worker(self, at: datetime) -> None:
+        log.warning("%s", NO_WORKER)
+        pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
+        if pod and namespace:
+            with suppress(WriteFailed):
+                await self._cluster.post_pod_event(namespace, pod, "NoWorker", NO_WORKER, at)
 
     async def _clean_up_wakes(self) -> None:
         """Deletes Jobs of waking workers whose pods cannot start. See wake_cleanup.py."""
         namespace = os.environ.get("POD_NAMESPACE")
         logged = ""
         while namespace:
-            await asyncio.sleep(WAKES_EVERY_S)
+            await asyncio.sleep(WAKE_CLEANUP_INTERVAL_S)
             try:
                 for job in not_started_in_time(await self._cluster.worker_jobs(namespace), datetime.now(UTC)):
                     log.warning("deleted the Job %s/%s: its pod did not start in time", namespace, job.name)
@@ -370,35 +403,10 @@ class _Operator:
                     log.warning("wake cleanup: %s", error)
                 logged = str(error)
 
-    async def _look(self, conn: AsyncConnection, reconciler: Reconciler) -> None:
-        """For the metrics; and the dead-man switch, which is told once each time."""
-        missed = False
-        cache, silent = reconciler.cache, 0
-        first: datetime | None = None
-        until: datetime | None = None
-        while True:
-            vitals = await read_health_facts(conn)
-            finished = await finished_since(conn, until)
-            until = finished.until
-            self._metrics.look(vitals)
-            self._metrics.ended(finished.runs)
-            self._metrics.count_conditions(cache)
-            foreign = reconciler.ownership.counts(time.monotonic())
-            self._metrics.count_foreign(foreign)
-            if foreign["silent"] > silent:
-                log.warning(ELSEWHERE, foreign["silent"])
-            silent = foreign["silent"]
-            first = first or vitals.server.now
-            nobody = bool(len(cache)) and no_worker_seen(vitals.maintenance.last_worker, first, vitals.server.now)
-            if nobody and not missed:
-                await self._tell_that_nobody_works(vitals.server.now)
-            missed = nobody
-            await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _tell_that_nobody_works(self, at: datetime) -> None:
-        message = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
-        log.warning("%s", message)
-        pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
-        if pod and namespace:
-            with suppress(WriteFailed):
-                await self._cluster.post_pod_event(namespace, pod, "NoWorker", message, at)
+def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: datetime) -> bool:
+    """Whether no worker has been seen for three minutes since `started_at`. Times are the database's.
+
+    The current number of workers would not tell, because a waking worker lives for seconds.
+    """
+    return now - max(last_worker or started_at, started_at) > NO_WORKER_AFTER

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import KnownDefinition
     from wakeboard_operator.resources import Key, Resource
 
-ANSWER_WITHIN_S: Final = 10.0  # the time for a repair; a running operator needs well under a second
-ASK_AGAIN_S: Final = 3600.0  # after a repair, until the next status is written
+REPAIR_TIMEOUT_S: Final = 10.0  # the time for a repair; a running operator needs well under a second
+RECHECK_S: Final = 3600.0  # after a repair, until the next status is written
 
 
 class Ownership:
@@ -39,28 +39,28 @@ class Ownership:
         self._rows: dict[Key, str] = {}  # the uid of each live row of this database
         self._claims: dict[Key, str] = {}  # schedule -> the other installation that it belongs to
         self._taken: Counter[str] = Counter()
-        self.others = Others()
+        self.others = OtherInstallations()
 
     def rows(self, known: Iterable[KnownDefinition]) -> None:
         """Stores which schedules have a live row in this database."""
         self._rows = {(each.namespace, each.name): each.uid for each in known if not each.removed}
 
     def problem(self, found: Resource) -> Problem | None:
-        """Why this operator leaves the schedule alone; None: it is ours."""
-        theirs = self._owner(found)
-        if theirs is None:
+        """Returns why this operator does not run the schedule, or None if it is ours."""
+        other = self._owner(found)
+        if other is None:
             self._claims.pop(found.key, None)
             return None
-        self._claims[found.key] = theirs
+        self._claims[found.key] = other
         return Problem(
             FOREIGN,
-            f"It was run by another database (installation {theirs}). This operator uses installation"
+            f"It was run by another database (installation {other}). This operator uses installation"
             f" {self._installation}, so it does not run here. If that database is gone or is not to run it any more,"
             " take it over: helm upgrade with --set operator.adoptForeignSchedules=true"
             " (WAKEBOARD_ADOPT_FOREIGN_SCHEDULES=true).",
         )
 
-    def forget(self, key: Key) -> None:
+    def remove(self, key: Key) -> None:
         """Drops a schedule whose resource is gone."""
         self._claims.pop(key, None)
 
@@ -85,21 +85,21 @@ class Ownership:
         }
 
     def _owner(self, found: Resource) -> str | None:
-        """The other installation that it belongs to; None: it is ours."""
-        theirs = found.status.get("installation")
-        if not theirs or theirs == self._installation or self._rows.get(found.key) == found.uid:
+        """Returns the other installation that it belongs to, or None if it is ours."""
+        other = found.status.get("installation")
+        if not other or other == self._installation or self._rows.get(found.key) == found.uid:
             return None
         if self._adopt or (self._release and found.status.get("release") == self._release):
-            self._taken[theirs] += found.key not in self._rows
+            self._taken[other] += found.key not in self._rows
             return None
-        return str(theirs)
+        return str(other)
 
 
-class Others:
+class OtherInstallations:
     """Which other installations have an operator that repairs statuses. `now` is in monotonic seconds."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, tuple[Key, float]] = {}  # the schedule whose status was written, and when
+        self._probed: dict[str, tuple[Key, float]] = {}  # the schedule whose status was written, and when
         self._answered: dict[str, float] = {}
 
     def answers(self, installation: str) -> bool:
@@ -108,21 +108,21 @@ class Others:
 
     def is_silent(self, installation: str, now: float) -> bool:
         """Whether no operator of this installation repaired a status in the time that it had."""
-        if installation in self._answered or installation not in self._asked:
+        if installation in self._answered or installation not in self._probed:
             return False
-        _, requested_at = self._asked[installation]
-        return now >= requested_at + ANSWER_WITHIN_S
+        _, requested_at = self._probed[installation]
+        return now >= requested_at + REPAIR_TIMEOUT_S
 
-    def has_answered(self, installation: str, now: float) -> None:
+    def record_repair(self, installation: str, now: float) -> None:
         """Records that a status that this operator wrote was repaired."""
         self._answered[installation] = now
 
-    def wait_s(self, installation: str, key: Key, now: float) -> float:
+    def probe_wait_s(self, installation: str, key: Key, now: float) -> float:
         """Seconds until the status of a schedule of that installation may be written; 0: now."""
         answered_at = self._answered.get(installation)
         if answered_at is not None:
-            if now < answered_at + ASK_AGAIN_S:
-                return answered_at + ASK_AGAIN_S - now
-            del self._answered[installation], self._asked[installation]
-        asked, requested_at = self._asked.setdefault(installation, (key, now))
-        return 0.0 if asked == key else max(0.0, requested_at + ANSWER_WITHIN_S - now)
+            if now < answered_at + RECHECK_S:
+                return answered_at + RECHECK_S - now
+            del self._answered[installation], self._probed[installation]
+        probed, requested_at = self._probed.setdefault(installation, (key, now))
+        return 0.0 if probed == key else max(0.0, requested_at + REPAIR_TIMEOUT_S - now)

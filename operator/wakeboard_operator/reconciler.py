@@ -1,11 +1,12 @@
-"""Reconciling: the board's definitions brought up to the JobSchedules of the cluster.
+"""The reconciler: makes the stored schedules equal to the JobSchedules of the cluster.
 
-A complete list is authoritative. It is made at the start of a term, every minute, and soon after a deletion. Only after
-such a list are schedules removed: those that the API server has reported as deleted, and those that are missing. A
-large removal of missing ones waits for a confirmation (missing_schedules.py). A list that fails changes nothing.
+A resync works on a complete list, which is authoritative. It happens at the start of a term, every minute, and soon
+after a deletion. Only a resync removes schedules: those that the API server has reported as deleted, and those that are
+missing from the list. A large removal of missing ones waits for a confirmation (missing_schedules.py). A list that
+fails changes nothing.
 
-Between lists, changes from the stream are applied in batches: a thousand edits become a few statements. An invalid spec
-is left out, and the last valid one stays in force.
+Between resyncs, changes from the watch are applied in batches: a thousand edits become a few statements. An invalid
+spec is left out, and the last valid one stays in force.
 """
 
 from __future__ import annotations
@@ -61,7 +62,11 @@ ACTIONS: Final = ("run-now", "retry-dead", "discard-dead")
 
 
 class Reconciler:
-    """What one term knows about its source. `dirty`: those whose status must be computed anew, for the writer."""
+    """The state of one term: the cache, the schedules that are missing, and the keys whose status is pending.
+
+    `pending_removal` is the message of a removal that waits for a confirmation. `last_resync_at` is a time.monotonic().
+    `resync_in_s` is set if the next resync is needed earlier than usual.
+    """
 
     def __init__(
         self,
@@ -74,92 +79,106 @@ class Reconciler:
         self._settings, self._source, self.installation = settings, source, installation
         self.release = settings.release or None
         self.ownership = Ownership(installation, settings.release, adopt=settings.adopt_foreign_schedules)
-        self.absences = MissingSchedules()
+        self.missing = MissingSchedules()
         self._deletions = deletions
         self._misfire_grace = settings.misfire_grace
-        self._acted: set[tuple[Key, str, str]] = set()  # tokens that this term has dealt with
+        self._done_tokens: set[tuple[Key, str, str]] = set()  # annotation tokens that this term has handled
         self.cache = cache
-        self.dirty: set[Key] = set()
-        self.held: str | None = None  # a removal that waits for a yes
-        self.last_full_at: float | None = None  # time.monotonic()
-        self.again_s: float | None = None  # seconds until another list is needed
+        self._pending_keys: set[Key] = set()
+        self.pending_removal: str | None = None
+        self.last_resync_at: float | None = None
+        self.resync_in_s: float | None = None
 
-    async def full(
+    @property
+    def pending_keys(self) -> frozenset[Key]:
+        """The resources whose status must be computed again."""
+        return frozenset(self._pending_keys)
+
+    def mark_pending(self, keys: Iterable[Key]) -> None:
+        """Adds resources whose status must be computed again."""
+        self._pending_keys.update(keys)
+
+    def take_pending(self) -> set[Key]:
+        """Returns the pending keys and clears them."""
+        taken, self._pending_keys = self._pending_keys, set()
+        return taken
+
+    async def resync(
         self, store: LeaderStore, listing: Listing, listed_at: datetime, now: float | None = None
     ) -> SyncReport:
-        """Brings the board up to a complete list. `listed_at`: the database's time before the list was asked for.
+        """Syncs a complete list. `listed_at` is the database's time before the list was requested.
 
-        `now`: monotonic seconds.
+        `now` is in monotonic seconds (None: now).
         """
-        if self.last_full_at is None:
+        if self.last_resync_at is None:
             self.ownership.rows(await store.list_definitions(self._source))
         listed = {found.key for found in listing.resources}
         for key in self.cache:
             if key not in listed:
-                self.cache.forget(key)
-                self.ownership.forget(key)
-        declared, news = self._look_at(listing.resources)
+                self.cache.remove(key)
+                self.ownership.remove(key)
+        declared, news = self._observe(listing.resources)
         try:
             report = await sync(
                 store,
                 self._source,
                 declared.values(),
                 prune=False,
-                spared=listed - declared.keys(),  # whatever was listed is declared, if in words that cannot be read
+                spared=listed - declared.keys(),  # invalid, but declared
                 listed_at=listed_at,
                 misfire_grace=self._misfire_grace,
             )
             await self._remove(store, report, listed_at, time.monotonic() if now is None else now)
-            await self._after(store, report, listing.resources)
+            await self._record_sync(store, report, listing.resources)
         finally:
-            self.dirty |= news  # only now: what stands on the board is known with its row, and not told as missing
+            self.mark_pending(news)  # only now are the rows of new schedules known
         if report.removed:
             log.info("removed because no longer declared: %s", counted(len(report.removed), "schedule"))
         for installation, count in self.ownership.taken_over().items():
             log.warning("took over %s that installation %s ran", counted(count, "schedule"), installation)
-        self.last_full_at = time.monotonic()
+        self.last_resync_at = time.monotonic()
         return report
 
     async def _remove(self, store: LeaderStore, report: SyncReport, listed_at: datetime, now: float) -> None:
-        """Removes absent schedules from the database, all of them or none."""
+        """Removes the schedules that are missing from the list."""
         gone: set[str] = set()
         if self._deletions is not None and needs_confirmation(len(report.missing_definitions), report.live):
             gone = await self._deletions.namespaces_gone({each.namespace for each in report.missing_definitions})
-        reported, missing, self.again_s = self.absences.sort(report.missing_definitions, report.live, now, gone)
+        reported, missing, self.resync_in_s = self.missing.decide(report.missing_definitions, report.live, now, gone)
         report.removed, report.pending_removal = await remove(
             store, self._source, missing, report.live, listed_at, reported=reported
         )
-        self.held = report.pending_removal
+        self.pending_removal = report.pending_removal
         if report.pending_removal is not None:
-            await self._stop(store, missing)
+            await self._suspend_deleted(store, missing)
         removed = set(report.removed)
         report.missing = [name for name in report.missing if name not in removed]
 
-    async def _stop(self, store: LeaderStore, held: Sequence[KnownDefinition]) -> None:
-        """Suspends schedules whose removal is held and whose objects no longer exist."""
+    async def _suspend_deleted(self, store: LeaderStore, missing: Sequence[KnownDefinition]) -> None:
+        """Suspends schedules whose removal is pending and whose objects no longer exist."""
         if self._deletions is None:
             return
-        running = {(each.namespace, each.name): each for each in held if each.spec_hash}
+        running = {(each.namespace, each.name): each for each in missing if each.spec_hash}
         gone = await self._deletions.objects_gone({key: each.uid for key, each in running.items()})
         await suspend_deleted(store, self._source, [running[key] for key in gone])
 
-    async def changes(self, store: LeaderStore, batch: Mapping[Key, Resource | Deleted]) -> bool:
-        """Brings the board up to what the stream has shown. True: something was deleted, so a list is wanted soon."""
+    async def apply_changes(self, store: LeaderStore, batch: Mapping[Key, Resource | Deleted]) -> bool:
+        """Syncs changes from the watch. Returns True if an object was deleted, so that a resync is needed soon."""
         resources = [each for each in batch.values() if not isinstance(each, Deleted)]
-        found = [each for each in resources if not self.saw_only_its_status(each)]
-        declared, news = self._look_at(found)
+        found = [each for each in resources if not self.observe_status_only(each)]
+        declared, news = self._observe(found)
         try:
             if declared:
                 report = await sync(
                     store, self._source, declared.values(), prune=False, misfire_grace=self._misfire_grace
                 )
-                await self._after(store, report, found)
+                await self._record_sync(store, report, found)
         finally:
-            self.dirty |= news
+            self.mark_pending(news)
         return len(resources) < len(batch)
 
-    def saw_only_its_status(self, found: Resource) -> bool:
-        """Whether nothing has changed but the status, most often by this operator's own write; that is noted here."""
+    def observe_status_only(self, found: Resource) -> bool:
+        """Stores a change that concerns the status only, most often this operator's own write. False: it is another."""
         known = self.cache.get(found.key)
         if known is None or known.problem is not None:
             return False
@@ -168,32 +187,32 @@ class Reconciler:
             return False
         if self.ownership.problem(found) is not None:
             return False
-        if self.cache.see(found, None):
-            self.dirty.add(found.key)
+        if self.cache.observe(found, None):
+            self.mark_pending([found.key])
         return True
 
-    def _look_at(self, found: Iterable[Resource]) -> tuple[dict[Key, DesiredSchedule], set[Key]]:
-        """What they declare, and those with news. What cannot be honoured, or is older than known, declares nothing."""
+    def _observe(self, found: Iterable[Resource]) -> tuple[dict[Key, DesiredSchedule], set[Key]]:
+        """Stores resources in the cache. Returns the desired schedules of the valid ones, and the keys that changed."""
         declared: dict[Key, DesiredSchedule] = {}
         news: set[Key] = set()
         for each in found:
             read, problem = self._read(each)
-            if self.cache.see(each, problem):
+            if self.cache.observe(each, problem):
                 news.add(each.key)
-                self._heard_of_an_owner(each, problem)
+                self._record_owner_reply(each, problem)
             known = self.cache.get(each.key)
             if read is not None and known is not None and known.resource.resource_version == each.resource_version:
                 declared[each.key] = read
         return declared, news
 
-    def _heard_of_an_owner(self, found: Resource, problem: Problem | None) -> None:
+    def _record_owner_reply(self, found: Resource, problem: Problem | None) -> None:
         """Records that an operator of another installation has repaired a status that this one wrote."""
         known = self.cache.get(found.key)
         if problem is None or problem.reason != FOREIGN or known is None or not known.written_at:
             return
-        if known.says_foreign():
+        if known.reports_foreign():
             return
-        self.ownership.others.has_answered(self.ownership.claim(found.key), time.monotonic())
+        self.ownership.others.record_repair(self.ownership.claim(found.key), time.monotonic())
 
     def _read(self, found: Resource) -> tuple[DesiredSchedule | None, Problem | None]:
         if (problem := self.ownership.problem(found)) is not None:
@@ -213,7 +232,7 @@ class Reconciler:
             return None, problem
         return DesiredSchedule(found.namespace, found.name, spec, found.uid, found.generation), None
 
-    async def _after(self, store: LeaderStore, report: SyncReport, found: Iterable[Resource]) -> None:
+    async def _record_sync(self, store: LeaderStore, report: SyncReport, found: Iterable[Resource]) -> None:
         for full_name, why in report.failed.items():
             key = _key(full_name)
             if (known := self.cache.get(key)) is not None:
@@ -224,34 +243,34 @@ class Reconciler:
             if not known.removed:
                 self.cache.link((known.namespace, known.name), known.id)
         created = set(map(_key, report.created))
-        self.dirty |= created | set(map(_key, [*report.updated, *report.failed, *report.contended]))
-        await self._act(store, found, created)
+        self.mark_pending(created | set(map(_key, [*report.updated, *report.failed, *report.contended])))
+        await self._run_actions(store, found, created)
 
-    async def _act(self, store: LeaderStore, found: Iterable[Resource], created: set[Key]) -> None:
-        """Annotations that ask for something, each token once."""
+    async def _run_actions(self, store: LeaderStore, found: Iterable[Resource], created: set[Key]) -> None:
+        """Runs the actions that annotations request, once for each token."""
         for each in found:
             known = self.cache.get(each.key)
             if known is None or known.definition_id is None or known.problem is not None:
                 continue
             for action in ACTIONS:
                 token = each.annotations.get(action, "")[:253]
-                if not token or (each.key, action, token) in self._acted:
+                if not token or (each.key, action, token) in self._done_tokens:
                     continue
                 try:
                     acted = await store.run_annotation_action(
                         known.definition_id, action, token, record_only=each.key in created
                     )
-                except Locked as error:  # the next list asks again; the others do not wait for it
+                except Locked as error:  # the next resync tries again; the others do not wait
                     log.warning("%s %s of %s: %s", action, token, each.full_name, error)
                     continue
-                self._acted.add((each.key, action, token))
+                self._done_tokens.add((each.key, action, token))
                 if acted.new:
                     log.info("%s %s of %s: %s", action, token, each.full_name, acted.result)
-                    self.dirty.add(each.key)
+                    self.mark_pending([each.key])
 
 
 def _known_fields(written: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """What this release knows of it. The API server keeps only what its resource definition has: the rest is newer."""
+    """Keeps the fields that this release knows. The API server only stores fields of its CRD: others are newer."""
     known: dict[str, Any] = {}
     for name, field in model.model_fields.items():
         word = field.alias or name

@@ -130,7 +130,7 @@ class SmokeTest:
                 )
             except client.ApiException as error:
                 if self._too_late() or not _may_pass(error):
-                    raise SmokeTestFailed(f"the schedule cannot be made: {_said(error)}") from error
+                    raise SmokeTestFailed(f"the schedule cannot be made: {_failure_text(error)}") from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if self._too_late():
                     raise SmokeTestFailed(
@@ -148,7 +148,7 @@ class SmokeTest:
                 GROUP, VERSION, self._wanted.namespace, PLURAL, self.name, body, _content_type=MERGE_PATCH
             )
         except client.ApiException as error:
-            raise SmokeTestFailed(f"the run cannot be asked for: {_said(error)}") from error
+            raise SmokeTestFailed(f"the run cannot be asked for: {_failure_text(error)}") from error
 
     async def _until(self, true: Callable[[Resource], bool]) -> None:
         found: Resource | None = None
@@ -177,7 +177,7 @@ class SmokeTest:
         sys.stdout.flush()
 
 
-def _said(refusal: Any) -> str:
+def _failure_text(refusal: Any) -> str:
     """The API server's own sentence. Their exceptions have no types."""
     try:
         return str(json.loads(refusal.body)["message"])

@@ -1,8 +1,8 @@
-"""From what is known to the status document: a pure function.
+"""Computes the status of a JobSchedule. A pure function.
 
-Conditions: Ready (the spec is accepted and stands in the database; never how runs go), Healthy (no run is dead and the
-last one went well; never feeds Ready), Suspended, Stalled (somebody must change the spec). docs/conditions.md lists
-every reason. kstatus and Argo CD read only Stalled as failed: a schedule whose run failed is no failed deployment.
+Conditions: Ready (the spec is accepted and synced; independent of runs), Healthy (no run is dead and the last one went
+well; does not affect Ready), Suspended, Stalled (the spec must be changed). docs/conditions.md lists every reason.
+kstatus and Argo CD treat only Stalled as failed: a failed run is no failed deployment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.status_models import Action, Result
 
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
-LOOK_AGAIN_AFTER: Final = timedelta(minutes=1)
+RECHECK_AFTER: Final = timedelta(minutes=1)
 
 Word = Literal["True", "False", "Unknown"]
 
@@ -91,29 +91,29 @@ def status_of(
     )
 
 
-def difference(before: JobScheduleStatus | None, after: JobScheduleStatus) -> Literal["none", "moving", "transition"]:
-    """How much it matters that the status changes: what people wait for goes out at once, moving figures need not."""
+def difference(before: JobScheduleStatus | None, after: JobScheduleStatus) -> Literal["none", "values", "transition"]:
+    """Returns how the status changes: in what users wait for (a transition), or only in times and counts (values)."""
     if before == after:
         return "none"
-    if before is None or _still(before) != _still(after):
+    if before is None or _transition_key(before) != _transition_key(after):
         return "transition"
-    return "moving"
+    return "values"
 
 
-def changes_by_itself_at(facts: ScheduleState, now: datetime) -> datetime | None:
-    """When the status may be another though nothing happens to the schedule or its runs; None: never.
+def next_change_at(facts: ScheduleState, now: datetime) -> datetime | None:
+    """Returns when the status may change although nothing happens to the schedule or its runs, or None.
 
-    Only one condition knows the time: a run waits, and no worker has known its job type for ten minutes. From then on
-    it is looked at every minute, as a worker may learn the type and still have to leave the run (a limit, a pause).
+    Only one condition depends on the time: a run waits, and no worker has known its job type for ten minutes. From then
+    on the status is checked every minute, because a worker may register the type and still not claim the run.
     """
     if not facts.queued or facts.oldest_due_at is None:
         return None
-    told_at = max(facts.oldest_due_at, facts.type_known_at or facts.oldest_due_at) + UNKNOWN_TYPE_AFTER
-    return told_at + timedelta(seconds=1) if told_at >= now else now + LOOK_AGAIN_AFTER
+    changes_at = max(facts.oldest_due_at, facts.type_known_at or facts.oldest_due_at) + UNKNOWN_TYPE_AFTER
+    return changes_at + timedelta(seconds=1) if changes_at >= now else now + RECHECK_AFTER
 
 
-def _still(status: JobScheduleStatus) -> tuple[object, ...]:
-    """What is a transition when it changes."""
+def _transition_key(status: JobScheduleStatus) -> tuple[object, ...]:
+    """The parts whose change is a transition."""
     return (
         status.observed_generation,
         status.accepted_generation,
@@ -135,10 +135,10 @@ def _ready(resource: Resource, problem: Problem | None, facts: ScheduleState | N
         kept = f" Generation {facts.generation} stays in force." if facts else ""
         return _Answer("False", problem.reason, problem.message + kept)
     if facts is None or facts.uid != resource.uid or facts.generation < resource.generation:
-        return _Answer("False", "Syncing", "It is about to be written to the database.")
+        return _Answer("False", "Syncing", "Waiting for the next sync to the database.")
     if facts.schedule_error:
         return _Answer("False", "TicksUnknown", f"Its next run cannot be computed: {facts.schedule_error}")
-    return _Answer("True", "Synced", f"Generation {resource.generation} stands in the database.")
+    return _Answer("True", "Synced", f"Generation {resource.generation} is synced.")
 
 
 def _stalled(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
@@ -146,50 +146,48 @@ def _stalled(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
         return _Answer("True", problem.reason, problem.message)
     if facts is not None and facts.schedule_error:
         return _Answer("True", "TicksUnknown", f"Its next run cannot be computed: {facts.schedule_error}")
-    return _Answer("False", "NotStalled", "Nothing is in its way.")
+    return _Answer("False", "NotStalled", "No errors.")
 
 
 def _suspended(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
     if facts is None and problem is not None:
-        return _Answer("False", "NotInForce", "No spec of it is in force: it does not run.")
+        return _Answer("False", "NotInForce", "No valid spec has been synced: it does not run.")
     if facts is not None and facts.paused:
         what = {"all": "everything", "queue": f"queue {facts.queue}", "schedule": "this schedule"}
         why = f" ({facts.pause_reason})" if facts.pause_reason else ""
         paused = what[facts.paused.split(":", 1)[0]]
-        message = f"Somebody has paused {paused} in the database{why}: `wakeboard resume` ends it."
+        message = f"A user has paused {paused} in the database{why}. To continue: `wakeboard resume`."
         return _Answer("True", "PausedInDatabase", message)
     if facts is not None and facts.suspended:
-        return _Answer("True", "Suspended", "spec.suspend is true: no runs are made by schedule.")
-    return _Answer(
-        "False", "Active", "Runs are made by schedule." if facts and facts.schedule else "It runs on demand."
-    )
+        return _Answer("True", "Suspended", "spec.suspend is true.")
+    return _Answer("False", "Active", "Runs are scheduled." if facts and facts.schedule else "Runs are on demand.")
 
 
 def _healthy(facts: ScheduleState | None, now: datetime) -> _Answer:  # noqa: PLR0911 - a table
     if facts is None:
-        return _Answer("Unknown", "NoRuns", "It has not run yet.")
+        return _Answer("Unknown", "NoRuns", "No run has finished yet.")
     if facts.dead:
-        many = f"{counted(facts.dead, 'run')} {'was' if facts.dead == 1 else 'were'}"
-        return _Answer("False", "DeadRuns", f"{many} given up: see `wakeboard runs --schedule {full_name(facts)}`.")
-    if _nobody_knows_the_type(facts, now):
+        many = f"{counted(facts.dead, 'run')} {'is' if facts.dead == 1 else 'are'}"
+        return _Answer("False", "DeadRuns", f"{many} dead: see `wakeboard runs --schedule {full_name(facts)}`.")
+    if _has_no_worker(facts, now):
         known = f"since {facts.type_known_at:%Y-%m-%d %H:%M} UTC" if facts.type_known_at else "yet"
         return _Answer(
             "False", "NoWorker", f"No worker of queue {facts.queue} has known job type {facts.job_type} {known}."
         )
     if facts.failed:
         many = f"{counted(facts.failed, 'run')} {'has' if facts.failed == 1 else 'have'}"
-        return _Answer("False", "Retrying", f"{many} failed and will be tried again: {_said(facts)}")
+        return _Answer("False", "Retrying", f"{many} failed and will be retried: {_failure_text(facts)}")
     if facts.last_result is None:
-        return _Answer("Unknown", "NoRuns", "It has not run yet.")
+        return _Answer("Unknown", "NoRuns", "No run has finished yet.")
     if facts.last_result == "dead":
-        return _Answer("False", "LastRunDiscarded", "The run that ended last was given up and discarded.")
+        return _Answer("False", "LastRunDiscarded", "The last run was dead and has been discarded.")
     if facts.last_result == "succeeded":
-        return _Answer("True", "LastRunSucceeded", "The run that ended last succeeded.")
-    return _Answer("True", "LastRunEnded", f"The run that ended last was {facts.last_result}.")
+        return _Answer("True", "LastRunSucceeded", "The last run succeeded.")
+    return _Answer("True", "LastRunEnded", f"The last run was {facts.last_result}.")
 
 
-def _nobody_knows_the_type(facts: ScheduleState, now: datetime) -> bool:
-    """Something waits for a worker, and none that serves its queue has known its job type for ten minutes."""
+def _has_no_worker(facts: ScheduleState, now: datetime) -> bool:
+    """Whether a run is waiting, and no worker of its queue has known its job type for ten minutes."""
     if not facts.queued or facts.oldest_due_at is None or facts.oldest_due_at > now - UNKNOWN_TYPE_AFTER:
         return False
     return facts.type_known_at is None or facts.type_known_at < now - UNKNOWN_TYPE_AFTER
@@ -260,7 +258,7 @@ def _last_action(facts: ScheduleState) -> LastAction | None:
     )
 
 
-def _said(facts: ScheduleState) -> str:
+def _failure_text(facts: ScheduleState) -> str:
     parts = facts.last_failure_type or "Error", facts.last_failure_message
     return one_line(redact(": ".join(part for part in parts if part)))[:300]
 

@@ -1,7 +1,7 @@
-"""The status of a JobSchedule: what `kubectl` shows and other tools read.
+"""The status of a JobSchedule, as kubectl and other tools read it.
 
-These models are the one place where its fields and their documentation stand. The custom resource definition is made
-from them, and the operator writes nothing else. What is unknown is absent, never null.
+These models define its fields and their documentation. The custom resource definition is generated from them, and the
+operator writes nothing else. Unknown values are absent, never null.
 
 Words that may grow (conditions, results, actions) are plain text in the resource definition, so that an operator that
 knows a new one can write it under an older definition.
@@ -56,63 +56,62 @@ class Condition(_Part):
     """One answer about the schedule, in the shape that all of Kubernetes uses."""
 
     type: ConditionType = Field(
-        description="What is answered. Ready: the spec is accepted and stands in the database. Healthy: no run is dead "
-        "and the last one went well. Suspended: no runs are made by schedule. Stalled: the spec cannot be honoured and "
-        "waits for somebody to change it."
+        description="The condition. Ready: the spec is accepted and synced. Healthy: no run is dead and the last one "
+        "went well. Suspended: no runs are scheduled. Stalled: the spec is invalid or not allowed, and must be changed."
     )
-    status: Literal["True", "False", "Unknown"] = Field(description="Whether it is so.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether the condition holds.")
     observed_generation: Generation | None = Field(
-        default=None, description="The generation of the spec that the answer is about."
+        default=None, description="The generation of the spec that the condition is about."
     )
     last_transition_time: AwareDatetime = Field(description="When `status` last changed.")
     reason: Annotated[str, Field(max_length=1024, pattern="^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")] = Field(
-        description="Why, in one word for programs."
+        description="The reason, for programs."
     )
-    message: Annotated[str, _shown(2000), Field(max_length=32_768)] = Field(
-        description="Why, in a sentence for people."
-    )
+    message: Annotated[str, _shown(2000), Field(max_length=32_768)] = Field(description="The reason, for users.")
 
 
 class LastRun(_Part):
-    """The run that ended last."""
+    """The run that finished last."""
 
-    id: RunId = Field(description="Its number: `wakeboard run ID` tells the whole story.")
+    id: RunId = Field(description="The number of the run: `wakeboard run ID` shows its details.")
     scheduled_for: AwareDatetime | None = Field(
-        default=None, description="The moment at which it was due by schedule. Absent for a run made by hand."
+        default=None, description="The tick that it was scheduled for. Absent for a run on demand."
     )
-    finished_at: AwareDatetime = Field(description="When it ended.")
-    result: Result = Field(description="How it ended: succeeded, cancelled, skipped, or dead.")
+    finished_at: AwareDatetime = Field(description="When it finished.")
+    result: Result = Field(description="Its final status: succeeded, cancelled, skipped, or dead.")
 
 
 class LastFailure(_Part):
-    """The attempt that failed last, whether or not a later one went well."""
+    """The attempt that failed last, even if a later one succeeded."""
 
     time: AwareDatetime = Field(description="When it failed.")
     reason: Annotated[str, _shown(200), Field(max_length=200)] = Field(description="The type of the error.")
-    message: Annotated[str, _shown(2000), Field(max_length=2000)] = Field(description="What the error says, shortened.")
-    run_id: RunId = Field(description="The number of the run that it was an attempt of.")
+    message: Annotated[str, _shown(2000), Field(max_length=2000)] = Field(
+        description="The message of the error, shortened."
+    )
+    run_id: RunId = Field(description="The number of the run.")
 
 
 class LastAction(_Part):
-    """The action that was last asked for by an annotation, such as `wakeboard.dev/run-now`."""
+    """The last action that an annotation requested, such as `wakeboard.dev/run-now`."""
 
-    action: Action = Field(description="What was asked for: run-now, retry-dead or discard-dead.")
+    action: Action = Field(description="The action: run-now, retry-dead or discard-dead.")
     token: Annotated[str, Field(max_length=253)] = Field(
         description="The value of the annotation. Each token is acted upon once."
     )
-    time: AwareDatetime = Field(description="When the operator acted.")
-    result: Annotated[str, _shown(1024), Field(max_length=1024)] = Field(description="What came of it.")
+    time: AwareDatetime = Field(description="When the operator did it.")
+    result: Annotated[str, _shown(1024), Field(max_length=1024)] = Field(description="The result of the action.")
 
 
 class JobScheduleStatus(_Part):
-    """What has become of it: whether it is accepted, when it runs next, and how it has been doing."""
+    """Whether the schedule is accepted, when it runs next, and the results of its runs."""
 
     observed_generation: Generation = Field(
-        default=-1, description="The generation of the spec that the operator has looked at; -1 before it has."
+        default=-1, description="The generation of the spec that the operator has observed; -1 before the first time."
     )
     accepted_generation: Generation | None = Field(
         default=None,
-        description="The generation of the spec that is in force: the newest one that could be honoured.",
+        description="The generation of the spec that is in force: the newest valid one.",
     )
     conditions: Annotated[list[Condition], Field(max_length=16)] | None = Field(
         default=None,
@@ -126,17 +125,13 @@ class JobScheduleStatus(_Part):
     last_run: LastRun | None = None
     last_success_time: AwareDatetime | None = Field(default=None, description="When a run last succeeded.")
     last_failure: LastFailure | None = None
-    running: Count | None = Field(default=None, description="How many of its runs are being executed now.")
-    queued: Count | None = Field(default=None, description="How many of its runs wait to be executed.")
-    failed: Count | None = Field(
-        default=None, description="How many of its runs have failed and will be tried again by themselves."
-    )
+    running: Count | None = Field(default=None, description="The number of running runs.")
+    queued: Count | None = Field(default=None, description="The number of queued runs.")
+    failed: Count | None = Field(default=None, description="The number of failed runs that will be retried.")
     dead: Count | None = Field(
-        default=None, description="How many of its runs were given up and wait for a person to retry or discard them."
+        default=None, description="The number of dead runs, which wait for a user to retry or discard them."
     )
-    oldest_dead_time: AwareDatetime | None = Field(
-        default=None, description="When the oldest of its dead runs was given up."
-    )
+    oldest_dead_time: AwareDatetime | None = Field(default=None, description="When the oldest dead run died.")
     last_action: LastAction | None = None
     installation: Annotated[str, Field(max_length=64)] | None = Field(
         default=None,

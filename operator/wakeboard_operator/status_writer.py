@@ -1,4 +1,4 @@
-"""Writing statuses: only those that have changed, and changes of conditions first.
+"""The status writer: writes the statuses that have changed, changes of conditions first.
 
 Changes of conditions are written at once. Values that change often (times, counts) are written with them, or when the
 last write is some seconds old. The stalest of these are written first, within a budget. Nothing is written for a
@@ -22,7 +22,7 @@ from wakeboard_operator.event_budget import EventBudget
 from wakeboard_operator.events import events_between
 from wakeboard_operator.kube_client import ListFailed, WriteFailed
 from wakeboard_operator.problems import FOREIGN
-from wakeboard_operator.status import Owner, changes_by_itself_at, difference, status_of
+from wakeboard_operator.status import Owner, difference, next_change_at, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.operator")
 
-AT_ONCE: Final = 1000  # statuses that are computed together
-SIDE_BY_SIDE: Final = 10  # writes that are under way
-AFTER_A_REFUSAL_S: Final = 5.0
+BATCH_SIZE: Final = 1000  # statuses that are computed together
+MAX_CONCURRENT_WRITES: Final = 10
+RETRY_S: Final = 5.0
 BURST_S: Final = 1.0  # of budget that may be saved up
-REPAIRS_AT_ONCE: Final = 3  # of one status; the next ones wait for 2, 4, 8, … s
-LONGEST_REPAIR_S: Final = 300.0
-REPAIRS_END_S: Final = 600.0  # without a foreign write, after which the count of repairs starts again
+FREE_REPAIRS: Final = 3  # of one status; the next ones wait for 2, 4, 8, … s
+MAX_REPAIR_PAUSE_S: Final = 300.0
+REPAIRS_RESET_S: Final = 600.0  # without a foreign write, after which the count of repairs starts again
 
 
-class _Wanted(NamedTuple):
+class _StatusChange(NamedTuple):
     """A status, and the version of the resource that it was computed for."""
 
     known: CachedResource
@@ -59,7 +59,7 @@ class _Wanted(NamedTuple):
 
 
 class _Budget:
-    """A token bucket: so many writes a second, and a second's worth at once."""
+    """A token bucket: a rate in writes per second, and a burst of one second."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._saved, self._at = rate, rate * BURST_S, time.monotonic()
@@ -74,70 +74,68 @@ class _Budget:
 
 
 class StatusWriter:
-    """Writes the statuses of a reconciler's dirty resources."""
+    """Writes the statuses of the reconciler's pending keys."""
 
     def __init__(
         self,
         cluster: Cluster,
         reconciler: Reconciler,
         metrics: Metrics,
-        leads: Callable[[], bool],
+        is_leader: Callable[[], bool],
         *,
         per_second: float,
-        moving_s: float,
+        min_interval_s: float,
         errors: Literal["full", "type-only"] = "full",
     ) -> None:
-        self._cluster, self._reconciler, self._metrics, self._leads = cluster, reconciler, metrics, leads
+        self._cluster, self._reconciler, self._metrics, self._is_leader = cluster, reconciler, metrics, is_leader
         self._budget = _Budget(per_second)
-        self._round = max(
-            1, int(per_second)
-        )  # moving statuses that are written before transitions are looked for again
-        self._moving_s = moving_s
+        self._batch = max(1, int(per_second))  # values that are written before the next check for transitions
+        self._moving_s = min_interval_s
         self._errors: Literal["full", "type-only"] = errors
-        self._later: dict[Key, float] = {}  # when to look again (time.monotonic())
+        self._later: dict[Key, float] = {}  # when to check again (time.monotonic())
 
     async def write(self, conn: AsyncConnection) -> int:
-        """Writes what is due now; how many statuses were written. Raises WakeboardError when the database is away."""
+        """Writes the statuses that are due and returns their number. Raises WakeboardError without a database."""
         keys = self._due()
         if not keys:
             return 0
-        urgent: list[_Wanted] = []
-        moving: list[_Wanted] = []
+        transitions: list[_StatusChange] = []
+        values: list[_StatusChange] = []
         now = await Store(conn).now()
-        for start in range(0, len(keys), AT_ONCE):
-            for known, facts in await self._facts(conn, keys[start : start + AT_ONCE]):
+        for start in range(0, len(keys), BATCH_SIZE):
+            for known, facts in await self._facts(conn, keys[start : start + BATCH_SIZE]):
                 before = known.status()
                 owner = self._owner_of(known, before)
                 foreign = owner.installation != self._reconciler.installation
                 after = status_of(known.resource, known.problem, facts, before, owner, now, self._errors)
-                wanted = _Wanted(known, known.resource, before, after, now)
+                wanted = _StatusChange(known, known.resource, before, after, now)
                 match difference(before, after):
                     case "none":
                         pass
-                    case _ if foreign and known.says_foreign_of_this_spec():
-                        pass  # an operator of a third database wrote it; to replace its words would never end
+                    case _ if foreign and known.reports_foreign_for_this_spec():
+                        pass  # owned by another installation; writing would loop
                     case _ if (wait_s := self._repair_wait_s(known)) > 0:
-                        self._look_later(known.resource.key, time.monotonic() + wait_s)
+                        self._check_later(known.resource.key, time.monotonic() + wait_s)
                     case "transition":
-                        urgent.append(wanted)
-                    case "moving":
-                        moving.append(wanted)
-                if facts is not None and (at := changes_by_itself_at(facts, now)):
-                    self._look_later(known.resource.key, time.monotonic() + (at - now).total_seconds())
-        return await self._write_all(urgent, None) + await self._write_all(self._ripe(moving), self._budget)
+                        transitions.append(wanted)
+                    case "values":
+                        values.append(wanted)
+                if facts is not None and (at := next_change_at(facts, now)):
+                    self._check_later(known.resource.key, time.monotonic() + (at - now).total_seconds())
+        return await self._write_all(transitions, None) + await self._write_all(self._select(values), self._budget)
 
-    def _ripe(self, moving: list[_Wanted]) -> list[_Wanted]:
-        """Those whose last write is old enough, the most stale first, as many as one round takes; the others wait."""
-        ripe_at = time.monotonic() - self._moving_s
-        ripe: list[_Wanted] = []
-        for each in moving:
-            if each.known.written_at <= ripe_at:
-                ripe.append(each)
+    def _select(self, values: list[_StatusChange]) -> list[_StatusChange]:
+        """Returns those whose last write is old enough, the stalest first, at most one batch. The others wait."""
+        written_before = time.monotonic() - self._moving_s
+        selected: list[_StatusChange] = []
+        for each in values:
+            if each.known.written_at <= written_before:
+                selected.append(each)
             else:
-                self._look_later(each.resource.key, each.known.written_at + self._moving_s)
-        ripe.sort(key=lambda each: (each.known.written_at, each.resource.key))
-        self._reconciler.dirty.update(each.resource.key for each in ripe[self._round :])
-        return ripe[: self._round]
+                self._check_later(each.resource.key, each.known.written_at + self._moving_s)
+        selected.sort(key=lambda each: (each.known.written_at, each.resource.key))
+        self._reconciler.mark_pending(each.resource.key for each in selected[self._batch :])
+        return selected[: self._batch]
 
     def _owner_of(self, known: CachedResource, before: JobScheduleStatus | None) -> Owner:
         """The owner that the status names: the other installation if the schedule belongs to it."""
@@ -148,27 +146,26 @@ class StatusWriter:
 
     def _repair_wait_s(self, known: CachedResource) -> float:
         """Seconds until a status that another client has overwritten may be repaired; 0: now."""
-        if not known.is_written_over():
+        if not known.is_overwritten():
             return 0.0
         quiet_s = time.monotonic() - known.written_at
-        if quiet_s > REPAIRS_END_S:
+        if quiet_s > REPAIRS_RESET_S:
             known.repairs = 0
-        pause_s = 0.0 if known.repairs < REPAIRS_AT_ONCE else 2.0 ** (known.repairs - REPAIRS_AT_ONCE + 1)
-        return max(0.0, min(LONGEST_REPAIR_S, pause_s) - quiet_s)
+        pause_s = 0.0 if known.repairs < FREE_REPAIRS else 2.0 ** (known.repairs - FREE_REPAIRS + 1)
+        return max(0.0, min(MAX_REPAIR_PAUSE_S, pause_s) - quiet_s)
 
     def _due(self) -> list[Key]:
         now = time.monotonic()
         for key in [key for key, at in self._later.items() if at <= now]:
             del self._later[key]
-            self._reconciler.dirty.add(key)
-        keys, self._reconciler.dirty = self._reconciler.dirty, set()
-        return sorted(keys)
+            self._reconciler.mark_pending([key])
+        return sorted(self._reconciler.take_pending())
 
-    def _look_later(self, key: Key, at: float) -> None:
+    def _check_later(self, key: Key, at: float) -> None:
         self._later[key] = min(at, self._later.get(key, at))
 
     async def _facts(self, conn: AsyncConnection, keys: list[Key]) -> list[tuple[CachedResource, ScheduleState | None]]:
-        """Those that are ours to write, with what the board knows of them."""
+        """Returns the resources whose status is ours to write, with their state in the store."""
         known = [each for key in keys if (each := self._reconciler.cache.get(key))]
         mine = [each for each in known if self._may_write(each)]
         found = await schedule_states(conn, [each.definition_id for each in mine if each.definition_id is not None])
@@ -181,33 +178,33 @@ class StatusWriter:
             return True
         key, now = known.resource.key, time.monotonic()
         ownership = self._reconciler.ownership
-        wait_s = ownership.others.wait_s(ownership.claim(key), key, now)
+        wait_s = ownership.others.probe_wait_s(ownership.claim(key), key, now)
         if wait_s > 0:
-            self._look_later(key, now + wait_s)
+            self._check_later(key, now + wait_s)
         return wait_s == 0
 
-    async def _write_all(self, wanted: list[_Wanted], budget: _Budget | None) -> int:
-        side_by_side = asyncio.Semaphore(SIDE_BY_SIDE)
+    async def _write_all(self, wanted: list[_StatusChange], budget: _Budget | None) -> int:
+        slots = asyncio.Semaphore(MAX_CONCURRENT_WRITES)
 
-        async def write(status: _Wanted) -> bool:
-            async with side_by_side:
+        async def write(status: _StatusChange) -> bool:
+            async with slots:
                 if budget is not None:
                     await budget.spend()
                 return await self._write(status)
 
-        repairs = {id(status) for status in wanted if status.known.is_written_over()}
+        repairs = {id(status) for status in wanted if status.known.is_overwritten()}
 
-        async def tell(status: _Wanted) -> None:
-            async with side_by_side:
-                await self._tell(status)
+        async def emit(status: _StatusChange) -> None:
+            async with slots:
+                await self._emit_events(status)
 
         answers = await asyncio.gather(*map(write, wanted))
         written = [status for status, answer in zip(wanted, answers, strict=True) if answer]
-        await asyncio.gather(*(tell(status) for status in written if id(status) not in repairs))
+        await asyncio.gather(*(emit(status) for status in written if id(status) not in repairs))
         return len(written)
 
-    async def _write(self, wanted: _Wanted) -> bool:
-        if not self._leads():
+    async def _write(self, wanted: _StatusChange) -> bool:
+        if not self._is_leader():
             return False
         document = wanted.after.model_dump(mode="json", by_alias=True)
         document["conditions"] = [
@@ -220,26 +217,26 @@ class StatusWriter:
             return False
         self._metrics.status_writes.inc()
         known = wanted.known
-        if known.is_written_over():
+        if known.is_overwritten():
             known.repairs += 1
             self._metrics.status_repairs.inc()
-            if known.repairs == REPAIRS_AT_ONCE:
+            if known.repairs == FREE_REPAIRS:
                 log.warning("another client keeps overwriting the status of %s", known.resource.full_name)
         known.written_at = time.monotonic()
-        self._reconciler.cache.see(written, known.problem)
+        self._reconciler.cache.observe(written, known.problem)
         known.written = known.hash_of(written)
         return True
 
-    async def _tell(self, wanted: _Wanted) -> None:
+    async def _emit_events(self, wanted: _StatusChange) -> None:
         about, now = wanted.known.resource, time.monotonic()
         budget = wanted.known.event_budget = wanted.known.event_budget or EventBudget(now)
-        for told in events_between(wanted.before, wanted.after):
+        for event in events_between(wanted.before, wanted.after):
             if not budget.spend(now):
                 return
             try:
-                await self._cluster.post_event(about, told.reason, told.message, wanted.at, warning=told.warning)
+                await self._cluster.post_event(about, event.reason, event.message, wanted.at, warning=event.warning)
             except WriteFailed as error:
-                log.debug("an event of %s was not taken: %s", about.full_name, error)
+                log.debug("cannot post an event of %s: %s", about.full_name, error)
 
     async def _failed(self, known: CachedResource, error: WriteFailed) -> None:
         key = known.resource.key
@@ -250,10 +247,10 @@ class StatusWriter:
             try:
                 fresh = await self._cluster.read(key)
             except ListFailed:
-                self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)
+                self._check_later(key, time.monotonic() + RETRY_S)
                 return
-            if fresh is not None and not self._reconciler.saw_only_its_status(fresh):
-                self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)  # the stream tells of an edit, or the list
+            if fresh is not None and not self._reconciler.observe_status_only(fresh):
+                self._check_later(key, time.monotonic() + RETRY_S)  # the watch or a resync delivers the edit
             return
-        log.warning("the status of %s was not taken: %s", known.resource.full_name, error)
-        self._look_later(key, time.monotonic() + AFTER_A_REFUSAL_S)
+        log.warning("cannot write the status of %s: %s", known.resource.full_name, error)
+        self._check_later(key, time.monotonic() + RETRY_S)

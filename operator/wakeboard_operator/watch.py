@@ -1,9 +1,9 @@
-"""The stream of changes: kopf watches in a thread and a loop of its own, and only says what it saw.
+"""Watches JobSchedules with kopf, in a thread and an event loop of its own.
 
-kopf is the speed, not the truth: our own lists are (see reconciler.py). It writes nothing into the cluster: no
-finalizer, no annotation, no event. It has a thread of its own because as a coroutine beside others it cancels their
-tasks and takes over SIGTERM. Whatever it does (403, 404 and 410 included), the supervisor starts it again; one that has
-not shown a version which a list has shown is deaf, and is replaced.
+The watch makes syncs fast. Lists make them correct (reconciler.py). kopf writes nothing into the cluster: no finalizer,
+no annotation, no event. It has its own thread because it cancels the tasks of its loop and takes over SIGTERM. The
+supervisor restarts a watch that ends for any reason (403, 404 and 410 included). It also replaces a stalled watch: one
+that has not delivered a version which a list contained.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.operator")
 
-DEAF_AFTER_S: Final = 10.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-STEADY_S: Final = 60.0  # a stream that has lived so long was well
+STALLED_AFTER_S: Final = 10.0
+MIN_BACKOFF_S, MAX_BACKOFF_S = 1.0, 30.0
+STEADY_S: Final = 60.0  # a watch that has lived this long resets the backoff
 STOP_WITHIN_S: Final = 5.0
 SERVER_TIMEOUT_S: Final = 300  # each watch ends after that, and another begins
 
@@ -49,17 +49,17 @@ class Login(kopf.ConnectionInfo):
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
-    """kopf need not compare what it sees with what it saw: it would copy each resource several times for that."""
+    """Switches off kopf's comparison of versions, which copies each resource several times."""
 
     def build(self, **_: Any) -> Any:
-        """What is compared: nothing."""
+        """Nothing to compare."""
         return {}
 
     def fetch(self, **_: Any) -> Any:
-        """What it was compared with last: nothing."""
+        """Nothing was compared."""
 
     def store(self, **_: Any) -> None:
-        """Notes nothing in the resource."""
+        """Stores nothing in the resource."""
 
 
 class Deleted(NamedTuple):
@@ -70,7 +70,7 @@ class Deleted(NamedTuple):
 
 
 class PendingChanges:
-    """What has changed and has not been looked at: the latest of each resource. The stream puts, the loop takes."""
+    """The changes that are not yet synced: the latest of each resource. Filled by the watch thread. Thread-safe."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -78,12 +78,12 @@ class PendingChanges:
         self._waiting: dict[Key, Resource | Deleted] = {}
         self._deleted: set[str] = set()  # uids, also of objects that were created again at once
         self._any = asyncio.Event()
-        self._seen: dict[Key, str] = {}  # the version that the stream showed last
-        self._gone: dict[Key, str] = {}  # the version of its deletion, while a list may still name it
+        self._seen: dict[Key, str] = {}  # the version that the watch delivered last
+        self._gone: dict[Key, str] = {}  # the version of a deletion, while lists may contain the object
         self.last_at = time.monotonic()
 
     def put(self, key: Key, found: Resource | Deleted) -> None:
-        """From the stream's thread."""
+        """Adds a change. Called by the watch thread."""
         with self._lock:
             self._waiting[key] = found
             if isinstance(found, Deleted):
@@ -97,43 +97,43 @@ class PendingChanges:
         self._loop.call_soon_threadsafe(self._any.set)
 
     async def wait(self) -> None:
-        """Returns when there is something to take."""
+        """Waits for a change."""
         await self._any.wait()
 
     def take(self) -> dict[Key, Resource | Deleted]:
-        """Everything that waits; nothing waits afterwards."""
+        """Returns all changes and clears them."""
         with self._lock:
             taken, self._waiting = self._waiting, {}
             self._any.clear()
         return taken
 
     def take_deleted(self) -> set[str]:
-        """The uids of all objects that the stream has shown as deleted since the last call."""
+        """Returns the uids of the objects that were deleted since the last call."""
         with self._lock:
             taken, self._deleted = self._deleted, set()
         return taken
 
-    def unheard(self, listed: Iterable[Resource]) -> set[Key]:
-        """Those that the stream has shown in another version than a list did, or not at all."""
+    def undelivered(self, listed: Iterable[Resource]) -> set[Key]:
+        """Returns the listed resources of which the watch has delivered another version, or none."""
         versions = {found.key: found.resource_version for found in listed}
         with self._lock:
             self._gone = {key: version for key, version in self._gone.items() if key in versions}
             return {key for key, version in versions.items() if self._seen.get(key) != version}
 
-    def heard(self, key: Key, version: str) -> bool:
-        """Whether the stream has shown this version, or one that came after it."""
+    def has_delivered(self, key: Key, version: str) -> bool:
+        """Whether the watch has delivered this version or a later one."""
         with self._lock:
             seen = self._seen.get(key) or self._gone.get(key, "0")
         return _number(seen) >= _number(version)
 
 
 def _number(version: str) -> int:
-    """Since Kubernetes 1.35 versions of one resource may be compared as numbers; before, they were numbers, too."""
+    """The resourceVersion as a number. Kubernetes 1.35 guarantees that they compare so; before, they did, too."""
     return int(version) if version.isdecimal() else 0
 
 
 class WatchStream:
-    """kopf, watching until it is stopped. A stream is used once."""
+    """One watch by kopf, until it is stopped. Cannot be restarted."""
 
     def __init__(self, namespaces: Sequence[str], changes: PendingChanges, on_end: Callable[[], None]) -> None:
         self._namespaces = namespaces
@@ -142,14 +142,14 @@ class WatchStream:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="stream", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
 
     def start(self) -> None:
-        """Begins to watch."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Asks the thread to end; it is not waited for."""
+        """Asks the thread to end, and does not wait for it."""
         self._ready.wait(STOP_WITHIN_S)
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             try:
@@ -161,10 +161,10 @@ class WatchStream:
         try:
             asyncio.run(self._watch())
         except Exception as error:
-            if isinstance(error.__cause__ or error, aiohttp.ClientError):  # the API server's answer, which kopf retells
-                log.warning("the stream of changes ended: %s", error.args[0] if error.args else type(error).__name__)
+            if isinstance(error.__cause__ or error, aiohttp.ClientError):  # an answer of the API server
+                log.warning("the watch ended: %s", error.args[0] if error.args else type(error).__name__)
             else:
-                log.exception("the stream of changes broke")
+                log.exception("the watch failed")
         finally:
             self._ready.set()
             self._on_end()
@@ -210,7 +210,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.posting.loggers = False
     settings.persistence.diffbase_storage = _NoDiffs()
-    settings.scanning.disabled = True  # it would watch CRDs and namespaces, which needs rights that we do not want
+    settings.scanning.disabled = True  # scanning needs the right to watch CRDs and namespaces
     settings.process.ultimate_exiting_timeout = None
     settings.watching.server_timeout = SERVER_TIMEOUT_S
     settings.watching.client_timeout = SERVER_TIMEOUT_S + 30
@@ -225,50 +225,50 @@ def _settings() -> kopf.OperatorSettings:
 
 
 class Supervisor:
-    """Keeps a stream running. `restarts` and `deaf` count what went wrong since the start."""
+    """Keeps a watch running. `restarts` and `stalled` count restarts and stalled watches since the start."""
 
     def __init__(self, namespaces: Sequence[str], changes: PendingChanges) -> None:
         self._namespaces = namespaces
         self.changes = changes
         self._stream: WatchStream | None = None
-        self._served = asyncio.Event()  # a list has worked: the resource is installed, and may be read
+        self._served = asyncio.Event()  # a list has succeeded: the CRD is installed and may be read
         self._expected: dict[Key, tuple[str, float]] = {}
         self.restarts = 0
-        self.deaf = 0
+        self.stalled = 0
         self.running = False
 
     def expect(self, listed: Iterable[Resource]) -> None:
-        """A list has shown these: the stream must show them, or later versions, within ten seconds."""
+        """Expects the watch to deliver these listed versions, or later ones, within ten seconds."""
         self._served.set()
-        by = time.monotonic() + DEAF_AFTER_S
-        unheard = self.changes.unheard(listed)
+        by = time.monotonic() + STALLED_AFTER_S
+        undelivered = self.changes.undelivered(listed)
         self._expected = {
             found.key: self._expected.get(found.key, (found.resource_version, by))
             for found in listed
-            if found.key in unheard
+            if found.key in undelivered
         }
 
-    def not_served(self) -> None:
-        """A list has failed: a stream that ends now begins again after the next one that works."""
+    def list_failed(self) -> None:
+        """Delays the restart of a watch that ends until the next list succeeds."""
         self._served.clear()
 
     async def run(self) -> None:
-        """Watches until cancelled, from the first list on that works."""
-        pause_s = FIRST_PAUSE_S
+        """Watches until cancelled. Starts after the first successful list."""
+        backoff_s = MIN_BACKOFF_S
         try:
             while True:
                 await self._served.wait()
                 began = time.monotonic()
-                await self._live_once()
+                await self._run_stream()
                 if time.monotonic() - began > STEADY_S:
-                    pause_s = FIRST_PAUSE_S
+                    backoff_s = MIN_BACKOFF_S
                 self.restarts += 1
-                await asyncio.sleep(pause_s)
-                pause_s = min(LONGEST_PAUSE_S, 2 * pause_s)
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(MAX_BACKOFF_S, 2 * backoff_s)
         finally:
             self._end_stream()
 
-    async def _live_once(self) -> None:
+    async def _run_stream(self) -> None:
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
 
@@ -279,7 +279,7 @@ class Supervisor:
         self._stream = WatchStream(self._namespaces, self.changes, on_end)
         self._stream.start()
         self.running = True
-        while not ended.is_set() and not self._is_deaf():
+        while not ended.is_set() and not self._is_stalled():
             try:
                 async with asyncio.timeout(1.0):
                     await ended.wait()
@@ -288,14 +288,16 @@ class Supervisor:
         self.running = False
         self._end_stream()
 
-    def _is_deaf(self) -> bool:
+    def _is_stalled(self) -> bool:
         now = time.monotonic()
         self._expected = {
-            key: (version, by) for key, (version, by) in self._expected.items() if not self.changes.heard(key, version)
+            key: (version, by)
+            for key, (version, by) in self._expected.items()
+            if not self.changes.has_delivered(key, version)
         }
         late = [key for key, (_, by) in self._expected.items() if now > by]
         if late:
-            self.deaf += 1
+            self.stalled += 1
             self._expected.clear()
             missed = counted(len(late), "resource")
             log.warning("the watch has not delivered %s that a list contained: it is restarted", missed)

@@ -35,7 +35,7 @@ STATUS = JobScheduleStatus(
             observed_generation=1,
             last_transition_time=NOON,
             reason="Synced",
-            message="Runs are made by schedule.",
+            message="Runs are scheduled.",
         )
     ],
     next_run_time=NOON + timedelta(days=3),

@@ -16,7 +16,7 @@ from wakeboard_operator import status_writer
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.kube_client import Cluster
 from wakeboard_operator.metrics import Metrics
-from wakeboard_operator.ownership import ANSWER_WITHIN_S
+from wakeboard_operator.ownership import REPAIR_TIMEOUT_S
 from wakeboard_operator.reconciler import Reconciler
 from wakeboard_operator.resources import GROUP, PLURAL, resource
 from wakeboard_operator.settings import read_operator_settings
@@ -40,11 +40,11 @@ class WriterStage:
         self.key = (namespace, "report")
         self.leads = True
         self.metrics = Metrics()
-        self.writer = self.another_writer(moving_s=0.0)
+        self.writer = self.another_writer(min_interval_s=0.0)
 
     def another_writer(self, cluster: Cluster | None = None, **settings: Any) -> StatusWriter:
         reconciler = self.stage.reconciler
-        chosen: dict[str, Any] = {"per_second": 1000.0, "moving_s": 0.0, **settings}
+        chosen: dict[str, Any] = {"per_second": 1000.0, "min_interval_s": 0.0, **settings}
         return StatusWriter(cluster or self.cluster, reconciler, self.metrics, lambda: self.leads, **chosen)
 
     def start_term(self) -> None:
@@ -79,7 +79,7 @@ class WriterStage:
         """Something happens on the board."""
         await self.stage.store.conn.execute(statement.encode())
         reconciler = self.stage.reconciler
-        reconciler.dirty |= reconciler.cache.keys_of(await self.stage.store.pop_changed_definitions())
+        reconciler.mark_pending(reconciler.cache.keys_for(await self.stage.store.pop_changed_definitions()))
 
     def edit(self, document: dict[str, Any]) -> None:
         """Another client changes the resource."""
@@ -211,7 +211,7 @@ async def test_an_action_that_a_conflict_met_first_is_still_done_when_the_stream
 async def test_an_edit_that_is_taken_in_between_computing_and_writing_is_a_conflict(writer_stage: WriterStage) -> None:
     def edited_at_the_last_moment() -> bool:
         writer_stage.edit({"spec": {"priority": 5}})
-        writer_stage.stage.reconciler.cache.see(resource(writer_stage.seen()), None)
+        writer_stage.stage.reconciler.cache.observe(resource(writer_stage.seen()), None)
         return True
 
     writer_stage.writer = StatusWriter(
@@ -220,7 +220,7 @@ async def test_an_edit_that_is_taken_in_between_computing_and_writing_is_a_confl
         writer_stage.metrics,
         edited_at_the_last_moment,
         per_second=1000.0,
-        moving_s=0.0,
+        min_interval_s=0.0,
     )
     assert await writer_stage.write() == 0
     assert writer_stage.conflicts() == 1
@@ -245,7 +245,7 @@ async def test_a_schedule_of_a_silent_installation_reports_that_and_what_to_type
     assert writer_stage.stage.reconciler.ownership.counts(time.monotonic()) == {"answers": 0, "silent": 0}, (
         "it may still answer"
     )
-    assert writer_stage.stage.reconciler.ownership.counts(time.monotonic() + ANSWER_WITHIN_S) == {
+    assert writer_stage.stage.reconciler.ownership.counts(time.monotonic() + REPAIR_TIMEOUT_S) == {
         "answers": 0,
         "silent": 1,
     }
@@ -334,11 +334,11 @@ async def test_that_nobody_knows_the_job_type_is_told_as_time_passes(writer_stag
 async def test_a_transition_that_was_refused_is_tried_again_though_its_moving_values_wait(
     writer_stage: WriterStage, control_plane: TestCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(status_writer, "AFTER_A_REFUSAL_S", 0.2)
+    monkeypatch.setattr(status_writer, "RETRY_S", 0.2)
     await writer_stage.write()
     async with control_plane.client(control_plane.kubeconfig_of_user("late")) as api:
         writer_stage.writer = writer_stage.another_writer(
-            Cluster(api, [writer_stage.key[0]], "k8s:one"), moving_s=3600.0
+            Cluster(api, [writer_stage.key[0]], "k8s:one"), min_interval_s=3600.0
         )
         await writer_stage.change(ENQUEUE.format(run_at="now()"))
         await writer_stage.change(NOTE)
@@ -361,7 +361,7 @@ async def test_who_leads_no_more_writes_nothing(writer_stage: WriterStage) -> No
 
 async def test_moving_values_wait_and_ride_along_with_a_transition(writer_stage: WriterStage) -> None:
     await writer_stage.write()
-    writer_stage.writer = writer_stage.another_writer(moving_s=3600.0)
+    writer_stage.writer = writer_stage.another_writer(min_interval_s=3600.0)
     await writer_stage.change(ENQUEUE.format(run_at="now()"))
     await writer_stage.change(NOTE)
     assert await writer_stage.write() == 0
@@ -381,5 +381,5 @@ async def test_moving_values_that_have_waited_are_written(writer_stage: WriterSt
 
 
 async def test_a_resource_that_is_gone_is_forgotten(writer_stage: WriterStage) -> None:
-    writer_stage.stage.reconciler.cache.forget(next(iter(writer_stage.stage.reconciler.cache)))
+    writer_stage.stage.reconciler.cache.remove(next(iter(writer_stage.stage.reconciler.cache)))
     assert await writer_stage.write() == 0

@@ -93,7 +93,7 @@ def test_what_the_operator_has_not_looked_at_is_in_progress(status: dict[str, An
 
 
 def test_a_dead_run_is_told_in_the_message_though_the_resource_is_healthy() -> None:
-    assert "2 runs were given up" in run_lua(HEALTH, document("dead"))["message"]
+    assert "2 runs are dead" in run_lua(HEALTH, document("dead"))["message"]
 
 
 def test_actions_are_offered_when_they_make_sense() -> None:

@@ -55,7 +55,7 @@ async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("select wakeboard.enqueue('ping', run_at => now() - interval '1 minute')")
     async with await connect(database) as conn:
-        metrics.look(await read_health_facts(conn))
+        metrics.record_health(await read_health_facts(conn))
     found = told(metrics, leadership)
     assert found["wakeboard_leader"] == 1
     assert found["wakeboard_due_runs default"] == 1
@@ -75,7 +75,7 @@ async def test_a_queue_that_somebody_paused_is_not_called_late(leadership: Leade
                 "select wakeboard.enqueue('ping', queue => %s, run_at => now() - '1 hour'::interval)", (queue,)
             )
         await conn.execute("select wakeboard.pause('queue:paused')")
-        metrics.look(await read_health_facts(conn))
+        metrics.record_health(await read_health_facts(conn))
     found = told(metrics, leadership)
     assert found["wakeboard_due_runs paused"] == 1
     assert found["wakeboard_oldest_due_seconds busy"] >= 3600
@@ -87,17 +87,17 @@ async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_fir
 ) -> None:
     metrics = Metrics()
     async with await connect(database) as conn:
-        metrics.look(await read_health_facts(conn))
+        metrics.record_health(await read_health_facts(conn))
         assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] == 0
         await conn.execute("select pg_sleep(0.1)")
-        metrics.look(await read_health_facts(conn))
+        metrics.record_health(await read_health_facts(conn))
         assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 0.1
         await conn.execute(
             "select wakeboard.register_worker(99, 'one', 'default', 'host', '1', '{default}', 1, 60, '{ping}')"
         )
         await conn.execute("update wakeboard.workers set last_seen = now() - interval '5 minutes'")
         await conn.execute("update wakeboard.worker_types set last_known_at = now() - interval '5 minutes'")
-        metrics.look(await read_health_facts(conn))
+        metrics.record_health(await read_health_facts(conn))
     assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
 
 
@@ -132,7 +132,7 @@ def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | Non
 async def test_what_the_stream_went_through_only_grows(leadership: Leadership) -> None:
     metrics, supervisor = Metrics(), Supervisor([], PendingChanges(asyncio.get_running_loop()))
     for deaf in (1, 1, 3):
-        supervisor.deaf = deaf
+        supervisor.stalled = deaf
         page = metrics.text(leadership, supervisor).decode()
         assert f"wakeboard_watch_stalled_total {deaf}.0" in page
 
@@ -146,7 +146,7 @@ async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Lead
         counted = 0
         while counted < 3:
             finished = await finished_since(conn, since)
-            metrics.ended(finished.runs)
+            metrics.record_finished(finished.runs)
             counted += sum(finished.runs.values())
             since = finished.until
             await conn.execute("select pg_sleep(0.1)")

@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 from wakeboard_operator.event_budget import BURST, ONE_MORE_EVERY_S, EventBudget
-from wakeboard_operator.ownership import ANSWER_WITHIN_S, ASK_AGAIN_S, Others
+from wakeboard_operator.ownership import RECHECK_S, REPAIR_TIMEOUT_S, OtherInstallations
 
 A, B = ("billing", "a"), ("billing", "b")
 
 
 def test_one_schedule_of_another_installation_is_asked_and_the_others_wait_for_the_answer() -> None:
-    others = Others()
-    assert others.wait_s("x", A, 100.0) == 0
-    assert others.wait_s("x", B, 101.0) == ANSWER_WITHIN_S - 1
-    assert others.wait_s("x", B, 100.0 + ANSWER_WITHIN_S) == 0, "nobody answers"
+    others = OtherInstallations()
+    assert others.probe_wait_s("x", A, 100.0) == 0
+    assert others.probe_wait_s("x", B, 101.0) == REPAIR_TIMEOUT_S - 1
+    assert others.probe_wait_s("x", B, 100.0 + REPAIR_TIMEOUT_S) == 0, "nobody answers"
     assert not others.answers("x")
-    assert others.is_silent("x", 100.0 + ANSWER_WITHIN_S)
+    assert others.is_silent("x", 100.0 + REPAIR_TIMEOUT_S)
 
 
 def test_an_installation_is_not_silent_before_it_had_the_time_to_answer() -> None:
-    others = Others()
+    others = OtherInstallations()
     assert not others.is_silent("x", 100.0), "it was not asked"
-    others.wait_s("x", A, 100.0)
-    assert not others.is_silent("x", 100.0 + ANSWER_WITHIN_S - 1)
-    others.has_answered("x", 101.0)
-    assert not others.is_silent("x", 100.0 + ANSWER_WITHIN_S)
-    others.wait_s("x", A, 101.0 + ASK_AGAIN_S)
-    assert not others.is_silent("x", 102.0 + ASK_AGAIN_S), "it is asked again"
+    others.probe_wait_s("x", A, 100.0)
+    assert not others.is_silent("x", 100.0 + REPAIR_TIMEOUT_S - 1)
+    others.record_repair("x", 101.0)
+    assert not others.is_silent("x", 100.0 + REPAIR_TIMEOUT_S)
+    others.probe_wait_s("x", A, 101.0 + RECHECK_S)
+    assert not others.is_silent("x", 102.0 + RECHECK_S), "it is asked again"
 
 
 def test_an_installation_that_answers_is_left_alone_for_an_hour() -> None:
-    others = Others()
-    assert others.wait_s("x", A, 100.0) == 0
-    others.has_answered("x", 101.0)
+    others = OtherInstallations()
+    assert others.probe_wait_s("x", A, 100.0) == 0
+    others.record_repair("x", 101.0)
     assert others.answers("x")
-    assert others.wait_s("x", A, 102.0) == others.wait_s("x", B, 102.0) == ASK_AGAIN_S - 1
-    assert others.wait_s("x", B, 101.0 + ASK_AGAIN_S) == 0, "asked again"
-    assert others.wait_s("x", A, 101.0 + ASK_AGAIN_S) == ANSWER_WITHIN_S
+    assert others.probe_wait_s("x", A, 102.0) == others.probe_wait_s("x", B, 102.0) == RECHECK_S - 1
+    assert others.probe_wait_s("x", B, 101.0 + RECHECK_S) == 0, "asked again"
+    assert others.probe_wait_s("x", A, 101.0 + RECHECK_S) == REPAIR_TIMEOUT_S
 
 
 def test_installations_are_asked_apart() -> None:
-    others = Others()
-    others.wait_s("x", A, 100.0)
-    others.has_answered("x", 101.0)
-    assert others.wait_s("y", B, 102.0) == 0
+    others = OtherInstallations()
+    others.probe_wait_s("x", A, 100.0)
+    others.record_repair("x", 101.0)
+    assert others.probe_wait_s("y", B, 102.0) == 0
 
 
 def test_an_object_has_a_burst_of_events_and_then_one_every_five_minutes() -> None:

@@ -42,16 +42,16 @@ class Stage:
     async def list(self, *resources: Resource) -> SyncReport:
         """A complete list shows these, and no others, as does the next one if another is wanted."""
         report = await self.list_once(*resources)
-        return report if self.reconciler.again_s is None else await self.list_once(*resources)
+        return report if self.reconciler.resync_in_s is None else await self.list_once(*resources)
 
     async def list_once(self, *resources: Resource) -> SyncReport:
         """A complete list, at the time when the one before wanted it."""
-        self.now += self.reconciler.again_s or 1.0
+        self.now += self.reconciler.resync_in_s or 1.0
         listed_at: datetime = await self.store.now()
-        return await self.reconciler.full(self.store, Listing(resources, "1"), listed_at, self.now)
+        return await self.reconciler.resync(self.store, Listing(resources, "1"), listed_at, self.now)
 
     async def change(self, *resources: Resource) -> bool:
-        return await self.reconciler.changes(self.store, {each.key: each for each in resources})
+        return await self.reconciler.apply_changes(self.store, {each.key: each for each in resources})
 
     async def rows(self, columns: str = "name, generation", source: str = SOURCE) -> list[tuple[Any, ...]]:
         query = (
@@ -103,7 +103,7 @@ async def test_a_list_creates_edits_and_removes(stage: Stage) -> None:
 async def test_a_batch_of_changes_removes_nothing_and_a_deletion_asks_for_a_list(stage: Stage) -> None:
     await stage.list(named("a"), named("b"))
     assert await stage.change(named("a", 2)) is False
-    assert await stage.reconciler.changes(stage.store, {("billing", "b"): Deleted("uid of b")}) is True
+    assert await stage.reconciler.apply_changes(stage.store, {("billing", "b"): Deleted("uid of b")}) is True
     assert await stage.rows() == [("a", 3), ("b", 3)]
 
 
@@ -126,8 +126,8 @@ async def test_what_could_not_be_written_to_the_store_is_told_in_its_status(stag
     with psycopg.connect(database, autocommit=True) as other:
         other.execute("update wakeboard.leadership set expires_at = 'epoch'")
     with pytest.raises(LeadershipLost):
-        await stage.reconciler.full(stage.store, Listing([named("a")], "1"), NOW)
-    assert stage.reconciler.dirty == {("billing", "a")}
+        await stage.reconciler.resync(stage.store, Listing([named("a")], "1"), NOW)
+    assert stage.reconciler.pending_keys == {("billing", "a")}
 
 
 async def test_no_status_is_asked_for_before_the_row_is_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +135,15 @@ async def test_no_status_is_asked_for_before_the_row_is_known(stage: Stage, monk
     answer, too_soon = stage.store.list_definitions, set[Any]()
 
     async def asked(source: str) -> Any:
-        too_soon.update(stage.reconciler.dirty)
+        too_soon.update(stage.reconciler.pending_keys)
         return await answer(source)
 
     monkeypatch.setattr(stage.store, "list_definitions", asked)
     await stage.list(named("a"))
-    assert stage.reconciler.dirty == {("billing", "a")}
-    stage.reconciler.dirty.clear()  # as the writer does
+    assert stage.reconciler.pending_keys == {("billing", "a")}
+    stage.reconciler.take_pending()  # as the writer does
     await stage.change(named("b"))
-    assert stage.reconciler.dirty == {("billing", "b")}
+    assert stage.reconciler.pending_keys == {("billing", "b")}
     assert not too_soon
 
 
@@ -244,46 +244,46 @@ async def test_a_removal_of_very_many_is_held_until_somebody_says_yes(stage: Sta
     await stage.list(*many(30))
     report = await stage.list(named("s0"))
     assert report.removed == []
-    assert "wakeboard confirm removal k8s:one" in (stage.reconciler.held or "")
+    assert "wakeboard confirm removal k8s:one" in (stage.reconciler.pending_removal or "")
     assert len(await stage.rows()) == 30
     assert not await stage.store.is_removal_confirmed(SOURCE)
     await AdminStore(stage.store.conn).confirm_removal(SOURCE)
     assert await stage.store.is_removal_confirmed(SOURCE)
     report = await stage.list(named("s0"))
     assert len(report.removed) == 29
-    assert stage.reconciler.held is None
+    assert stage.reconciler.pending_removal is None
 
 
 async def test_nothing_goes_of_a_removal_that_shows_itself_little_by_little(stage: Stage) -> None:
     await stage.list(*many(100))
     for left in (95, 85, 60, 30):  # as lists show it while it is under way
         assert (await stage.list_once(*many(left))).removed == []
-    assert stage.reconciler.held is None, "it is not over yet"
+    assert stage.reconciler.pending_removal is None, "it is not over yet"
     await stage.list_once(*many(30))
-    assert "70 of 100 schedules" in (stage.reconciler.held or "")
+    assert "70 of 100 schedules" in (stage.reconciler.pending_removal or "")
     assert len(await stage.rows()) == 100
 
 
 async def test_deletions_that_the_api_server_has_reported_need_no_yes(stage: Stage) -> None:
     await stage.list(*many(30))
     for number in range(5, 30):
-        stage.reconciler.absences.report(f"uid of s{number}", stage.now)
+        stage.reconciler.missing.record_deletion(f"uid of s{number}", stage.now)
         if number == 20:
             assert (await stage.list_once(*many(30, 20))).removed == [], "they are not over yet"
     report = await stage.list(*many(5))
     assert len(report.removed) == 25
-    assert stage.reconciler.held is None
+    assert stage.reconciler.pending_removal is None
 
 
 async def test_deletions_of_a_resource_definition_remove_nothing(stage: Stage) -> None:
     await stage.list(*many(30))
     for number in range(30):
-        stage.reconciler.absences.report(f"uid of s{number}", stage.now)
+        stage.reconciler.missing.record_deletion(f"uid of s{number}", stage.now)
     assert (await stage.list_once()).removed == []
-    assert (stage.reconciler.again_s or 0) > 5, "the definition may be about to go"
-    stage.reconciler.absences.not_served()
+    assert (stage.reconciler.resync_in_s or 0) > 5, "the definition may be about to go"
+    stage.reconciler.missing.clear()
     assert (await stage.list()).removed == []
-    assert "30 of 30 schedules" in (stage.reconciler.held or "")
+    assert "30 of 30 schedules" in (stage.reconciler.pending_removal or "")
 
 
 class Deletions:
@@ -307,7 +307,7 @@ async def test_what_a_namespace_that_is_gone_took_with_it_needs_no_yes(conn: psy
     await stage.list(*many(20), *many(20, namespace="gone"))
     report = await stage.list(*many(20))
     assert len(report.removed) == 20
-    assert stage.reconciler.held is None
+    assert stage.reconciler.pending_removal is None
 
 
 async def test_held_schedules_whose_objects_are_deleted_make_no_more_runs(conn: psycopg.AsyncConnection[Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.operator.examples import NOW, THEN, WENT_WELL, WENT_WRONG, facts, resource
 from wakeboard_operator.events import events_between
 from wakeboard_operator.problems import INVALID, Problem
-from wakeboard_operator.status import Owner, changes_by_itself_at, difference, status_of
+from wakeboard_operator.status import Owner, difference, next_change_at, status_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -117,9 +117,9 @@ def test_times_are_whole_seconds_and_absent_where_nothing_will_run() -> None:
     ("before", "after", "wanted"),
     [
         (facts(), facts(), "none"),
-        (facts(), facts(running=1), "moving"),
-        (facts(), facts(queued=5, next_run_at=NOW + timedelta(hours=1)), "moving"),
-        (facts(**WENT_WELL), facts(**{**WENT_WELL, "last_run_id": 9, "last_finished_at": NOW}), "moving"),
+        (facts(), facts(running=1), "values"),
+        (facts(), facts(queued=5, next_run_at=NOW + timedelta(hours=1)), "values"),
+        (facts(**WENT_WELL), facts(**{**WENT_WELL, "last_run_id": 9, "last_finished_at": NOW}), "values"),
         (facts(), facts(**WENT_WELL), "transition"),
         (facts(), facts(dead=1), "transition"),
         (facts(dead=1), facts(dead=2), "transition"),
@@ -177,7 +177,7 @@ def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
     due_at: datetime, known_at: datetime | None, earliest: datetime
 ) -> None:
     waiting = facts(queued=1, oldest_due_at=due_at, type_known_at=known_at)
-    at = changes_by_itself_at(waiting, NOW)
+    at = next_change_at(waiting, NOW)
     assert at is not None
     assert earliest <= at <= earliest + timedelta(seconds=1)
     if at > NOW + MINUTE:
@@ -185,7 +185,7 @@ def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
 
 
 def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:
-    assert changes_by_itself_at(facts(**WENT_WELL), NOW) is None
+    assert next_change_at(facts(**WENT_WELL), NOW) is None
 
 
 SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql://app:hunter2@db/shop\n\x1b[31mred"}
@@ -196,7 +196,7 @@ def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal()
     retrying = status(facts(**WENT_WELL, **SECRETIVE, failed=1))
     told = [made.model_dump_json(), retrying.model_dump_json(), *(each.message for each in events_between(None, made))]
     assert "postgresql://app:***@db/shop" in told[0]
-    assert "Run 8 was given up: HttpError: cannot connect to postgresql://app:***@db/shop" in told[-1]
+    assert "Run 8 is dead: HttpError: cannot connect to postgresql://app:***@db/shop" in told[-1]
     assert not any("hunter2" in text or "\\u001b" in text or "\x1b" in text or "\\n" in text for text in told)
 
 
@@ -207,5 +207,5 @@ def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
     assert made.last_failure is not None
     assert made.last_failure.reason == "HttpError"
     assert made.last_failure.message == "See `wakeboard run 8`."
-    assert "Run 8 was given up: HttpError: See `wakeboard run 8`." in told
+    assert "Run 8 is dead: HttpError: See `wakeboard run 8`." in told
     assert not any("503" in text for text in told)

@@ -48,11 +48,11 @@ async def test_what_a_list_shows_and_the_stream_does_not_is_unheard() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     seen, unseen = resource(name="seen", resource_version="7"), resource(name="unseen", resource_version="9")
     changes.put(seen.key, seen)
-    assert changes.unheard([seen, unseen]) == {unseen.key}
-    assert changes.heard(seen.key, "6")
-    assert changes.heard(seen.key, "7")
-    assert not changes.heard(seen.key, "8")
-    assert not changes.heard(unseen.key, "9")
+    assert changes.undelivered([seen, unseen]) == {unseen.key}
+    assert changes.has_delivered(seen.key, "6")
+    assert changes.has_delivered(seen.key, "7")
+    assert not changes.has_delivered(seen.key, "8")
+    assert not changes.has_delivered(unseen.key, "9")
 
 
 async def test_what_was_deleted_after_it_was_listed_has_been_heard() -> None:
@@ -60,6 +60,6 @@ async def test_what_was_deleted_after_it_was_listed_has_been_heard() -> None:
     listed = resource(resource_version="7")
     changes.put(listed.key, listed)
     changes.put(listed.key, Deleted(listed.uid, "8"))
-    assert changes.unheard([listed]) == {listed.key}
-    assert changes.heard(listed.key, "7")
-    assert not changes.heard(listed.key, "9"), "made anew since"
+    assert changes.undelivered([listed]) == {listed.key}
+    assert changes.has_delivered(listed.key, "7")
+    assert not changes.has_delivered(listed.key, "9"), "made anew since"
