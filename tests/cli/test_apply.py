@@ -100,8 +100,9 @@ def test_the_source_can_be_named(cli: Cli, sample: SampleStore, folder: Path):
     assert sample.sql("select source, name from wakeboard.job_definitions") == [("file:ops", "tidy")]
 
 
-def test_a_missing_folder_is_an_error(cli: Cli):
-    assert cli("apply", "nowhere").err == "wakeboard: there is no folder nowhere\n"
+@pytest.mark.parametrize("command", ["apply", "up"])
+def test_a_missing_folder_is_an_error(cli: Cli, command: str):
+    assert cli(command, "nowhere").err.startswith("wakeboard: there is no folder nowhere")
 
 
 def test_a_removal_of_many_schedules_needs_confirmation(cli: Cli, sample: SampleStore, folder: Path):

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 import pytest
 
+from tools.generate_docs import command_words
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 
 if TYPE_CHECKING:
@@ -26,36 +27,14 @@ if TYPE_CHECKING:
     from tests.cli.sample_store import SampleStore
 
 WAKEBOARD = Path(sys.executable).with_name("wakeboard")
-COMMANDS = (
-    *(
-        "schedules",
-        "next",
-        "runs",
-        "run",
-        "enqueue",
-        "run-now",
-        "retry",
-        "cancel",
-        "replay",
-        "discard",
-        "pause",
-        "resume",
-    ),
-    *("limit", "confirm", "check", "worker", "up", "apply", "migrate", "version", "effects"),
-)
+COMMANDS = sorted({words[0] for words in command_words()})
 
 
-def start(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs the entry point in a process of its own."""
-    return subprocess.run(
-        [WAKEBOARD, *words],
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        env={**os.environ, **env},
-        check=False,
-        timeout=60,
-    )
+def start(*command: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command, or `wakeboard` with these arguments, in a process of its own."""
+    program = command if command[0] in {"sh", "script"} else (WAKEBOARD, *command)
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", **env}
+    return subprocess.run(program, capture_output=True, encoding="utf-8", env=environment, check=False, timeout=60)
 
 
 @contextmanager
@@ -78,13 +57,8 @@ def wait_for_output(process: subprocess.Popen[str], text: str) -> None:
     pytest.fail(f"it ended without printing {text!r}")
 
 
-def test_help_lists_every_command():
-    result = start("--help")
-
-    assert result.returncode == 0
-    listed = [line.split()[0] for line in result.stdout.partition("Commands:")[2].splitlines() if line.strip()]
-    assert set(COMMANDS) <= set(listed)
-    assert "..." not in result.stdout.partition("Commands:")[2].partition("Examples:")[0]
+def test_help_truncates_no_summary():
+    assert "..." not in start("--help").stdout.partition("Commands:")[2].partition("Examples:")[0]
 
 
 def test_help_imports_nothing_heavy():
@@ -100,16 +74,18 @@ def test_help_imports_nothing_heavy():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_examples(bare_cli: Cli, command: str):
-    result = bare_cli(command, "--help")
+    help_text = bare_cli(command, "--help").out
 
-    assert result.code == 0
-    assert "Examples:" in result.out or "Commands:" in result.out
+    assert "Examples:" in help_text or "Commands:" in help_text
 
 
-def test_dsn_is_accepted_anywhere_in_the_command(bare_cli: Cli, database: str):
-    assert bare_cli("--dsn", database, "runs").code == 0
-    assert bare_cli("runs", "--dsn", database).code == 0
-    assert bare_cli("runs", f"--dsn={database}").code == 0
+def test_the_dsn_is_accepted_anywhere_and_in_the_environment(
+    bare_cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch
+):
+    for arguments in (["--dsn", database, "runs"], ["runs", "--dsn", database], ["runs", f"--dsn={database}"]):
+        assert bare_cli(*arguments).code == 0
+    monkeypatch.setenv("WAKEBOARD_DSN", database)
+    assert bare_cli("runs").code == 0
 
 
 def test_zone_sets_the_time_zone_of_the_output(cli: Cli, sample: SampleStore, monkeypatch: pytest.MonkeyPatch):
@@ -130,12 +106,6 @@ def test_zone_sets_the_time_zone_of_the_output(cli: Cli, sample: SampleStore, mo
     assert (refused.code, refused.err) == (
         2, "wakeboard: --zone 'Mars' is not known; write local, UTC or an IANA name, for example Europe/Lisbon.\n",
     )  # fmt: skip
-
-
-def test_the_dsn_can_be_in_the_environment(bare_cli: Cli, database: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("WAKEBOARD_DSN", database)
-
-    assert bare_cli("runs").code == 0
 
 
 def test_the_database_of_a_running_up_is_found(bare_cli: Cli, database: str):
@@ -175,28 +145,20 @@ def test_a_role_without_rights_is_one_sentence(bare_cli: Cli, database: str, sam
 
 
 @pytest.mark.parametrize(
-    "dsn",
+    ("dsn", "problem"),
     [
-        "postgresql://ada:s3cret@127.0.0.1:1/board",
-        "host=127.0.0.1 port=1 password=s3cret",
+        ("postgresql://ada:s3cret@127.0.0.1:1/board", "cannot connect to "),
+        ("host=127.0.0.1 port=1 password=s3cret", "cannot connect to "),
+        ("nonsense s3cret", "the DSN cannot be read: "),
+        ("ada:s3cret:s3cret@db/board", "the DSN cannot be read: "),
+        ("host=db,password=s3cret", "the DSN cannot be read: "),
     ],
 )
-def test_no_database_is_one_sentence(bare_cli: Cli, dsn: str):
+def test_a_wrong_dsn_is_one_sentence_without_the_password(bare_cli: Cli, dsn: str, problem: str):
     result = bare_cli("schedules", "--dsn", dsn)
 
-    assert result.code == 1
-    assert result.err.startswith("wakeboard: cannot connect to ")
-    assert result.err.count("\n") == 1
-    assert "s3cret" not in result.err
-
-
-@pytest.mark.parametrize("dsn", ["nonsense s3cret", "ada:s3cret:s3cret@db/board", "host=db,password=s3cret"])
-def test_a_dsn_that_cannot_be_read_is_one_sentence(bare_cli: Cli, dsn: str):
-    result = bare_cli("schedules", "--dsn", dsn)
-
-    assert result.code == 1
-    assert result.err.startswith("wakeboard: the DSN cannot be read: ")
-    assert result.err.count("\n") == 1
+    assert (result.code, result.err.count("\n")) == (1, 1)
+    assert result.err.startswith(f"wakeboard: {problem}")
     assert "s3cret" not in result.err
 
 
@@ -209,24 +171,10 @@ def test_a_traceback_is_printed_only_in_debug_mode(database: str):
     assert (short.returncode, long.returncode) == (1, 1)
 
 
-def test_a_mistyped_command_is_guessed(bare_cli: Cli):
-    result = bare_cli("shedules")
-
-    assert result.code == 2
-    assert result.err.startswith("wakeboard: there is no command 'shedules'; did you mean schedules?")
-
-
 def test_a_closed_pipe_is_no_error(database: str, sample: SampleStore):
     sample.sql("insert into wakeboard.job_runs (job_type) select 'mail' from generate_series(1, 20000)")
-    command = f"'{WAKEBOARD}' runs --limit 20000 | head -n 1"
 
-    result = subprocess.run(
-        ["sh", "-c", command],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "WAKEBOARD_DSN": database},
-        check=False,
-    )
+    result = start("sh", "-c", f"'{WAKEBOARD}' runs --limit 20000 | head -n 1", WAKEBOARD_DSN=database)
 
     assert result.stdout.startswith("   ID  STATUS")
     assert result.stderr == ""
@@ -247,41 +195,18 @@ def test_ctrl_c_ends_quietly_with_130(database: str, sample: SampleStore):
 
 def test_colours_are_printed_only_on_terminals(database: str, sample: SampleStore):
     sample.fail(sample.enqueue(), outcome="discarded")
-    command = f"'{WAKEBOARD}' runs --dsn '{database}'"
+    on_terminal = ("script", "-qec", f"'{WAKEBOARD}' runs --dsn '{database}'", "/dev/null")
 
-    plain = start("runs", "--dsn", database).stdout
-    shown = subprocess.run(
-        ["script", "-qec", command, "/dev/null"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TERM": "xterm"},
-        check=True,
-    ).stdout
-    without = subprocess.run(
-        ["script", "-qec", command, "/dev/null"],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
-        check=True,
-    ).stdout
-
-    assert "\x1b" not in plain
-    assert "\x1b[31mdead" in shown
-    assert "\x1b[31m" not in without
+    assert "\x1b" not in start("runs", "--dsn", database).stdout
+    assert "\x1b[31mdead" in start(*on_terminal, TERM="xterm").stdout
+    assert "\x1b[31m" not in start(*on_terminal, TERM="xterm", NO_COLOR="1").stdout
 
 
 def test_an_encoding_that_lacks_characters_is_no_error(database: str, sample: SampleStore):
     sample.enqueue("ping")
     sample.sql("update wakeboard.job_runs set schedule = 'a/größe→'")
 
-    result = subprocess.run(
-        [WAKEBOARD, "runs", "--dsn", database],
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        check=True,
-    )
-
-    assert b"gr??e?" in result.stdout
+    assert "gr??e?" in start("runs", "--dsn", database, PYTHONIOENCODING="ascii").stdout
 
 
 def test_worker_runs_a_worker_with_the_options(database: str, sample: SampleStore):
@@ -331,7 +256,3 @@ def test_up_runs_a_folder_and_other_commands_find_it(postgres_folder: Path):
     assert [row["name"] for row in json.loads(listed.stdout)] == ["hello"]
     assert made.stdout == b"run 1 of default/hello is queued, due now.\n"
     assert up.returncode == 0
-
-
-def test_up_reports_a_missing_folder(bare_cli: Cli):
-    assert bare_cli("up", "nowhere").err.startswith("wakeboard: there is no folder nowhere")
