@@ -82,17 +82,21 @@ GUARDS: Final = (
         "the limit's row is locked", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "by key for update skip locked"
     ),
     Guard("a lapsed lease keeps its slot", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "and held.holds_slot"),
-    Guard("a worker stops by itself", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "self._desk.lose_everything"),
+    Guard("a worker stops by itself", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "self._in_flight.drop_all_leases"),
     Guard("trust counts from sending", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "= sent + self._worker.lease_s"),
     Guard(
-        "a late claim is not believed", TRUST, BOTH_WORK, WORKER + "fetcher.py", "boottime() - sent <= self._prompt_s"
+        "a late claim is not believed",
+        TRUST,
+        BOTH_WORK,
+        WORKER + "fetcher.py",
+        "boottime() - sent <= self._max_reply_s",
     ),
     Guard(
         "a claim needs trust when it is read",
         TRUST,
         BOTH_WORK,
         WORKER + "fetcher.py",
-        "self._heartbeat.trusted() and boottime() - sent",
+        "self._heartbeat.leases_valid() and boottime() - sent",
     ),
     # These two keep the board honest to zombies sooner; nothing wrong can be reached without them.
     Guard("renew checks the lease", TRUST, NOTHING, STORE + "renew.sql", "run.lease_epoch = held.epoch"),

@@ -1,4 +1,4 @@
-"""A worker of which a part has broken ends, so that others take what it holds."""
+"""A worker whose task has failed exits, so that other workers can claim its runs."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import asyncio
 
 import pytest
 
-from wakeboard_worker.worker import first_end
+from wakeboard_worker.worker import wait_for_first
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_end_of_one_part_is_the_end_of_all() -> None:
+async def test_an_error_in_one_task_of_the_worker_ends_all() -> None:
     async def breaks() -> None:
         raise MemoryError("no room for an outcome")
 
-    goes_on = asyncio.create_task(asyncio.sleep(60))
+    continues = asyncio.create_task(asyncio.sleep(60))
     with pytest.raises(MemoryError, match="no room"):
-        await first_end([goes_on, asyncio.create_task(breaks())])
-    goes_on.cancel()
+        await wait_for_first([continues, asyncio.create_task(breaks())])
+    continues.cancel()
 
 
-async def test_work_that_is_done_is_no_error() -> None:
-    goes_on = asyncio.create_task(asyncio.sleep(60))
-    await first_end([asyncio.create_task(asyncio.sleep(0)), goes_on])
-    goes_on.cancel()
+async def test_a_task_that_is_done_is_not_an_error() -> None:
+    continues = asyncio.create_task(asyncio.sleep(60))
+    await wait_for_first([asyncio.create_task(asyncio.sleep(0)), continues])
+    continues.cancel()

@@ -1,4 +1,4 @@
-"""Telling the board what became of attempts."""
+"""The completer reports the outcomes of attempts."""
 
 from __future__ import annotations
 
@@ -31,38 +31,42 @@ async def returns(run: Any) -> None:
     """A handler."""
 
 
-async def claimed(worker_store: WorkerStore) -> list[ClaimedRow]:
-    return await worker_store.claim(ScanPositions(["default"]), text_array(["returns"]), 10)
+async def claimed(store: WorkerStore) -> list[ClaimedRow]:
+    return await store.claim(ScanPositions(["default"]), text_array(["returns"]), 10)
 
 
-async def test_a_result_on_its_way_outlives_a_loss_of_trust_that_its_lease_outlives(database: str) -> None:
+async def test_a_result_that_is_being_reported_is_not_dropped_when_the_lease_validity_window_ends(
+    database: str,
+) -> None:
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
-    line, blocked_line = (
+    connection, blocked_connection = (
         ReconnectingConnection(database, what, partial(WorkerStore, worker=ME)) for what in ("outcomes", "blocked")
     )
-    async with await connect(database) as conn, await connect(database) as stranger:
-        worker_store = WorkerStore(conn, ME)
+    async with await connect(database) as conn, await connect(database) as other_session:
+        store = WorkerStore(conn, ME)
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns'), ('returns'), ('returns')")
-        first, second, third = await claimed(worker_store)
-        in_flight.take([third])
-        await worker_store.release([Release(second[0], second[1], reason=SNOOZED)])
-        (second,) = await claimed(worker_store)  # under another epoch: it is told after the first
+        first, second, third = await claimed(store)
+        in_flight.add([third])
+        await store.release([Release(second[0], second[1], reason=SNOOZED)])
+        (second,) = await claimed(store)  # under another epoch: it is reported after the first
         for row in (first, second):
             in_flight.succeed(Attempt(row, context), {"of": row[0]})
-        async with stranger.transaction():
-            await stranger.execute("select from wakeboard.job_runs where id = %s for update", (first[0],))
-            settling = Completer(in_flight, line, blocked_line, Heartbeat(database, ME, in_flight), ME.lease_s)
-            telling = [asyncio.create_task(settling.run()), asyncio.create_task(settling.run_blocked())]
+        async with other_session.transaction():
+            await other_session.execute("select from wakeboard.job_runs where id = %s for update", (first[0],))
+            completer = Completer(
+                in_flight, connection, blocked_connection, Heartbeat(database, ME, in_flight), ME.lease_s
+            )
+            tasks = [asyncio.create_task(completer.run()), asyncio.create_task(completer.run_blocked())]
             await until(conn, "select from pg_stat_activity where wait_event_type = 'Lock'")
-            in_flight.lose_everything()
+            in_flight.drop_all_leases()
         await until(conn, "select from wakeboard.job_run_history having count(*) = 2")
         cursor = await conn.execute("select (result -> 'of')::bigint = id from wakeboard.job_run_history")
         assert await cursor.fetchall() == [(True,), (True,)]
-        for task in telling:
+        for task in tasks:
             task.cancel()
-        await line.close()
-        await blocked_line.close()
+        await connection.close()
+        await blocked_connection.close()
 
 
 async def until(conn: psycopg.AsyncConnection, query: str) -> None:

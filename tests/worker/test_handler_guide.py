@@ -132,9 +132,9 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
 @pytest.mark.parametrize(
     ("said", "number"),
     [
-        ("16,384 characters", outcomes.LONGEST_RESULT),
-        ("up to 2,000 characters", outcomes.LONGEST_ERROR),
-        ("stacks up to 16,000", outcomes.LONGEST_STACK),
+        ("16,384 characters", outcomes.MAX_RESULT),
+        ("up to 2,000 characters", outcomes.MAX_ERROR),
+        ("stacks up to 16,000", outcomes.MAX_STACK),
         ("8,000 characters", output_text.MAX_CHARACTERS),
         ("1.5 s later", process.KILL_AFTER_S),
     ],

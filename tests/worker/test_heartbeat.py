@@ -1,4 +1,4 @@
-"""The heartbeat and what it renews."""
+"""Which leases the heartbeat renews, and what it does with the answers."""
 
 from __future__ import annotations
 
@@ -24,72 +24,70 @@ pytestmark = pytest.mark.anyio
 ME = Worker(7, "me", "default", "", "", ["default"], 10, lease_s=4)
 
 
-async def test_leases_that_are_given_up_lapse_when_they_would_have(
-    database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The beat that finds trust gone may be answered at once, before the event loop has dropped what it holds."""
+async def test_dropped_leases_are_not_renewed(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The renewal after a suspend may be answered before the event loop has dropped the leases."""
     context = AttemptContext(asyncio.get_running_loop(), ME.worker_id, lambda: None)
     in_flight = InFlightBuffer({"returns": Handler("returns", returns)}, context, concurrency=10, threads=1)
     async with await connect(database) as conn:
-        worker_store = WorkerStore(conn, ME)
-        await worker_store.register_worker(["returns"])
+        store = WorkerStore(conn, ME)
+        await store.register_worker(["returns"])
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
-        in_flight.take(await claimed(worker_store))
+        in_flight.add(await claimed(store))
         beats = Heartbeat(database, ME, in_flight)
         beats.start()
         try:
-            await beat(conn)
+            await renewal(conn)
             real = heartbeat.boottime
             monkeypatch.setattr(heartbeat, "boottime", lambda: real() + ME.lease_s)  # this machine was suspended
-            lapses_at = await lease(conn)
-            await beat(conn)
+            expires_at = await lease(conn)
+            await renewal(conn)
         finally:
             beats.stop()
         assert (in_flight.waiting, in_flight.running) == (0, 0)
-        assert await lease(conn) == lapses_at
+        assert await lease(conn) == expires_at
 
 
-async def test_an_answer_about_an_older_lease_stops_no_newer_attempt(
+async def test_an_answer_for_an_older_lease_does_not_stop_a_newer_attempt(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While a heartbeat that names a lease is on its way, the run is given back and claimed again."""
-    loop, named = asyncio.get_running_loop(), asyncio.Event()
+    """While a heartbeat renews a lease, the run is released and claimed again."""
+    loop, renewed = asyncio.get_running_loop(), asyncio.Event()
     in_flight = InFlightBuffer(
         {"returns": Handler("returns", returns)}, AttemptContext(loop, ME.worker_id, lambda: None), 10, threads=1
     )
     async with await connect(database) as conn:
-        worker_store = WorkerStore(conn, ME)
-        await worker_store.register_worker(["returns"])
+        store = WorkerStore(conn, ME)
+        await store.register_worker(["returns"])
         await conn.execute("insert into wakeboard.job_runs (job_type) values ('returns')")
-        in_flight.take(await claimed(worker_store))
+        in_flight.add(await claimed(store))
         real = heartbeat.renew
 
         async def again() -> None:
-            old = in_flight.loop_lane.waiting.popleft()
-            await worker_store.release([Release(old[0], old[1], reason=SNOOZED)])
-            in_flight.take(await claimed(worker_store))
+            old = in_flight.coroutines.waiting.popleft()
+            await store.release([Release(old[0], old[1], reason=SNOOZED)])
+            in_flight.add(await claimed(store))
 
         def slow(*args: Any) -> list[Attention]:
-            first = not named.is_set()
+            first = not renewed.is_set()
             if first:
                 asyncio.run_coroutine_threadsafe(again(), loop).result()
             answers = real(*args)
-            loop.call_soon_threadsafe(lambda: loop.call_soon(named.set))  # behind what is done with the answers
+            loop.call_soon_threadsafe(lambda: loop.call_soon(renewed.set))  # after the answers are applied
             return answers
 
         monkeypatch.setattr(heartbeat, "renew", slow)
         beats = Heartbeat(database, ME, in_flight)
         beats.start()
         try:
-            await named.wait()
-            await beat(conn)
+            await renewed.wait()
+            await renewal(conn)
         finally:
             beats.stop()
-        assert [row[1] for row in in_flight.loop_lane.waiting] == [2]
+        assert [row[1] for row in in_flight.coroutines.waiting] == [2]
 
 
-async def beat(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Waits for the next one that is answered."""
+async def renewal(conn: psycopg.AsyncConnection[Any]) -> None:
+    """Wait for the next renewal that is answered."""
     cursor = await conn.execute("select last_seen from wakeboard.workers")
     (seen,) = await cursor.fetchone() or (None,)
     await until(conn, f"select from wakeboard.workers where last_seen > '{seen}'")

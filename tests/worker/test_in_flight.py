@@ -1,11 +1,11 @@
-"""What a worker takes into its hands: no more than it can start soon, and what matters most first."""
+"""What a worker claims: no more than it can start soon, and the most urgent runs first."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
 from wakeboard.rules.cron_parser import parse_cron
-from wakeboard_worker.in_flight import Executor
+from wakeboard_worker.in_flight import ExecutorState
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -19,7 +19,7 @@ def _many(store: Store, job_type: str, count: int, payload: str = "{}", priority
     store.watcher.do(f"{MANY} from generate_series(1, %s)", job_type, payload, priority, age, count)
 
 
-def test_what_was_claimed_for_a_quick_pace_goes_back_when_runs_become_long(store: Store) -> None:
+def test_excess_prefetch_is_released_when_runs_become_long(store: Store) -> None:
     _many(store, "does-nothing", 20_000, age="1 minute")
     _many(store, "naps", 2_000, '{"seconds": 60}')
     with store.worker("--forever", handlers=ASYNC, concurrency=10):
@@ -29,7 +29,7 @@ def test_what_was_claimed_for_a_quick_pace_goes_back_when_runs_become_long(store
         )
 
 
-def test_what_threads_have_in_reserve_goes_back_when_runs_become_long(store: Store) -> None:
+def test_the_prefetch_of_threads_is_released_when_runs_become_long(store: Store) -> None:
     _many(store, "sits", 5_000, '{"seconds": 0}', age="1 minute")
     _many(store, "sits", 1_000, '{"seconds": 60}')
     with store.worker("--forever", handlers=PLAIN, threads=2):
@@ -39,13 +39,13 @@ def test_what_threads_have_in_reserve_goes_back_when_runs_become_long(store: Sto
         )
 
 
-def test_behind_runs_that_end_soon_the_next_ones_wait_in_the_worker(store: Store) -> None:
+def test_short_runs_are_prefetched(store: Store) -> None:
     _many(store, "naps", 2_000, '{"seconds": 0.002}')
     with store.worker("--forever", handlers=ASYNC, concurrency=1):
         store.watcher.wait("select count(*) filter (where locked_by <> 0) > 3 from wakeboard.job_runs")
 
 
-def test_a_thread_is_found_while_the_loop_has_a_backlog(store: Store) -> None:
+def test_a_plain_handler_starts_while_the_event_loop_has_a_backlog(store: Store) -> None:
     _many(store, "does-nothing", 30_000, age="1 minute")
     (late,) = store.enqueue("sits", '{"seconds": 0}', priority=5)
     with store.worker(handlers=f"{ASYNC},{PLAIN}"):
@@ -53,7 +53,7 @@ def test_a_thread_is_found_while_the_loop_has_a_backlog(store: Store) -> None:
         assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
 
 
-def test_a_backlog_does_not_keep_limited_runs_waiting(store: Store) -> None:
+def test_a_backlog_does_not_delay_limited_runs(store: Store) -> None:
     _many(store, "does-nothing", 60_000, age="1 minute")
     store.enqueue("does-nothing", count=5, limit_key="k", priority=5)
     with store.worker(handlers=ASYNC):
@@ -61,7 +61,7 @@ def test_a_backlog_does_not_keep_limited_runs_waiting(store: Store) -> None:
         assert store.watcher.ask("select count(*) from wakeboard.job_runs") > 5_000
 
 
-def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(store: Store) -> None:
+def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -> None:
     store.watcher.do("select wakeboard.set_limit('k', 50)")
     store.enqueue("sits", '{"seconds": 3}', count=20, limit_key="k")
     with store.worker("--forever", handlers=PLAIN, threads=2):
@@ -69,10 +69,10 @@ def test_limited_runs_do_not_wait_for_threads_with_their_places_taken(store: Sto
         most = 0
         while store.watcher.ask("select count(*) from wakeboard.job_run_history") == 0:
             most = max(most, store.watcher.ask("select count(*) from wakeboard.job_runs where holds_slot"))
-    assert most <= 4  # two run, and two may be over without the board having been told
+    assert most <= 4  # two run, and the outcomes of two others may not be reported yet
 
 
-def test_what_is_urgent_is_found_behind_strangers_while_there_is_a_backlog(store: Store) -> None:
+def test_an_urgent_run_is_found_behind_runs_of_other_job_types_while_there_is_a_backlog(store: Store) -> None:
     _many(store, "of-another-image", 5_000, priority=5, age="1 hour")
     (urgent,) = store.enqueue("does-nothing", priority=5)
     _many(store, "does-nothing", 30_000)
@@ -81,7 +81,7 @@ def test_what_is_urgent_is_found_behind_strangers_while_there_is_a_backlog(store
         assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
 
 
-def test_ticks_are_made_while_every_slot_is_busy(store: Store) -> None:
+def test_ticks_are_enqueued_while_every_slot_is_busy(store: Store) -> None:
     store.enqueue("naps", '{"seconds": 60}')
     with store.worker("--forever", handlers=ASYNC, concurrency=1):
         store.watcher.wait("select true from wakeboard.job_runs where status = 'running'")
@@ -94,15 +94,15 @@ def test_ticks_are_made_while_every_slot_is_busy(store: Store) -> None:
         store.watcher.wait("select true from wakeboard.all_runs where trigger = 'tick'")
 
 
-def test_a_wake_does_not_end_before_the_last_run_behind_a_limit(store: Store) -> None:
-    """Each slot becomes free shortly after somebody looked for one."""
+def test_a_draining_worker_does_not_exit_before_the_last_limited_run(store: Store) -> None:
+    """The slot becomes free shortly after the worker has queried it."""
     store.enqueue("naps", '{"seconds": 0.03}', count=20, limit_key="k")
     store.wake(handlers=ASYNC)
     assert store.watcher.ask("select count(*) from wakeboard.job_run_history") == 20
 
 
 def test_no_transaction_is_open_while_a_handler_runs(store: Store) -> None:
-    """None of ours: an open one would hold back vacuum in the whole database for as long as the handler takes."""
+    """An open transaction of the worker would delay vacuum in the whole database until the handler ends."""
     store.enqueue("naps", '{"seconds": 60}', count=3)
     store.enqueue("naps", '{"seconds": 60}', limit_key="k")
     ours = "select pid from pg_stat_activity where datname = current_database() and application_name ~ '^wakeboard'"
@@ -116,9 +116,9 @@ def test_no_transaction_is_open_while_a_handler_runs(store: Store) -> None:
         assert len(store.watcher.rows(ours)) > 1
 
 
-def test_a_lane_that_gave_back_more_than_it_started_hands_out_what_waits_and_no_more() -> None:
-    executor = Executor("threads", 2, ("sits",))
+def test_an_executor_that_released_more_than_it_started_releases_all_waiting_rows() -> None:
+    executor = ExecutorState(2, ("sits",))
     executor.waiting.extend(cast("list[ClaimedRow]", [(number,) for number in range(3)]))
-    executor.started = -40  # 40 attempts of the reserve were given back since the last look
-    assert len(executor.overstock()) == 3
+    executor.started = -40  # 40 prefetched attempts were released since the last check
+    assert len(executor.pop_excess()) == 3
     assert not executor.waiting

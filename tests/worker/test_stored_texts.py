@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from wakeboard_worker.outcomes import LONGEST_ERROR, LONGEST_RESULT, failure, result_json
+from wakeboard_worker.outcomes import MAX_ERROR, MAX_RESULT, failure, result_json
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -33,8 +33,8 @@ def test_an_error_and_its_stack_are_stored_without_credentials() -> None:
 
 
 def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
-    for before in range(LONGEST_ERROR // 2 - 60, LONGEST_ERROR // 2):
-        stored = failed_with("x" * before + " password=hunter2hunter2hunter2 " + "y" * LONGEST_ERROR)
+    for before in range(MAX_ERROR // 2 - 60, MAX_ERROR // 2):
+        stored = failed_with("x" * before + " password=hunter2hunter2hunter2 " + "y" * MAX_ERROR)
         assert "unter" not in (stored.error or "")
 
 
@@ -71,7 +71,7 @@ def test_a_part_that_is_no_json_leaves_the_rest_as_it_is(part: Any, stored: Any)
 def test_a_result_that_holds_itself_is_stored_as_text() -> None:
     endless: list[Any] = [datetime(2026, 1, 2, tzinfo=UTC)]
     endless.append(endless)
-    assert len(result_json(endless)) <= LONGEST_RESULT + 2
+    assert len(result_json(endless)) <= MAX_RESULT + 2
 
 
 @pytest.mark.parametrize("levels", [33, 500, 900])

@@ -1,1 +1,1 @@
-"""The worker: one process that claims due runs, runs them, writes down what became of them, and goes back to sleep."""
+"""The worker: a process that claims due runs, calls their handlers, and reports the outcomes to the store."""

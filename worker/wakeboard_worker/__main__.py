@@ -1,8 +1,8 @@
-"""The entry point. Signals are handled before anything else is imported: in a pod this process is PID 1."""
+"""The entry point. Installs the signal handlers before other imports, because in a pod this process is PID 1."""
 
 from wakeboard_worker.signals import StopSignal
 
-stopping = StopSignal()
+stop_signal = StopSignal()
 
 if __name__ == "__main__":
     from wakeboard.pid1 import stand_in_front
@@ -11,4 +11,4 @@ if __name__ == "__main__":
 
     from wakeboard_worker.command_line import main
 
-    main(stopping)
+    main(stop_signal)

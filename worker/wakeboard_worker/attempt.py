@@ -35,7 +35,7 @@ class AttemptContext:
 class Attempt(Run):
     """An attempt whose handler is a coroutine function. The constructor runs thousands of times per second."""
 
-    __slots__ = ("abandoned", "context", "settled", "started", "task")
+    __slots__ = ("abandoned", "context", "has_outcome", "started", "task")
 
     in_thread = False
 
@@ -43,13 +43,13 @@ class Attempt(Run):
         Run.__init__(self, row)  # half the cost of super()
         self.context = context
         self.abandoned = False  # its handler does not stop, and no longer occupies a slot
-        self.settled = False  # its outcome is decided: a second one is ignored
+        self.has_outcome = False  # its outcome is decided: a second one is ignored
         self.started = started  # time.monotonic(); 0: not yet
         self.task: asyncio.Task[Any] | None = None
 
     def stop(self, because: str) -> None:
         """Ask the handler to stop, once: an async handler is cancelled, a plain one sees `cancelled`."""
-        if self.stopped_because is None and not self.settled:
+        if self.stopped_because is None and not self.has_outcome:
             self.stopped_because = because
             if self.task is not None:
                 self.task.cancel()

@@ -1,6 +1,6 @@
-"""The worker's command line, and the exit code of a wake.
+"""The worker's command line and exit code.
 
-0: the wake worked, whatever became of its runs. 1: it could not work, and one sentence says why.
+0: the worker has run, even if runs failed. 1: it could not run, or it lost slots; the log contains the reason.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from wakeboard_worker.signals import StopSignal
 
 _DESCRIPTION = """
-One wake: claim what is due, run it, record the outcomes, and go. Everything else is set by WAKEBOARD_* variables.
+Claims due runs, calls their handlers, reports the outcomes, and exits. All other settings are WAKEBOARD_* variables.
 """
 
 
 def parse_stay_s(words: Sequence[str] | None = None) -> float:
-    """Reads from the command line for how many seconds the worker stays without due runs.
+    """Return for how many seconds the worker stays at least, even if nothing is due.
 
-    0: it exits as soon as nothing is due. inf: until SIGTERM. A usage error ends the process with exit code 2.
+    0: it exits as soon as nothing is due. inf: it stays until SIGTERM. A usage error exits with code 2.
     """
     parser = argparse.ArgumentParser(prog="python -m wakeboard_worker", description=_DESCRIPTION)
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--drain", action="store_true", help="go when nothing is due (this is what happens anyway)")
-    choice.add_argument("--linger", type=float, metavar="SECONDS", default=0.0, help="stay for at least so long")
+    choice.add_argument("--drain", action="store_true", help="exit when nothing is due (the default)")
+    choice.add_argument("--linger", type=float, metavar="SECONDS", default=0.0, help="stay for at least this long")
     choice.add_argument("--forever", action="store_true", help="stay until SIGTERM")
     options = parser.parse_args(words)
     return math.inf if options.forever else options.linger
 
 
-def main(stopping: StopSignal, words: Sequence[str] | None = None) -> None:
-    """Runs one wake and ends the process."""
+def main(stop_signal: StopSignal, words: Sequence[str] | None = None) -> None:
+    """Run a worker and end the process."""
     stay_s = parse_stay_s(words)
     code = 1
     try:
@@ -53,20 +53,20 @@ def main(stopping: StopSignal, words: Sequence[str] | None = None) -> None:
             log.warning("%s", sentence)
         from wakeboard_worker.worker import run_worker
 
-        # Runs are many small objects with a short life: the collector's default finds work too often (MEASURED: 6 %).
+        # Runs are many small, short-lived objects. With the default thresholds the collector costs 6 %.
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
         import asyncio
 
-        # Not asyncio.run: at its end it waits for every task, and so for a handler that does not stop.
-        code = asyncio.Runner().run(run_worker(settings, stay_s, stopping))
+        # Not asyncio.run: it waits for all tasks at its end, and so for handlers that do not stop.
+        code = asyncio.Runner().run(run_worker(settings, stay_s, stop_signal))
     except WakeboardError as error:
         if os.environ.get("WAKEBOARD_DEBUG"):
             raise
         write_error("wakeboard worker", str(error))
-    except Exception:  # noqa: BLE001 - the interpreter would show it, too, and then wait for threads that never end
+    except Exception:  # noqa: BLE001 - the interpreter would wait for threads that do not end
         sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]  there is one here
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(code)  # everything is closed; the interpreter's own farewell takes 50 ms
+    os._exit(code)  # everything is closed, and the interpreter's shutdown takes 50 ms

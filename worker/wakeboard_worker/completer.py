@@ -1,12 +1,13 @@
-"""Telling the board what became of attempts: many in one statement, over a connection of its own.
+"""Reports the outcomes of attempts to the store: many in one statement, over a connection of its own.
 
-What could not be told is told again, as long as this worker may believe in its leases: the moves answer a repeat as
-they answered the first time. After that it is dropped, because the runs are somebody else's by then.
+A report that fails is repeated while the worker's leases are valid. The SQL functions are idempotent, so a repeat is
+harmless. After that the outcomes are dropped, because other workers may have the runs.
 
-An outcome whose run is locked by another transaction is *blocked*. It does not delay the others: it is sent again twice
-a second over a second connection, and its lease is renewed meanwhile. The transaction is nearly always the `run.once`
-of an abandoned handler: its connection is then closed, and the server rolls it back. If the connection is not known and
-the outcome is still blocked after a whole lease, the worker exits, which also ends the transaction.
+An outcome is *blocked* if another transaction has locked its run. It does not delay the others. It is sent again twice
+a second over a second connection, and its lease is renewed meanwhile. The lock is nearly always that of `run.once` in
+an abandoned handler. The completer then closes the handler's connection, and the server rolls the transaction back. If
+the connection is not known and the outcome is still blocked after a whole lease, the worker exits, which ends the
+transaction, too.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from wakeboard.errors import DatabaseUnavailable, WakeboardError
 from wakeboard.rules.humanize import counted
 from wakeboard.store.connection import abort
 from wakeboard.store.worker_api import SNOOZED, Failure, Release
-from wakeboard_worker.in_flight import Blocked
+from wakeboard_worker.in_flight import Outcomes
 from wakeboard_worker.logs import log, outages
 
 if TYPE_CHECKING:
@@ -33,205 +34,187 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound="Outcome")
 
-COLLECT_S = 0.02  # while more outcomes are on their way
-ENOUGH = 500  # outcomes that are not kept waiting for others
-AT_ONCE = 1000  # in one statement
-BLOCKED_EVERY_S = 0.5  # between two tries of a blocked outcome
-BEAT_S = 1.0  # within which the heartbeat learns that a lease has lapsed
+COLLECT_S = 0.02  # how long outcomes wait for others, while runs are in flight
+ENOUGH = 500  # succeeded attempts that are reported at once
+BATCH_SIZE = 1000  # outcomes in one statement
+BLOCKED_EVERY_S = 0.5  # between two reports of a blocked outcome
+HEARTBEAT_DELAY_S = 1.0  # until the heartbeat notices that a lease has expired
 
 
 class Completer:
-    """Tells the board what lies on the desk, until cancelled."""
+    """Reports the outcomes in the in-flight buffer, until cancelled."""
 
     def __init__(
         self,
         in_flight: InFlightBuffer,
-        line: ReconnectingConnection[WorkerStore],
-        blocked_line: ReconnectingConnection[WorkerStore],
+        connection: ReconnectingConnection[WorkerStore],
+        blocked_connection: ReconnectingConnection[WorkerStore],
         heartbeat: Heartbeat,
         lease_s: float,
     ) -> None:
-        self._desk, self._line, self._blocked_line, self._heartbeat = in_flight, line, blocked_line, heartbeat
-        self._lease_s = lease_s
+        self._in_flight, self._heartbeat, self._lease_s = in_flight, heartbeat, lease_s
+        self._connection, self._blocked_connection = connection, blocked_connection
 
     async def run(self) -> None:
-        """Tells outcomes as they come."""
-        in_flight = self._desk
+        """Report outcomes whenever there are any."""
+        in_flight = self._in_flight
         while True:
-            if not in_flight.untold:
+            if not in_flight.unreported:
                 in_flight.flush.clear()
                 await in_flight.flush.wait()
                 continue
             if len(in_flight.succeeded) < ENOUGH and (in_flight.waiting or in_flight.running):
                 await asyncio.sleep(COLLECT_S)
-            await self._tell_all()
-            in_flight.room.set()
+            await self._report_all(self._connection, in_flight.take_outcomes())
+            in_flight.reported()
+            in_flight.wakeup.set()
 
-    async def _tell_all(self) -> None:
-        in_flight = self._desk
-        succeeded, failures, releases, results = (
-            in_flight.succeeded,
-            in_flight.failures,
-            in_flight.releases,
-            in_flight.results,
-        )
-        in_flight.succeeded, in_flight.failures, in_flight.releases, in_flight.results = [], [], [], {}
-        in_flight.telling = [*succeeded, *failures, *releases]
-        await self._tell_these(self._line, succeeded, failures, releases, results)
-        in_flight.telling = []
-
-    async def _tell_these(
-        self,
-        line: ReconnectingConnection[WorkerStore],
-        succeeded: Sequence[Attempt],
-        failures: Sequence[Failure],
-        releases: Sequence[Release],
-        results: Mapping[int, str],
-    ) -> None:
-        counts = self._desk.counts
+    async def _report_all(self, connection: ReconnectingConnection[WorkerStore], outcomes: Outcomes) -> None:
+        counts = self._in_flight.counts
         by_epoch: dict[int, list[Attempt]] = {}  # nearly always one: first attempts have epoch 1
-        for attempt in succeeded:
+        for attempt in outcomes.succeeded:
             by_epoch.setdefault(attempt.epoch, []).append(attempt)
         for epoch, attempts in by_epoch.items():
-            for some in _slices(attempts):
-                counts.succeeded += len(await self._complete(line, some, epoch, results))
-        for some in _slices(failures):
-            counts.failed += len(await self._tell(line, some, lambda worker_store, some: worker_store.fail(some)))
-        for some in _slices(releases):
-            told = await self._tell(line, some, lambda worker_store, some: worker_store.release(some))
-            snoozed = sum(release.reason == SNOOZED for release in told)
+            for batch in _batches(attempts):
+                counts.succeeded += len(await self._complete(connection, batch, epoch, outcomes.results))
+        for batch in _batches(outcomes.failures):
+            counts.failed += len(await self._report(connection, batch, lambda store, items: store.fail(items)))
+        for batch in _batches(outcomes.releases):
+            released = await self._report(connection, batch, lambda store, items: store.release(items))
+            snoozed = sum(release.reason == SNOOZED for release in released)
             counts.snoozed += snoozed
-            counts.released += len(told) - snoozed
+            counts.released += len(released) - snoozed
 
     async def _complete(
         self,
-        line: ReconnectingConnection[WorkerStore],
+        connection: ReconnectingConnection[WorkerStore],
         attempts: Sequence[Attempt],
         epoch: int,
         results: Mapping[int, str],
     ) -> Sequence[Attempt]:
-        async def complete(worker_store: WorkerStore, some: Sequence[Attempt]) -> list[int]:
-            ids = [attempt.id for attempt in some]
-            return await worker_store.complete(ids, epoch, _joined(results, ids))
+        async def complete(store: WorkerStore, items: Sequence[Attempt]) -> list[int]:
+            ids = [attempt.id for attempt in items]
+            return await store.complete(ids, epoch, _json_object(results, ids))
 
-        return await self._tell(line, attempts, complete, results)
+        return await self._report(connection, attempts, complete, results)
 
-    async def _tell(
+    async def _report(
         self,
-        line: ReconnectingConnection[WorkerStore],
+        connection: ReconnectingConnection[WorkerStore],
         items: Sequence[_Item],
-        move: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
+        operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
         results: Mapping[int, str] | None = None,
     ) -> Sequence[_Item]:
-        """Sends outcomes, and retries while the database is away; returns those that were accepted."""
-        while self._heartbeat.trusted():
+        """Report outcomes, and repeat it while the database is unavailable. Returns those that were accepted."""
+        while self._heartbeat.leases_valid():
             try:
-                worker_store = await line.store()
-                refused = set(await move(worker_store, items))
-                held = await self._still_leased(worker_store, items, refused)
+                store = await connection.store()
+                refused = set(await operation(store, items))
+                still_leased = await self._still_leased(store, items, refused)
                 outages.recovered("outcomes")
             except DatabaseUnavailable as error:
                 outages.lost("outcomes", error)
-                await line.pause()
+                await connection.pause()
                 continue
             except WakeboardError:
-                if len(items) > 1:  # the others must not be lost with one outcome that cannot be stored
-                    return [one for item in items for one in await self._tell(line, [item], move, results)]
-                log.exception("an outcome cannot be stored; its run is queued again when the lease lapses")
+                if len(items) > 1:  # one by one, so that only the outcome that cannot be stored is lost
+                    return [one for item in items for one in await self._report(connection, [item], operation, results)]
+                log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
                 break
             if refused:
-                self._note_refused(items, refused, held, results or {})
+                self._note_refused(items, refused, still_leased, results or {})
                 return [item for item in items if item.id not in refused]
-            if self._desk.blocked:
+            if self._in_flight.blocked:
                 self._unblock(items)
             return items
         else:
-            log.warning("lost: %s could not be sent before the leases lapsed", counted(len(items), "outcome"))
-            self._desk.give_up(items)
+            log.warning("lost: %s could not be sent before the leases expired", counted(len(items), "outcome"))
+            self._in_flight.defer_releases(items)
             outages.remove("outcomes")
-        self._desk.counts.lost += len(items)
-        self._desk.lose_sight()
+        self._in_flight.counts.lost += len(items)
+        self._in_flight.note_orphaned_leases()
         self._unblock(items)
         return []
 
-    async def _still_leased(self, worker_store: WorkerStore, items: Sequence[Outcome], refused: set[int]) -> set[int]:
+    async def _still_leased(self, store: WorkerStore, items: Sequence[Outcome], refused: set[int]) -> set[int]:
         if not refused:
             return refused
-        return await worker_store.still_leased([(item.id, item.epoch) for item in items if item.id in refused])
+        return await store.still_leased([(item.id, item.epoch) for item in items if item.id in refused])
 
     def _note_refused(
-        self, items: Sequence[Outcome], refused: set[int], held: set[int], results: Mapping[int, str]
+        self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], results: Mapping[int, str]
     ) -> None:
-        blocked, now = self._desk.blocked, time.monotonic()
+        """Block the refused outcomes whose run is still leased, and therefore locked. The others are lost."""
         for item in items:
-            if item.id in held:
-                blocked.setdefault(item.id, Blocked(item, results.get(item.id), now))
+            if item.id in still_leased:
+                self._in_flight.block(item, results.get(item.id))
             else:
-                blocked.pop(item.id, None)
-        if lost := refused - held:
-            self._desk.counts.lost += len(lost)
+                self._in_flight.unblock(item)
+        if lost := refused - still_leased:
+            self._in_flight.counts.lost += len(lost)
             log.warning("lost: the database refused the outcome of runs %s", ", ".join(map(str, sorted(lost))))
 
     def _unblock(self, items: Sequence[Outcome]) -> None:
         for item in items:
-            self._desk.blocked.pop(item.id, None)
+            self._in_flight.unblock(item)
 
-    # -- what is blocked -----------------------------------------------------------------------------------------------
+    # -- blocked outcomes ----------------------------------------------------------------------------------------------
 
     async def run_blocked(self) -> None:
-        """Sends blocked outcomes again, until cancelled."""
+        """Report the blocked outcomes again twice a second, until cancelled."""
         while True:
             await asyncio.sleep(BLOCKED_EVERY_S)
-            if not self._desk.blocked:
+            if not self._in_flight.blocked:
                 continue
-            self._cut_given_up()
-            await self._tell_blocked()
-            self._give_up_late()
-            self._desk.room.set()
-            if not self._desk.blocked:
-                await self._blocked_line.close()
+            self._close_abandoned_connections()
+            await self._report_blocked()
+            self._check_blocked_too_long()
+            self._in_flight.wakeup.set()
+            if not self._in_flight.blocked:
+                await self._blocked_connection.close()
 
-    async def _tell_blocked(self) -> None:
-        blocked = list(self._desk.blocked.values())
+    async def _report_blocked(self) -> None:
+        blocked = list(self._in_flight.blocked.values())
         outcomes = [each.outcome for each in blocked]
         failures = [each for each in outcomes if isinstance(each, Failure)]
         releases = [each for each in outcomes if isinstance(each, Release)]
         succeeded = [each for each in outcomes if not isinstance(each, Failure | Release)]
         results = {each.outcome.id: each.result for each in blocked if each.result is not None}
-        await self._tell_these(self._blocked_line, succeeded, failures, releases, results)
+        await self._report_all(self._blocked_connection, Outcomes(succeeded, failures, releases, results))
 
-    def _cut_given_up(self) -> None:
-        """Closes the connections of attempts that have ended while their handlers still run: they must not commit."""
-        for executor in self._desk.executors:
+    def _close_abandoned_connections(self) -> None:
+        """Close the connections of attempts that have ended while their handlers still run: they must not commit."""
+        for executor in self._in_flight.executors:
             for attempt in [*executor.abandoned, *executor.running.values()]:
-                if attempt.settled and attempt.effect_conn is not None and attempt.id in self._desk.blocked:
+                if attempt.has_outcome and attempt.effect_conn is not None and attempt.id in self._in_flight.blocked:
                     conn, attempt.effect_conn = attempt.effect_conn, None
                     log.warning("closed the connection of a handler that does not stop", extra=attempt.log_fields())
                     abort(conn)
 
-    def _give_up_late(self) -> None:
-        in_flight, late = self._desk, time.monotonic() - self._lease_s - BEAT_S
-        for each in [each for each in in_flight.blocked.values() if each.since < late]:
-            run = each.outcome.id
-            if each.lost:  # its lease could not be renewed either: it is no handler's transaction
-                del in_flight.blocked[run]
+    def _check_blocked_too_long(self) -> None:
+        """Drop outcomes that were blocked until their lease expired. Exit if the lease is still renewed."""
+        in_flight, expired = self._in_flight, time.monotonic() - self._lease_s - HEARTBEAT_DELAY_S
+        for each in [each for each in in_flight.blocked.values() if each.since < expired]:
+            if each.lease_lost:  # the row lock refused the renewal, too: it is not the lock of a handler's `run.once`
+                in_flight.unblock(each.outcome)
                 in_flight.counts.lost += 1
-                in_flight.lose_sight()
-                log.warning("lost: another transaction kept run %d locked until its lease had lapsed", run)
-            elif not in_flight.stuck:
-                in_flight.stuck = True
+                in_flight.note_orphaned_leases()
+                run = each.outcome.id
+                log.warning("lost: another transaction kept run %d locked until its lease had expired", run)
+            elif not in_flight.blocked_too_long:
+                in_flight.blocked_too_long = True
                 log.error(
                     "another transaction has kept run %d locked for %g s, probably one that its handler left open;"
-                    " this worker ends, so that the server ends it",
-                    run,
+                    " this worker exits, so that the server ends it",
+                    each.outcome.id,
                     self._lease_s,
                 )
 
 
-def _joined(results: Mapping[int, str], ids: Sequence[int]) -> str | None:
-    found = [f'"{run}":{results[run]}' for run in ids if run in results] if results else []
-    return "{" + ",".join(found) + "}" if found else None
+def _json_object(results: Mapping[int, str], ids: Sequence[int]) -> str | None:
+    members = [f'"{run}":{results[run]}' for run in ids if run in results] if results else []
+    return "{" + ",".join(members) + "}" if members else None
 
 
-def _slices(items: Sequence[_Item]) -> list[Sequence[_Item]]:
-    return [items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE)]
+def _batches(items: Sequence[_Item]) -> list[Sequence[_Item]]:
+    return [items[start : start + BATCH_SIZE] for start in range(0, len(items), BATCH_SIZE)]

@@ -1,8 +1,9 @@
-"""Slots: how async handlers run, at a microsecond each when they never wait.
+"""Runs async handlers in the event loop, at the cost of about a microsecond each if they never wait.
 
-A task of its own for each run costs 3 to 5 µs, a timer 5 more (of a run that costs 6 in all). So a few long-lived
-tasks, the slots, step the handlers' coroutines by hand: the first step directly, and only a handler that really waits
-is registered and awaited. Each run has a Context of its own; timeouts are kept by one sweep over the runs that wait.
+A task for each run would cost 3 to 5 µs, and a timer 5 more (a run costs 6 in all). So a few long-lived tasks, the
+slots, step the handlers' coroutines themselves. The first step is a direct call. Only a handler that waits is then
+registered as running and awaited. Each run has its own Context. `enforce_limits` in in_flight.py checks the timeouts of
+all handlers that wait.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 
     from wakeboard_worker.in_flight import InFlightBuffer
 
-TURN_S = 0.00025  # of handlers that never wait; then others have theirs: a claim's reply arrives in many pieces
+TIME_SLICE_S = 0.00025  # of handlers that never wait; then other tasks run: a claim's reply arrives in many pieces
 STOP_WITHIN_S = 0.5
-SHORT_TIMEOUT_S = 5  # below, the sweep is too coarse
+SHORT_TIMEOUT_S = 5  # timeouts below this have a timer: `enforce_limits` is too coarse for them
 
 
-class _Rest:
-    """The rest of a coroutine that has taken its first step: awaited by a slot, each step in the run's own Context."""
+class _StartedCoroutine:
+    """A coroutine that has taken its first step. A slot awaits it; each step runs in the run's own Context."""
 
     __slots__ = ("_coroutine", "_future", "_in_context")
 
@@ -38,7 +39,7 @@ class _Rest:
         while True:
             try:
                 value = yield future
-            except BaseException as error:  # noqa: BLE001 - whatever comes is the handler's to deal with
+            except BaseException as error:  # noqa: BLE001 - the handler decides what to do with it
                 try:
                     future = in_context(coroutine.throw, error)
                 except StopIteration as end:
@@ -56,73 +57,73 @@ def _first_step(attempt: Attempt, send: Callable[[None], Any]) -> Any:
 
 
 class CoroutineExecutor:
-    """`width` tasks that take rows from the desk's loop lane and run their handlers."""
+    """Up to `concurrency` slots, which take waiting rows from the in-flight buffer and run their handlers."""
 
     def __init__(self, in_flight: InFlightBuffer) -> None:
-        self._desk = in_flight
-        self._lane = in_flight.loop_lane
-        self._functions = {name: in_flight.handlers[name].function for name in self._lane.job_types}
+        self._in_flight = in_flight
+        self._state = in_flight.coroutines
+        self._functions = {name: in_flight.handlers[name].function for name in self._state.job_types}
         self._idle: list[asyncio.Future[None]] = []
-        self._tasks: list[asyncio.Task[None]] = []
-        self._ending = False
+        self._slots: list[asyncio.Task[None]] = []
+        self._stopping = False
 
     def start(self) -> None:
-        """Starts the first slot; each starts the next one when it has to wait."""
+        """Start the first slot. When a slot has to wait, another one takes over."""
         self._add_slot()
 
-    def kick(self) -> None:
-        """There are rows: wakes a slot, or adds one."""
-        if not self._lane.waiting:
+    def start_waiting(self) -> None:
+        """Let a slot take the waiting rows: wake an idle one, or add one."""
+        if not self._state.waiting:
             return
         while self._idle:
             future = self._idle.pop()
             if not future.done():
                 future.set_result(None)
                 return
-        if len(self._tasks) - len(self._lane.abandoned) < self._lane.width:
+        if len(self._slots) - len(self._state.abandoned) < self._state.concurrency:
             self._add_slot()
 
     async def stop(self) -> None:
-        """Ends the slots; whatever still runs in them is left there."""
-        self._ending = True
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:  # a handler that does not stop must not keep the process
-            await asyncio.wait(self._tasks, timeout=STOP_WITHIN_S)
+        """End the slots. Handlers that do not stop within half a second are left running."""
+        self._stopping = True
+        for slot in self._slots:
+            slot.cancel()
+        if self._slots:
+            await asyncio.wait(self._slots, timeout=STOP_WITHIN_S)
 
     def _add_slot(self) -> None:
-        task = asyncio.create_task(self._slot(), name=f"slot {len(self._tasks)}")
-        task.add_done_callback(self._note_end)
-        self._tasks.append(task)
+        slot = asyncio.create_task(self._run_slot(), name=f"slot {len(self._slots)}")
+        slot.add_done_callback(self._record_error)
+        self._slots.append(slot)
 
-    def _note_end(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._desk.broken = error
+    def _record_error(self, slot: asyncio.Task[None]) -> None:
+        if not slot.cancelled() and (error := slot.exception()) is not None:
+            self._in_flight.fatal_error = error
 
-    async def _slot(self) -> None:
-        in_flight, executor, functions, context = self._desk, self._lane, self._functions, self._desk.context
+    async def _run_slot(self) -> None:
+        in_flight, executor, functions, context = self._in_flight, self._state, self._functions, self._in_flight.context
         clock = time.monotonic
-        me = asyncio.current_task()
-        assert me is not None
+        slot = asyncio.current_task()
+        assert slot is not None
         loop = asyncio.get_running_loop()
         while True:
             if not executor.waiting:
                 future: asyncio.Future[None] = loop.create_future()
                 self._idle.append(future)
                 in_flight.flush.set()
-                in_flight.room.set()
+                in_flight.wakeup.set()
                 await future
-            loop.call_soon(self.kick)  # runs only when this slot waits: then another one takes over
-            turn_ends = clock() + TURN_S
+            loop.call_soon(self.start_waiting)  # runs only when this slot waits: then another one takes over
+            slice_ends = clock() + TIME_SLICE_S
             while executor.waiting:
                 now = clock()
-                if now >= turn_ends:
+                if now >= slice_ends:
                     in_flight.flush.set()
-                    in_flight.room.set()
+                    in_flight.wakeup.set()
                     await asyncio.sleep(0)
-                    turn_ends = clock() + TURN_S
+                    slice_ends = clock() + TIME_SLICE_S
                     continue
-                executor.stepping = attempt = Attempt(executor.waiting.popleft(), context, now)
+                executor.starting = attempt = Attempt(executor.waiting.popleft(), context, now)
                 executor.started += 1
                 in_context = contextvars.copy_context().run
                 try:
@@ -132,19 +133,19 @@ class CoroutineExecutor:
                     in_flight.succeed(attempt, end.value)
                 except asyncio.CancelledError as error:
                     in_flight.fail(attempt, error)
-                except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
+                except BaseException as error:  # noqa: BLE001 - any error of a handler fails its own attempt only
                     in_flight.fail(attempt, error)
                 else:
-                    await self._rest(attempt, _Rest(coroutine, waits_for, in_context), me)
-                    if attempt.abandoned:  # this slot has been out of the count since
-                        self._tasks.remove(me)
+                    await self._await_rest(attempt, _StartedCoroutine(coroutine, waits_for, in_context), slot)
+                    if attempt.abandoned:  # another slot has replaced this one
+                        self._slots.remove(slot)
                         return
-                    turn_ends = clock() + TURN_S
+                    slice_ends = clock() + TIME_SLICE_S
 
-    async def _rest(self, attempt: Attempt, rest: _Rest, me: asyncio.Task[Any]) -> None:
-        """Waits for a handler that waits. `attempt.stop` cancels this very task, which is then free again."""
-        in_flight, executor = self._desk, self._lane
-        attempt.task = me
+    async def _await_rest(self, attempt: Attempt, rest: _StartedCoroutine, slot: asyncio.Task[Any]) -> None:
+        """Wait until the handler has ended. `attempt.stop` cancels this slot's task; then the slot continues."""
+        in_flight, executor = self._in_flight, self._state
+        attempt.task = slot
         executor.running[attempt.id] = attempt
         timer = None
         if attempt.timeout_s < SHORT_TIMEOUT_S:
@@ -152,17 +153,17 @@ class CoroutineExecutor:
         try:
             in_flight.succeed(attempt, await rest)
         except asyncio.CancelledError as error:
-            if self._ending:
+            if self._stopping:
                 raise
             in_flight.fail(attempt, error)  # stopped by the worker, or by itself
-        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
+        except BaseException as error:  # noqa: BLE001 - any error of a handler fails its own attempt only
             in_flight.fail(attempt, error)
         finally:
             attempt.task = None
-            executor.leave(attempt, time.monotonic())
+            executor.remove(attempt, time.monotonic())
             if timer:
                 timer.cancel()
-        while me.cancelling():  # a handler may have swallowed it
-            me.uncancel()
+        while slot.cancelling():  # the handler may have swallowed the cancellation
+            slot.uncancel()
         in_flight.flush.set()
-        in_flight.room.set()
+        in_flight.wakeup.set()

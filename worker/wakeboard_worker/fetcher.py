@@ -1,10 +1,13 @@
-"""Claiming: what can start at once, and a little ahead when runs are short; when to wait, and when to go.
+"""Claims runs for the executors: as many as can start soon, in an order in which no run starves.
 
-Limited runs and suspects have moves of their own: limited ones are claimed only into free slots, a suspect (a run that
-was running when two workers died) only by a worker that has nothing else in hand.
+How many: the free slots, or 50 ms of the executor's rate if runs are so short that this is more (`_rows_wanted`).
 
-No run starves: a share of the claims takes the oldest runs (oldest_first.py), limited runs and others alternate in
-being claimed first, and suspects take at most half of a worker's time (quarantine_turns.py).
+In which order: a share of the claims takes the oldest runs (oldest_first.py), the others go by priority
+(queue_scan.py). Limited and unlimited runs take turns in being claimed first. Limited runs are claimed only for slots
+that are free now. A quarantined run (one that was running when two workers died) runs only while nothing else is in
+flight, and such runs take at most half of a worker's time (quarantine_turns.py).
+
+A claimed row is used only if the reply came in time: see `_accept`.
 """
 
 from __future__ import annotations
@@ -17,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.clock import boottime
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.rules.humanize import counted
-from wakeboard.store.worker_api import NOT_STARTED, Release, text_array
-from wakeboard_worker.heartbeat import TRUSTED_PART
+from wakeboard.store.worker_api import text_array
+from wakeboard_worker.heartbeat import VALID_SHARE
 from wakeboard_worker.logs import log, outages
 from wakeboard_worker.oldest_first import OldestFirst
 from wakeboard_worker.quarantine_turns import QuarantineTurns
@@ -32,266 +35,269 @@ if TYPE_CHECKING:
     from wakeboard.store.worker_api import WorkerStore
     from wakeboard_worker.coroutine_executor import CoroutineExecutor
     from wakeboard_worker.heartbeat import Heartbeat
-    from wakeboard_worker.in_flight import Executor, InFlightBuffer
+    from wakeboard_worker.in_flight import ExecutorState, InFlightBuffer
     from wakeboard_worker.thread_executor import ThreadExecutor
 
-AHEAD_S = 0.05  # of work that may wait in this worker while others are idle
-AT_ONCE = 1000  # rows of one claim
-LIMIT_KEYS = 200  # looked at in one go
-LIMITED_AHEAD_S = 0.005
-LIMITED_EVERY_S = 0.05
-KNOWN_AGAIN_S = 180.0  # readers look at the job types that were known in the last 10 minutes
-SHORTEST_PAUSE_S = 0.01
+PREFETCH_S = 0.05  # of work that may wait in this worker
+LIMITED_PREFETCH_S = 0.005  # the same for limited runs
+MAX_CLAIM = 1000  # rows of one claim
+KEYS_PER_CLAIM = 200  # limit keys that one claim of limited runs considers
+LIMITED_EVERY_S = 0.05  # between two claims of limited runs, if the first found none
+REGISTER_EVERY_S = 180.0  # readers consider the job types of workers that registered in the last 10 minutes
+COALESCE_S = 0.01  # wait for more free slots, so that one claim fills several
 
 
 class _Rate:
-    """How many runs a lane ends per second, lately."""
+    """How many attempts of an executor end per second. Rises at once and falls by half every PREFETCH_S."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._lane, self._ended, self._at, self._value = executor, executor.ended, time.monotonic(), 0.0
+    def __init__(self, executor: ExecutorState) -> None:
+        self._executor, self._ended, self._at, self._value = executor, executor.ended, time.monotonic(), 0.0
 
     def now(self) -> float:
-        """The rate; quick to rise, slow to fall: half of it in as much time as runs may wait here."""
+        """Return the rate."""
         at = time.monotonic()
         passed = at - self._at
-        if passed > AHEAD_S / 10:
-            seen = (self._lane.ended - self._ended) / passed
-            self._value = max(self._value * 0.5 ** (passed / AHEAD_S), seen)
-            self._ended, self._at = self._lane.ended, at
-        # In a full lane handlers that take long may have begun, and ended, together.
-        return self._value if self._lane.places > 0 else min(self._value, self._lane.pace)
+        if passed > PREFETCH_S / 10:
+            measured = (self._executor.ended - self._ended) / passed
+            self._value = max(self._value * 0.5 ** (passed / PREFETCH_S), measured)
+            self._ended, self._at = self._executor.ended, at
+        # While all slots are busy, long attempts that started together may have ended together.
+        return self._value if self._executor.free_slots > 0 else min(self._value, self._executor.full_rate)
 
 
 class Fetcher:
-    """The loop that claims, until the wake is over. `duties` is called when there is time for it."""
+    """The claim loop of a worker. It calls `maintain` before each claim; the callee decides what is due."""
 
     def __init__(
         self,
         in_flight: InFlightBuffer,
-        slots: CoroutineExecutor,
+        coroutines: CoroutineExecutor,
         threads: ThreadExecutor,
-        line: ReconnectingConnection[WorkerStore],
+        connection: ReconnectingConnection[WorkerStore],
         heartbeat: Heartbeat,
         settings: Settings,
         stay_s: float,
-        duties: Callable[[Any, bool], Awaitable[None]],
+        maintain: Callable[[Any, bool], Awaitable[None]],
     ) -> None:
-        self._desk, self._slots, self._threads, self._line, self._heartbeat = in_flight, slots, threads, line, heartbeat
-        self._settings, self._stay_s, self._duties = settings, stay_s, duties
-        self._walks = [QueueScan(executor, settings.queues) for executor in in_flight.executors]
-        self._oldest = {id(walk): OldestFirst(walk, settings.queues) for walk in self._walks}
+        self._in_flight, self._coroutines, self._threads = in_flight, coroutines, threads
+        self._connection, self._heartbeat = connection, heartbeat
+        self._settings, self._stay_s, self._maintain = settings, stay_s, maintain
+        self._scans = [QueueScan(executor, settings.queues) for executor in in_flight.executors]
+        self._oldest = {id(scan): OldestFirst(scan, settings.queues) for scan in self._scans}
         self._rates = {id(executor): _Rate(executor) for executor in in_flight.executors}
         self._all_types = text_array(tuple(in_flight.handlers))
-        self._prompt_s = settings.lease_seconds * (1 - TRUSTED_PART)
-        self._born = time.monotonic()
+        self._max_reply_s = settings.lease_seconds * (1 - VALID_SHARE)
+        self._started_at = time.monotonic()
         self._after_key = ""
         self._limited_at = 0.0
-        self._suspects = QuarantineTurns()
-        self._round_at_once = self._limited_first = False
-        self._forgotten = 0  # what the heartbeat had counted when this worker last said who it is
-        self._registered_at = self._born
-        self._nothing_ahead = False  # nothing will be due soon; what is due by then, the next walk tells
+        self._quarantine = QuarantineTurns()
+        self._maintain_at_once = self._limited_first = False
+        self._unregistered_before = 0  # the heartbeat's count at the last registration
+        self._registered_at = self._started_at
+        self._nothing_due_soon = False  # at the last query; a scan since then decides whether something is due now
         self.stopped = False
 
     def stop(self) -> None:
-        """Claim nothing more."""
+        """Claim no more runs."""
         self.stopped = True
-        self._desk.room.set()
+        self._in_flight.wakeup.set()
 
     async def run(self) -> None:
-        """Claims until the wake is over. A database that is away is waited for, while anything can still be saved."""
-        while not self._over():
+        """Claim until the worker stops. While the database is unavailable, retry as long as runs are in flight."""
+        while not self._is_over():
             try:
-                goes_on = await self._pass(await self._line.store())
+                continues = await self._fetch_once(await self._connection.store())
                 outages.recovered("claims")
-                if not goes_on:
+                if not continues:
                     return
             except DatabaseUnavailable as error:
                 outages.lost("claims", error)
-                self._desk.lose_sight()
-                if self._stay_s < math.inf and self._desk.empty and self._age_s() > self._settings.max_lifetime_seconds:
+                self._in_flight.note_orphaned_leases()
+                too_old = self._age_s() > self._settings.max_lifetime_seconds
+                if self._stay_s < math.inf and self._in_flight.empty and too_old:
                     raise
-                await self._line.pause()
+                await self._connection.pause()
 
     def _age_s(self) -> float:
-        return time.monotonic() - self._born
+        return time.monotonic() - self._started_at
 
-    def _over(self) -> bool:
-        if self.stopped or self._threads.exhausted or self._desk.stuck:
+    def _is_over(self) -> bool:
+        if self.stopped or self._threads.exhausted or self._in_flight.blocked_too_long:
             return True
         return self._stay_s < math.inf and self._age_s() > self._settings.max_lifetime_seconds
 
-    async def _pass(self, worker_store: WorkerStore) -> bool:
-        """One look for work, and the pause after it. False: nothing is due, and nothing will be soon."""
-        in_flight = self._desk
-        in_flight.room.clear()
-        await self._introduce_again(worker_store)
-        # Also while every slot is busy: ticks and lapsed leases do not wait for room.
-        at_once, self._round_at_once = self._round_at_once, False
-        await self._duties(worker_store.conn, at_once)
-        if worker_store.conn.closed:
-            await self._line.pause()
+    async def _fetch_once(self, store: WorkerStore) -> bool:
+        """Maintain, claim, and wait if nothing could be claimed. Returns False if nothing is due now or soon."""
+        in_flight = self._in_flight
+        in_flight.wakeup.clear()
+        await self._register_again(store)
+        # Also while every slot is busy: due ticks and expired leases do not wait for a free slot.
+        at_once, self._maintain_at_once = self._maintain_at_once, False
+        await self._maintain(store.conn, at_once)
+        if store.conn.closed:
+            await self._connection.pause()
             return True
         claimed = 0
-        full = not any(self._wanted(executor) > 0 for executor in in_flight.executors)
-        if self._heartbeat.trusted() and not await self._suspect_goes_first(worker_store):
-            claimed = await self._claim_in_turns(worker_store)
+        full = not any(self._rows_wanted(executor) > 0 for executor in in_flight.executors)
+        if self._heartbeat.leases_valid() and not await self._yields_to_quarantine(store):
+            claimed = await self._claim_in_turns(store)
         if claimed:
-            self._nothing_ahead = False
+            self._nothing_due_soon = False
             return True
-        if in_flight.empty and not self.stopped and await self._claim_suspect(worker_store):
+        if in_flight.empty and not self.stopped and await self._run_quarantined(store):
             return True
         if full:
-            await self._room(self._settings.poll_seconds)
+            await self._wait(self._settings.poll_seconds)
             return True
-        return await self._pause(worker_store)
+        return await self._idle(store)
 
-    async def _introduce_again(self, worker_store: WorkerStore) -> None:
-        """Registers again when the database has forgotten this worker, and often enough to remain known."""
-        forgotten, now = self._heartbeat.forgotten, time.monotonic()
-        long_ago = now > self._registered_at + min(KNOWN_AGAIN_S, self._settings.lease_seconds)
-        if forgotten != self._forgotten or long_ago:
-            await worker_store.register_worker(tuple(self._desk.handlers), again=True)
-            self._forgotten = forgotten
+    async def _register_again(self, store: WorkerStore) -> None:
+        """Register again if the store has removed this worker, and often enough that its job types stay known."""
+        unregistered, now = self._heartbeat.unregistered, time.monotonic()
+        long_ago = now > self._registered_at + min(REGISTER_EVERY_S, self._settings.lease_seconds)
+        if unregistered != self._unregistered_before or long_ago:
+            await store.register_worker(tuple(self._in_flight.handlers), again=True)
+            self._unregistered_before = unregistered
             self._registered_at = now
 
     # -- claims --------------------------------------------------------------------------------------------------------
 
-    async def _claim_in_turns(self, worker_store: WorkerStore) -> int:
-        """Alternates whether limited runs or others are claimed first, because the first may take all free slots."""
+    async def _claim_in_turns(self, store: WorkerStore) -> int:
+        """Alternate whether limited or unlimited runs are claimed first, because the first may take all free slots."""
         turns = self._claim_limited, self._claim_unlimited
         first, second = turns if self._limited_first else reversed(turns)
-        claimed = await first(worker_store)
+        claimed = await first(store)
         if claimed:
             self._limited_first = not self._limited_first
-        return claimed + await second(worker_store)
+        return claimed + await second(store)
 
-    async def _claim_unlimited(self, worker_store: WorkerStore) -> int:
+    async def _claim_unlimited(self, store: WorkerStore) -> int:
         claimed = 0
-        for walk in sorted(self._walks, key=QueueScan.rests):
-            if not (claimed and walk.rests()):
-                claimed += await self._claim(walk, self._wanted(walk.executor), worker_store)
+        for scan in sorted(self._scans, key=QueueScan.backs_off):
+            if not (claimed and scan.backs_off()):
+                claimed += await self._claim(scan, self._rows_wanted(scan.executor), store)
         return claimed
 
-    def _wanted(self, executor: Executor) -> int:
-        """Rows to claim for a lane: its free places, or 50 ms of its rate if that is more; 0 while enough wait."""
+    def _rows_wanted(self, executor: ExecutorState) -> int:
+        """Rows to claim for an executor: its free slots, or 50 ms of its rate if that is more; 0 while enough wait."""
         if executor.exhausted:
             return 0
-        ahead = int(self._rates[id(executor)].now() * AHEAD_S)
-        target = min(executor.appetite, max(executor.places, ahead))
-        waiting = len(executor.waiting) + max(0, -executor.places)  # what threads have in reserve waits, too
-        return 0 if waiting > target // 2 else min(AT_ONCE, target - waiting)
+        prefetch = int(self._rates[id(executor)].now() * PREFETCH_S)
+        target = min(executor.prefetch_limit, max(executor.free_slots, prefetch))
+        waiting = len(executor.waiting) + max(0, -executor.free_slots)  # attempts that no thread has started wait, too
+        return 0 if waiting > target // 2 else min(MAX_CLAIM, target - waiting)
 
-    async def _claim(self, walk: QueueScan, count: int, worker_store: WorkerStore) -> int:
+    async def _claim(self, scan: QueueScan, count: int, store: WorkerStore) -> int:
         if count <= 0 or self.stopped:
-            walk.found_nothing = False
+            scan.found_nothing = False
             return 0
-        oldest, by_age = self._oldest[id(walk)], 0
+        oldest, by_age = self._oldest[id(scan)], 0
         if share := oldest.share(count):
             sent = boottime()
-            rows = await oldest.claim(worker_store, share)
-            self._take(rows, sent)
+            rows = await oldest.claim(store, share)
+            self._accept(rows, sent)
             by_age = len(rows)
-        walk.found_nothing = False
+        scan.found_nothing = False
         claimed = by_age
         if claimed < count:
-            rows = await walk.claim(worker_store, count - claimed)
-            self._take(rows, walk.sent)
+            rows = await scan.claim(store, count - claimed)
+            self._accept(rows, scan.sent)
             claimed += len(rows)
-        oldest.note(claimed, by_age, count)
+        oldest.record(claimed, by_age, count)
         return claimed
 
-    def _wanted_limited(self, executor: Executor) -> int:
-        """Rows that would start at once, as they go first: while they wait they hold places that others could use."""
-        return max(executor.free, min(executor.width, int(self._rates[id(executor)].now() * LIMITED_AHEAD_S)))
+    def _limited_wanted(self, executor: ExecutorState) -> int:
+        """Limited runs to claim: those that start at once. While they wait, they occupy slots of their limit."""
+        prefetch = int(self._rates[id(executor)].now() * LIMITED_PREFETCH_S)
+        return max(executor.unassigned_slots, min(executor.concurrency, prefetch))
 
-    async def _claim_limited(self, worker_store: WorkerStore) -> int:
-        """Round the keys: this pass goes on where the last one ended."""
+    async def _claim_limited(self, store: WorkerStore) -> int:
+        """Claim limited runs of the next limit keys. The keys are served in turn, across calls."""
         now = time.monotonic()
         if now < self._limited_at or self.stopped:
             return 0
-        walks = [walk for walk in self._walks if self._wanted_limited(walk.executor) > 0]
-        if not walks:
+        scans = [scan for scan in self._scans if self._limited_wanted(scan.executor) > 0]
+        if not scans:
             return 0
-        keys = await worker_store.due_limit_keys(self._after_key, LIMIT_KEYS)
+        keys = await store.due_limit_keys(self._after_key, KEYS_PER_CLAIM)
         claimed = 0
-        for walk in walks if keys else ():
+        for scan in scans if keys else ():
             sent = boottime()
-            rows = await worker_store.claim_limited(walk.job_types, keys, self._wanted_limited(walk.executor))
-            self._take(rows, sent, first=True)
+            rows = await store.claim_limited(scan.job_types, keys, self._limited_wanted(scan.executor))
+            self._accept(rows, sent, first=True)
             claimed += len(rows)
-        self._after_key = keys[-1] if len(keys) == LIMIT_KEYS else ""
+        self._after_key = keys[-1] if len(keys) == KEYS_PER_CLAIM else ""
         if not claimed and not self._after_key:
             self._limited_at = now + LIMITED_EVERY_S
         return claimed or bool(self._after_key)
 
-    async def _claim_suspect(self, worker_store: WorkerStore) -> bool:
+    async def _run_quarantined(self, store: WorkerStore) -> bool:
+        """Claim one quarantined run and wait until it has ended. Returns False if there is none."""
         sent, began = boottime(), time.monotonic()
-        rows = await worker_store.claim_quarantined(self._all_types)
+        rows = await store.claim_quarantined(self._all_types)
         if not rows:
-            self._suspects.none_left()
+            self._quarantine.none_left()
             return False
-        log.warning("run %d has been running when two workers died: it runs alone", rows[0][0])
-        self._take(rows, sent)
-        while not self._desk.empty and not self._over():
-            self._desk.room.clear()
-            await self._room(1.0)
-        self._suspects.ran(began, time.monotonic())
+        log.warning("run %d was running when two workers died: it runs alone", rows[0][0])
+        self._accept(rows, sent)
+        while not self._in_flight.empty and not self._is_over():
+            self._in_flight.wakeup.clear()
+            await self._wait(1.0)
+        self._quarantine.ran(began, time.monotonic())
         return True
 
-    async def _suspect_goes_first(self, worker_store: WorkerStore) -> bool:
-        """Whether the worker has stopped claiming so that it can run a suspect alone."""
+    async def _yields_to_quarantine(self, store: WorkerStore) -> bool:
+        """Whether this worker claims nothing now, so that it can run a quarantined run alone."""
         now = time.monotonic()
-        if self._suspects.asks(now):
-            self._suspects.answered(await worker_store.quarantined_wait_s(self._all_types), now)
-        return self._suspects.making_room
+        if self._quarantine.query_due(now):
+            self._quarantine.answered(await store.quarantined_wait_s(self._all_types), now)
+        return self._quarantine.yielding
 
-    def _take(self, rows: list[Any], sent: float, *, first: bool = False) -> None:
-        """Rows that came too late go back at once: their lease could lapse before this worker stops believing in it.
+    def _accept(self, rows: list[Any], sent: float, *, first: bool = False) -> None:
+        """Add claimed rows to the in-flight buffer, or release them if the reply came too late.
 
-        A lease counts from no earlier than `sent`, and the trust may last three quarters of a lease from now on.
+        The store counts a lease from no earlier than `sent`, and the worker may consider it valid for three quarters of
+        a lease from now on. So a reply may take a quarter of a lease, and must be read while the leases are valid.
         """
         if not rows:
             return
-        if self._heartbeat.trusted() and boottime() - sent <= self._prompt_s:
-            self._desk.take(rows, first=first)
-            self._slots.kick()
-            self._threads.kick()
+        if self._heartbeat.leases_valid() and boottime() - sent <= self._max_reply_s:
+            self._in_flight.add(rows, first=first)
+            self._coroutines.start_waiting()
+            self._threads.start_waiting()
             return
         log.warning("the reply to a claim came too late: %s released", counted(len(rows), "lease"))
-        self._desk.counts.claimed += len(rows)
-        self._desk.releases.extend(Release(row[0], row[1], reason=NOT_STARTED) for row in rows)
-        self._desk.flush.set()
+        self._in_flight.release_late(rows)
 
-    # -- pauses --------------------------------------------------------------------------------------------------------
+    # -- waiting -------------------------------------------------------------------------------------------------------
 
-    async def _pause(self, worker_store: WorkerStore) -> bool:
-        """Nothing could be claimed: until when, or is the wake over?"""
-        in_flight, settings = self._desk, self._settings
+    async def _idle(self, store: WorkerStore) -> bool:
+        """Wait until the next run or tick is due. Returns False if nothing is due and the worker should exit."""
+        in_flight, settings = self._in_flight, self._settings
         stays = self._age_s() < self._stay_s
-        nothing_in_hand = in_flight.empty  # before any question: what is told meanwhile may come back
-        if not stays and nothing_in_hand and self._nothing_ahead and all(walk.found_nothing for walk in self._walks):
+        empty = in_flight.empty  # before any query: an outcome that is reported meanwhile may queue its run again
+        if not stays and empty and self._nothing_due_soon and all(scan.found_nothing for scan in self._scans):
             return False
         within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
-        due_s = await worker_store.next_due_s(self._all_types, within_s)
-        self._nothing_ahead = due_s is None and nothing_in_hand
-        if self._nothing_ahead and not stays:
-            for walk in self._walks:  # what became due between the last claim and the question is found by one more
-                walk.rewind()
-            self._limited_at = 0.0  # and a slot that became free
-            self._round_at_once = True
+        due_s = await store.next_due_s(self._all_types, within_s)
+        self._nothing_due_soon = due_s is None and empty
+        if self._nothing_due_soon and not stays:
+            for scan in self._scans:  # scan once more for what became due between the last claim and the query
+                scan.rewind()
+            self._limited_at = 0.0  # a slot of a limit may have become free
+            self._maintain_at_once = True
             return True
-        self._round_at_once = due_s is not None  # it may be a tick
-        await self._room(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
+        self._maintain_at_once = due_s is not None  # it may be a tick
+        await self._wait(min(settings.poll_seconds, within_s if due_s is None else max(0.0, due_s)))
         return True
 
-    async def _room(self, seconds: float) -> None:
-        """Waits until something ends, somebody notifies, or the time is over."""
-        # Where places are all that is missing, several become free meanwhile: one claim for them.
-        for_places = self._desk.running and not self._desk.waiting
-        await asyncio.sleep(min(SHORTEST_PAUSE_S, seconds) if for_places else 0)
+    async def _wait(self, seconds: float) -> None:
+        """Wait until a run ends, a notification arrives, or the time is over."""
+        # If only free slots are missing, wait briefly so that one claim can fill several.
+        slots_missing = self._in_flight.running and not self._in_flight.waiting
+        await asyncio.sleep(min(COALESCE_S, seconds) if slots_missing else 0)
         try:
             async with asyncio.timeout(seconds):
-                await self._desk.room.wait()
+                await self._in_flight.wakeup.wait()
         except TimeoutError:
             return

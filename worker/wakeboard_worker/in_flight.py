@@ -1,11 +1,14 @@
-"""What a worker has in hand: rows that wait, attempts that run, outcomes to be told to the board.
+"""The runs that this worker has claimed: rows that wait, attempts that run, outcomes that the store does not have yet.
 
-The sweep, twice a second, keeps two promises. A handler that outlives its timeout is stopped, and abandoned when it
-does not stop: its attempt is settled without it, and when half of a lane is lost that way the worker claims nothing
-more, finishes the rest, and ends with an error. Rows that have waited since the last sweep, because runs became longer
-than they were when these were claimed, go back to where an idle worker finds them.
+Twice a second the worker calls `enforce_limits`:
 
-The loop is the only writer. The heartbeat's thread reads snapshots (`held`), which CPython copies in one step.
+- It stops handlers at their timeout. A handler that does not stop is abandoned: its attempt ends without it, and a new
+  slot replaces its slot. Once half of an executor's slots are lost that way, the worker claims no more runs, finishes
+  the others and exits with an error.
+- It releases rows that have waited since the last call, so that idle workers can claim them. Rows wait longer than
+  expected when runs become longer than those before them.
+
+Only the event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython makes in one step.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wakeboard.rules.humanize import counted
 from wakeboard.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
@@ -23,25 +26,25 @@ from wakeboard_worker.logs import log, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from wakeboard.handlers import Handler
     from wakeboard.run import ClaimedRow
     from wakeboard.store.worker_api import Attention, Failure
     from wakeboard_worker.attempt import Attempt, AttemptContext
 
-Outcome: TypeAlias = "Attempt | Failure | Release"  # an attempt: it succeeded
+Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded
 
 DEBUG = 10  # logging.DEBUG
-PATIENCE_S = 2.0  # between telling a handler to stop and abandoning it
-LARGEST_APPETITE = 2_000  # rows of a lane that may wait here, while they start soon
-MEAN_OF = 16  # a new value counts for one sixteenth
-STARTED_SOON = 0.1  # of what started since the last sweep: what starts within 50 ms
+STOP_GRACE_S = 2.0  # between stopping a handler and abandoning it
+MAX_PREFETCH = 2_000  # rows that may wait for an executor, if they start soon
+MEAN_WEIGHT = 16  # each new value counts for one sixteenth of the mean
+STARTED_SOON = 0.1  # the share of the starts since the last check (500 ms) that the next 50 ms are expected to bring
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a wake did, for the line at its end."""
+    """What the worker did, for its last log line."""
 
     claimed: int = 0
     succeeded: int = 0
@@ -55,175 +58,214 @@ class Counts:
         return ", ".join(words)
 
 
+class Outcomes(NamedTuple):
+    """Outcomes to report. `results`: the JSON results of succeeded attempts, by run id."""
+
+    succeeded: Sequence[Attempt]
+    failures: Sequence[Failure]
+    releases: Sequence[Release]
+    results: Mapping[int, str]
+
+
 @dataclass(slots=True)
-class Blocked:
+class BlockedOutcome:
     """An outcome that was not accepted because another transaction has locked its run, since `since` (monotonic)."""
 
     outcome: Outcome
     result: str | None
     since: float
-    lost: bool = False  # its lease has been lost meanwhile
-
-    @property
-    def lease(self) -> Renewal:
-        """For the heartbeat."""
-        return Renewal(self.outcome.id, self.outcome.epoch)
+    lease_lost: bool = False
 
 
 @dataclass(slots=True)
-class Executor:
-    """Where attempts of one kind run: the event loop's slots, or the threads."""
+class ExecutorState:
+    """The rows and attempts of one executor (the event loop or the threads), and how fast they start and end."""
 
-    name: str
-    width: int  # attempts at once
+    concurrency: int  # slots: attempts at once
     job_types: tuple[str, ...]
     waiting: deque[ClaimedRow] = field(default_factory=deque["ClaimedRow"])
     running: dict[int, Attempt] = field(default_factory=dict[int, "Attempt"])
-    abandoned: set[Attempt] = field(default_factory=set["Attempt"])  # their handlers do not stop, and have not yet
-    stepping: Attempt | None = None  # taking its first step in the loop: it may block there for long
-    mean_s: float = 1.0  # that an attempt in `running` lasts, lately
+    abandoned: set[Attempt] = field(default_factory=set["Attempt"])  # their handlers still run
+    starting: Attempt | None = None  # its first step runs in the event loop, and may block it
+    mean_duration_s: float = 1.0  # of recent attempts in `running`
     started: int = 0
-    taken: int = 0
-    appetite: int = LARGEST_APPETITE  # rows to claim at most
+    added: int = 0
+    prefetch_limit: int = MAX_PREFETCH
     _started_before: int = 0
-    _taken_before: int = 0
+    _added_before: int = 0
 
     @property
-    def places(self) -> int:
-        """Attempts that could begin, if nothing waited."""
-        return self.width - len(self.running)
+    def free_slots(self) -> int:
+        """Slots without an attempt."""
+        return self.concurrency - len(self.running)
 
     @property
-    def free(self) -> int:
-        """Rows that could start now."""
-        return self.places - len(self.waiting)
+    def unassigned_slots(self) -> int:
+        """Slots without an attempt and without a waiting row."""
+        return self.free_slots - len(self.waiting)
 
     @property
     def exhausted(self) -> bool:
-        """Half of it is lost to handlers that cannot be stopped."""
-        return len(self.abandoned) * 2 >= self.width
+        """Half of the slots are lost to handlers that do not stop."""
+        return len(self.abandoned) * 2 >= self.concurrency
 
     @property
     def ended(self) -> int:
-        """Attempts that have."""
+        """The number of attempts that have ended."""
         return self.started - len(self.running)
 
     @property
-    def pace(self) -> float:
-        """Attempts per second that end while the lane is full, if none ended at once."""
-        return self.width / max(self.mean_s, 1e-6)
+    def full_rate(self) -> float:
+        """Attempts that end per second while all slots are busy, estimated from their mean duration."""
+        return self.concurrency / max(self.mean_duration_s, 1e-6)
 
-    def leave(self, attempt: Attempt, at: float) -> None:
-        """Its handler has ended; `at`: time.monotonic() then."""
+    def add_rows(self, rows: Iterable[ClaimedRow], *, first: bool = False) -> None:
+        """Append claimed rows, or put them `first`, in their order."""
+        before = len(self.waiting)
+        if first:
+            self.waiting.extendleft(reversed(list(rows)))
+        else:
+            self.waiting.extend(rows)
+        self.added += len(self.waiting) - before
+
+    def remove(self, attempt: Attempt, at: float) -> None:
+        """Remove an attempt whose handler ended at `at` (time.monotonic())."""
         if attempt.started and not attempt.abandoned:
-            self.mean_s += (at - attempt.started - self.mean_s) / MEAN_OF
+            self.mean_duration_s += (at - attempt.started - self.mean_duration_s) / MEAN_WEIGHT
         if self.running.get(attempt.id) is attempt:
             del self.running[attempt.id]
         self.abandoned.discard(attempt)
 
-    def overstock(self) -> list[ClaimedRow]:
-        """Takes out rows that have waited since the last call and will not start soon, and claims less from now on."""
-        started, taken = self.started - self._started_before, self.taken - self._taken_before
-        self._started_before, self._taken_before = self.started, self.taken
-        if len(self.waiting) <= taken:
+    def pop_excess(self) -> list[ClaimedRow]:
+        """Remove and return rows that have waited since the last call and will not start soon.
+
+        Lowers the prefetch limit if there are any, and raises it if no row waits.
+        """
+        started, added = self.started - self._started_before, self.added - self._added_before
+        self._started_before, self._added_before = self.started, self.added
+        if len(self.waiting) <= added:
             if not self.waiting:
-                self.appetite = min(LARGEST_APPETITE, 4 * self.appetite)
+                self.prefetch_limit = min(MAX_PREFETCH, 4 * self.prefetch_limit)
             return []
-        soon = max(0, int(started * STARTED_SOON))  # attempts that were given back unstarted count against `started`
-        self.appetite = max(1, soon)
+        soon = max(0, int(started * STARTED_SOON))  # attempts that were released unstarted reduce `started`
+        self.prefetch_limit = max(1, soon)
         return [self.waiting.pop() for _ in range(len(self.waiting) - soon)]
 
 
 class InFlightBuffer:
-    """Rows waiting, attempts running, outcomes to tell. `flush`: there is something to tell; `room`: one may claim."""
+    """All leases of a worker. `flush` is set when there are outcomes to report, `wakeup` when claims may succeed."""
 
     def __init__(self, handlers: dict[str, Handler], context: AttemptContext, concurrency: int, threads: int) -> None:
         self.handlers = handlers
         self.context = context
-        in_loop = tuple(name for name, handler in handlers.items() if handler.is_async)
-        in_threads = tuple(name for name, handler in handlers.items() if not handler.is_async)
-        self.loop_lane = Executor("loop", concurrency, in_loop)
-        self.thread_lane = Executor("threads", threads, in_threads)
-        self.executors = [executor for executor in (self.loop_lane, self.thread_lane) if executor.job_types]
-        self.lane_of = {name: executor for executor in self.executors for name in executor.job_types}
+        is_async = {name: handler.is_async for name, handler in handlers.items()}
+        self.coroutines = ExecutorState(concurrency, tuple(name for name in handlers if is_async[name]))
+        self.threads = ExecutorState(threads, tuple(name for name in handlers if not is_async[name]))
+        self.executors = [executor for executor in (self.coroutines, self.threads) if executor.job_types]
+        self.executor_of = {name: executor for executor in self.executors for name in executor.job_types}
         self.succeeded: list[Attempt] = []
         self.results: dict[int, str] = {}
         self.failures: list[Failure] = []
         self.releases: list[Release] = []
-        self.telling: list[Any] = []  # on its way to the board
-        self.blocked: dict[int, Blocked] = {}  # by run; sent again until they are accepted
-        self.stuck = False  # an outcome has been blocked for a whole lease: this worker exits
-        self.given_up: list[Release] = []  # to be sent when the database can be reached again
+        self.reporting: list[Outcome] = []  # sent to the store, not answered yet
+        self.blocked: dict[int, BlockedOutcome] = {}  # by run id; sent again until they are accepted
+        self.blocked_too_long = False  # an outcome has been blocked for a whole lease: this worker exits
+        self.deferred_releases: list[Release] = []  # of dropped leases; sent when the database answers again
         self.counts = Counts()
-        self.sweeps = 0  # so far: the event loop turns as long as this grows
-        self.broken: BaseException | None = None  # what ended a part of this worker that must not end
-        self.lost_sight_at: float | None = None  # time.monotonic(): leases may be ours that are not in hand
-        self.flush, self.room = asyncio.Event(), asyncio.Event()
+        self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
+        self.fatal_error: BaseException | None = None  # ended a task that must not end
+        self.orphans_since: float | None = None  # time.monotonic(); this worker may have leases that are not here
+        self.flush, self.wakeup = asyncio.Event(), asyncio.Event()
 
-    # -- in ------------------------------------------------------------------------------------------------------------
-
-    def take(self, rows: Sequence[ClaimedRow], *, first: bool = False) -> None:
-        """Claimed rows wait in the lane of their type. `first`: before all others."""
-        for row in reversed(rows) if first else rows:
-            executor = self.lane_of[row[2]]
-            (executor.waiting.appendleft if first else executor.waiting.append)(row)
-            executor.taken += 1
-            self.counts.claimed += 1
+    # -- what is in flight ---------------------------------------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
-        """Rows that have not started."""
+        """The number of rows that have not started."""
         return sum(len(executor.waiting) for executor in self.executors)
 
     @property
     def running(self) -> int:
-        """Attempts that have started and not ended (an attempt that never suspends is not counted)."""
+        """The number of attempts that run, without those that have not suspended yet."""
         return sum(len(executor.running) for executor in self.executors)
 
     @property
-    def untold(self) -> int:
-        """Outcomes to be sent now, without the blocked ones, which are sent separately."""
-        return len(self.succeeded) + len(self.failures) + len(self.releases) + len(self.telling)
+    def unreported(self) -> int:
+        """The number of outcomes to report now, without the blocked ones."""
+        return len(self.succeeded) + len(self.failures) + len(self.releases) + len(self.reporting)
 
     @property
     def empty(self) -> bool:
-        """Nothing in hand at all."""
-        return not (self.waiting or self.running or self.untold or self.blocked or self.given_up)
+        """Whether nothing is in flight."""
+        return not (self.waiting or self.running or self.unreported or self.blocked or self.deferred_releases)
 
-    def held(self) -> list[Renewal]:
-        """Every lease in hand, for the heartbeat. Attempts that were told that theirs is lost let go of it."""
+    def leases(self) -> list[Renewal]:
+        """All leases, for the heartbeat. Attempts that know that their lease is lost are not among them."""
         attempts = [attempt for executor in self.executors for attempt in list(executor.running.values())]
-        attempts += [at for executor in self.executors if (at := executor.stepping) is not None and not at.settled]
+        attempts += [at for executor in self.executors if (at := executor.starting) is not None and not at.has_outcome]
         rows = [row for executor in self.executors for row in list(executor.waiting)]
         outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases)]
-        known = {at.id: Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
-        known |= {row[0]: Renewal(row[0], row[1]) for row in rows}
-        known |= {told.id: Renewal(told.id, told.epoch) for told in outcomes if told.id not in known}
-        known |= {told.id: told for told in self.on_its_way() if told.id not in known}
-        return sorted(known.values())
+        leases = {at.id: Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
+        leases |= {row[0]: Renewal(row[0], row[1]) for row in rows}
+        leases |= {each.id: Renewal(each.id, each.epoch) for each in outcomes if each.id not in leases}
+        leases |= {each.id: each for each in self.leases_in_report() if each.id not in leases}
+        return sorted(leases.values())
 
-    def on_its_way(self) -> list[Renewal]:
-        """The leases of outcomes that are being told: they are not given up with everything else."""
-        told = {told.id: Renewal(told.id, told.epoch) for told in list(self.telling)}
-        return sorted(({each.lease.id: each.lease for each in list(self.blocked.values())} | told).values())
+    def leases_in_report(self) -> list[Renewal]:
+        """The leases of outcomes that are being reported. `drop_all_leases` does not drop these."""
+        reporting = {each.id: Renewal(each.id, each.epoch) for each in list(self.reporting)}
+        blocked = [each.outcome for each in list(self.blocked.values())]
+        return sorted(({each.id: Renewal(each.id, each.epoch) for each in blocked} | reporting).values())
 
     def longest_timeout_s(self) -> float:
-        """Of what runs in the event loop; 0: nothing does. For the heartbeat's thread."""
-        executor = self.loop_lane
+        """The longest timeout of the attempts in the event loop, or 0. Called by the heartbeat's thread."""
+        executor = self.coroutines
         attempts = list(executor.running.values())
-        if (at := executor.stepping) is not None and not at.settled:
+        if (at := executor.starting) is not None and not at.has_outcome:
             attempts.append(at)
         return max((attempt.timeout_s for attempt in attempts), default=0)
 
-    # -- out -----------------------------------------------------------------------------------------------------------
+    # -- claimed rows --------------------------------------------------------------------------------------------------
+
+    def add(self, rows: Sequence[ClaimedRow], *, first: bool = False) -> None:
+        """Add claimed rows to the executors of their job types. `first`: before all waiting rows."""
+        self.counts.claimed += len(rows)
+        for executor in self.executors:
+            executor.add_rows([row for row in rows if self.executor_of[row[2]] is executor], first=first)
+
+    def release_late(self, rows: Sequence[ClaimedRow]) -> None:
+        """Release claimed rows without adding them."""
+        self.counts.claimed += len(rows)
+        self._release(rows)
+
+    def release_waiting(self) -> None:
+        """Release all rows that have not started."""
+        for executor in self.executors:
+            self._release(executor.waiting)
+            executor.waiting.clear()
+
+    def release_unstarted(self, executor: ExecutorState, attempt: Attempt) -> None:
+        """Release an attempt that no thread has started. This costs the run no attempt."""
+        executor.remove(attempt, 0.0)
+        executor.started -= 1
+        if not attempt.has_outcome:
+            attempt.has_outcome = True
+            self.releases.append(Release(attempt.id, attempt.epoch, reason=NOT_STARTED))
+            self.flush.set()
+
+    def _release(self, rows: Iterable[ClaimedRow]) -> None:
+        self.releases += [Release(row[0], row[1], reason=NOT_STARTED) for row in rows]
+        self.flush.set()
+
+    # -- outcomes ------------------------------------------------------------------------------------------------------
 
     def succeed(self, attempt: Attempt, result: Any) -> None:
-        """The handler returned. It wins over a cancel or timeout that came too late, not over a lost lease."""
-        if attempt.settled:
+        """The handler returned. This overrides a cancellation or timeout that came too late, but not a lost lease."""
+        if attempt.has_outcome:
             return
-        attempt.settled = True
+        attempt.has_outcome = True
         if attempt.lost:
-            self._lose(attempt)
+            self._drop_outcome(attempt)
             return
         if result is not None:
             self.results[attempt.id] = result_json(result)
@@ -234,43 +276,61 @@ class InFlightBuffer:
 
     def fail(self, attempt: Attempt, error: BaseException) -> None:
         """The handler raised, or was stopped."""
-        if attempt.settled:
+        if attempt.has_outcome:
             return
         if attempt.lost:
-            attempt.settled = True
-            self._lose(attempt)
+            attempt.has_outcome = True
+            self._drop_outcome(attempt)
             return
-        self.settle(attempt, failure(attempt, error))
+        self.end(attempt, failure(attempt, error))
 
-    def settle(self, attempt: Attempt, outcome: Failure | Release) -> None:
-        """The attempt ends with `outcome`, whatever its handler still does."""
-        attempt.settled = True
+    def end(self, attempt: Attempt, outcome: Failure | Release) -> None:
+        """End the attempt with `outcome`, even if its handler still runs."""
+        attempt.has_outcome = True
         if isinstance(outcome, Release):
             self.releases.append(outcome)
-            runs_log.debug(
-                "given back", extra={**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}
-            )
+            fields = {**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}
+            runs_log.debug("released", extra=fields)
         else:
             self.failures.append(outcome)
-            said = f"{outcome.error_type}: {outcome.error}"
-            quiet = attempt.stopped_because == CANCELLED
-            level = DEBUG + 10 if quiet else DEBUG + 20
-            facts = {**attempt.log_fields(), "outcome": outcome.outcome, "error": said}
-            runs_log.log(level, "cancelled" if quiet else f"{outcome.outcome.replace('_', ' ')}: {said}", extra=facts)
+            error = f"{outcome.error_type}: {outcome.error}"
+            cancelled = attempt.stopped_because == CANCELLED
+            level = DEBUG + 10 if cancelled else DEBUG + 20
+            message = "cancelled" if cancelled else f"{outcome.outcome.replace('_', ' ')}: {error}"
+            runs_log.log(level, message, extra={**attempt.log_fields(), "outcome": outcome.outcome, "error": error})
         self.flush.set()
 
-    def _lose(self, attempt: Attempt) -> None:
+    def take_outcomes(self) -> Outcomes:
+        """Take all unreported outcomes. They count as being reported until `reported` is called."""
+        outcomes = Outcomes(self.succeeded, self.failures, self.releases, self.results)
+        self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
+        self.reporting = [*outcomes.succeeded, *outcomes.failures, *outcomes.releases]
+        return outcomes
+
+    def reported(self) -> None:
+        """The outcomes of the last `take_outcomes` are reported, blocked or lost."""
+        self.reporting = []
+
+    def block(self, outcome: Outcome, result: str | None) -> None:
+        """Keep an outcome whose run is locked, to report it again. Keeps the time of the first call."""
+        self.blocked.setdefault(outcome.id, BlockedOutcome(outcome, result, time.monotonic()))
+
+    def unblock(self, outcome: Outcome) -> None:
+        """The outcome was accepted or refused."""
+        self.blocked.pop(outcome.id, None)
+
+    def _drop_outcome(self, attempt: Attempt) -> None:
         self.counts.lost += 1
-        runs_log.warning(
-            "the lease was lost; its outcome is dropped", extra={**attempt.log_fields(), "outcome": "lost"}
-        )
+        fields = {**attempt.log_fields(), "outcome": "lost"}
+        runs_log.warning("the lease was lost; its outcome is dropped", extra=fields)
         if attempt.stopped_because == UNREACHABLE:
-            self.give_up([Release(attempt.id, attempt.epoch, 0.0, DISCONNECTED if attempt.started else NOT_STARTED)])
+            reason = DISCONNECTED if attempt.started else NOT_STARTED
+            self.defer_releases([Release(attempt.id, attempt.epoch, 0.0, reason)])
 
-    # -- what the board says about leases ------------------------------------------------------------------------------
+    # -- lost leases ---------------------------------------------------------------------------------------------------
 
-    def attend(self, answers: Iterable[Attention]) -> None:
-        """Handles leases that are lost or whose run is to be cancelled. A newer lease of the same run is untouched."""
+    def apply_answers(self, answers: Iterable[Attention]) -> None:
+        """Stop attempts that are cancelled or whose lease is lost. Newer leases of the same runs are not affected."""
         for answer in answers:
             because, lease = CANCELLED if answer.answer == "cancel" else LEASE_LOST, (answer.id, answer.epoch)
             for executor in self.executors:
@@ -279,92 +339,73 @@ class InFlightBuffer:
                     attempt.stop(because)
                 elif because == LEASE_LOST:
                     executor.waiting = deque(row for row in executor.waiting if row[:2] != lease)
-            if (
-                because == LEASE_LOST
-                and (blocked := self.blocked.get(answer.id))
-                and blocked.outcome.epoch == answer.epoch
-            ):
-                blocked.lost = True
+            blocked = self.blocked.get(answer.id)
+            if because == LEASE_LOST and blocked and blocked.outcome.epoch == answer.epoch:
+                blocked.lease_lost = True
 
-    def lose_sight(self) -> None:
-        """Leases may have been given to this worker, or be left, that it does not know: a reply was lost."""
-        self.lost_sight_at = time.monotonic()
+    def note_orphaned_leases(self) -> None:
+        """This worker may have leases that are not here, because a reply was lost or a lease was dropped."""
+        self.orphans_since = time.monotonic()
 
-    def lose_everything(self, away: bool = False) -> None:  # noqa: FBT001, FBT002 - called by call_soon_threadsafe
-        """Gives up all leases, which may have lapsed: stops the runs and drops the outcomes that were not sent.
+    def drop_all_leases(self, unreachable: bool = False) -> None:  # noqa: FBT001, FBT002 - called by call_soon_threadsafe
+        """Drop all leases, because they may have expired: stop the attempts and drop the unreported outcomes.
 
-        `away`: because the board could not be reached. Otherwise what runs may be to blame, and is not excused.
+        `unreachable`: the database was. Otherwise a run may have blocked the worker, and the releases do not excuse it.
         """
-        in_hand = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
-        if not in_hand:
+        in_flight = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
+        if not in_flight:
             return
-        self.lose_sight()
-        log.warning("no heartbeat was answered for three quarters of a lease: %s given up", counted(in_hand, "lease"))
+        self.note_orphaned_leases()
+        log.warning("no heartbeat was answered for three quarters of a lease: dropped %s", counted(in_flight, "lease"))
         for executor in self.executors:
             self.counts.lost += len(executor.waiting)
-            self.give_up(Release(row[0], row[1], 0.0, NOT_STARTED) for row in executor.waiting)
+            self.defer_releases(Release(row[0], row[1], 0.0, NOT_STARTED) for row in executor.waiting)
             executor.waiting.clear()
             for attempt in list(executor.running.values()):
-                attempt.stop(UNREACHABLE if away else LEASE_LOST)
-        untold = [*self.succeeded, *self.failures, *self.releases]
-        self.counts.lost += len(untold)
+                attempt.stop(UNREACHABLE if unreachable else LEASE_LOST)
+        outcomes = [*self.succeeded, *self.failures, *self.releases]
+        self.counts.lost += len(outcomes)
         self.succeeded, self.failures, self.releases, self.results = [], [], [], {}
-        self.give_up(untold)
+        self.defer_releases(outcomes)
 
-    def give_up(self, leases: Iterable[Attempt | Failure | Release]) -> None:
-        """Stores releases of these leases, to be sent when the database can be reached, so that no crash is counted."""
-        self.given_up += [
-            lease if isinstance(lease, Release) else Release(lease.id, lease.epoch, 0.0, DISCONNECTED)
-            for lease in leases
+    def defer_releases(self, outcomes: Iterable[Outcome]) -> None:
+        """Store releases of these leases. Sent once the database answers, they prevent that a crash is counted."""
+        self.deferred_releases += [
+            outcome if isinstance(outcome, Release) else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED)
+            for outcome in outcomes
         ]
 
-    def tell_given_up(self) -> None:
-        """Queues the stored releases: the database can be reached again."""
-        self.releases += self.given_up
-        self.given_up = []
+    def flush_deferred_releases(self) -> None:
+        """Report the deferred releases: the database answers again."""
+        self.releases += self.deferred_releases
+        self.deferred_releases = []
         self.flush.set()
 
-    def release_waiting(self) -> None:
-        """Rows that have not started go back, uncounted: the worker leaves."""
-        for executor in self.executors:
-            while executor.waiting:
-                row = executor.waiting.popleft()
-                self.releases.append(Release(row[0], row[1], reason=NOT_STARTED))
-        self.flush.set()
+    # -- limits --------------------------------------------------------------------------------------------------------
 
-    def give_back(self, executor: Executor, run: Attempt) -> None:
-        """An attempt that has not begun goes back, uncounted."""
-        executor.leave(run, 0.0)
-        executor.started -= 1
-        if not run.settled:
-            run.settled = True
-            self.releases.append(Release(run.id, run.epoch, reason=NOT_STARTED))
-            self.flush.set()
-
-    def sweep(self) -> None:
-        """Every half second: timeouts, handlers that do not stop, rows that wait for too long."""
+    def enforce_limits(self) -> None:
+        """Stop attempts at their timeout, abandon handlers that do not stop, and release excess prefetch."""
         now = time.monotonic()
-        self.sweeps += 1
+        self.checks += 1
         for executor in self.executors:
             for attempt in list(executor.running.values()):
                 over_s = now - attempt.started - attempt.timeout_s if attempt.started else 0.0
-                if over_s > PATIENCE_S and attempt.stopped_because is not None:
+                if over_s > STOP_GRACE_S and attempt.stopped_because is not None:
                     self._abandon(executor, attempt)
                 elif over_s > 0:
-                    attempt.stop(TIMED_OUT)  # shorter timeouts have a timer as well
-            if overstock := executor.overstock():
-                self.releases += [Release(row[0], row[1], reason=NOT_STARTED) for row in overstock]
-                self.flush.set()
+                    attempt.stop(TIMED_OUT)  # timeouts under 5 s have a timer, too
+            if excess := executor.pop_excess():
+                self._release(excess)
 
-    def _abandon(self, executor: Executor, attempt: Attempt) -> None:
+    def _abandon(self, executor: ExecutorState, attempt: Attempt) -> None:
         executor.running.pop(attempt.id, None)
         executor.abandoned.add(attempt)
         attempt.abandoned = True
         log.error("a handler of %s does not stop: it is abandoned", attempt.job_type, extra=attempt.log_fields())
         if attempt.lost:
-            attempt.settled = True
+            attempt.has_outcome = True
         elif attempt.stopped_because == SHUTDOWN:
-            self.settle(attempt, Release(attempt.id, attempt.epoch))
+            self.end(attempt, Release(attempt.id, attempt.epoch))
         else:
-            self.settle(attempt, timed_out(attempt))
-        self.room.set()
+            self.end(attempt, timed_out(attempt))
+        self.wakeup.set()

@@ -1,4 +1,4 @@
-"""Log lines: JSON for machines, or short lines for a terminal. Lines of a run carry its id, schedule and attempt."""
+"""The worker's loggers. Records that a handler's code logs get the fields of its run: id, schedule and attempt."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.worker")
 outages = Outages(log)
-# One line for each run that ends: a warning if it failed, otherwise debug. Logs for a console show every line.
+# One record for each run that ends: a warning if it failed, otherwise debug. The console format shows all of them.
 runs_log = logging.getLogger("wakeboard.run")
 
-# Libraries that talk at these levels only about themselves.
+# Libraries whose debug and info records concern only themselves.
 QUIET = ("aiohttp", "asyncio", "psycopg")
 
 
 def start_logging(settings: Settings) -> None:
-    """Sends every line of this process to stderr in the chosen format."""
-    send_logs(settings, quiet=QUIET, add=_add_facts)
+    """Send the log records of this process to stderr in the configured format."""
+    send_logs(settings, quiet=QUIET, add=_add_run_fields)
     if for_console(settings) and settings.log_level == "info":
         runs_log.setLevel(logging.DEBUG)
 
 
-def _add_facts(record: logging.LogRecord) -> bool:
-    """Whatever a handler's own code logs carries its run, too."""
+def _add_run_fields(record: logging.LogRecord) -> bool:
+    """Add the fields of the current attempt to a record."""
     attempt = current_attempt.get(None)
     if attempt is not None and not hasattr(record, "run"):
         record.__dict__.update(attempt.log_fields())

@@ -1,7 +1,7 @@
-"""What becomes of an attempt: a pure reading of what its handler returned or raised.
+"""Turns what a handler returned or raised into the result or error to store. Pure functions.
 
-Nothing a handler does may break the worker: parts of results that are no JSON are stored as text, messages and stacks
-are cut, credentials in them are masked, and characters that Postgres cannot store are replaced.
+No result and no error may break the worker. Parts of results that JSON cannot express become text. Messages and stacks
+are cut, and credentials in them are masked. Characters that Postgres cannot store are replaced.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, SNOOZED, WORKE
 if TYPE_CHECKING:
     from wakeboard_worker.attempt import Attempt
 
-LONGEST_RESULT: Final = 16_384  # characters of JSON
-DEEPEST_RESULT: Final = 32  # levels
-LONGEST_ERROR: Final = 2_000  # characters
-LONGEST_STACK: Final = 16_000  # characters
-LONGEST_READ: Final = 3 * LONGEST_STACK  # characters of an error that are searched for credentials; the rest is dropped
-LONGEST_DELAY_S: Final = 31 * 86_400.0
-AFTER_CUT_OFF_S: Final = 5.0  # until a run is due again whose handler lost its connection to the database
+MAX_RESULT: Final = 16_384  # characters of JSON
+MAX_RESULT_LEVELS: Final = 32  # levels
+MAX_ERROR: Final = 2_000  # characters
+MAX_STACK: Final = 16_000  # characters
+MAX_SEARCHED: Final = 3 * MAX_STACK  # characters of an error that are searched for credentials; the rest is dropped
+MAX_DELAY_S: Final = 31 * 86_400.0
+DISCONNECTED_DELAY_S: Final = 5.0  # until a run is due again after its handler lost the connection to the database
 
 
 def storable(text: str, longest: int) -> str:
-    """`text` as Postgres can store it, cut in the middle to `longest` characters."""
+    """Return `text` as Postgres can store it. A longer text loses its middle, to fit into `longest` characters."""
     if len(text) > longest:
         half = longest // 2 - 20
         text = f"{text[:half]} …({len(text) - 2 * half} left out)… {text[-half:]}"
@@ -40,59 +40,59 @@ def storable(text: str, longest: int) -> str:
 
 
 def result_json(value: Any) -> str:
-    """What a handler returned, as JSON text.
+    """Return the result of a handler as JSON text.
 
-    A part that JSON has no word for becomes text, a date or time in ISO 8601, and so does what lies too deep. What is
+    Parts that JSON cannot express and parts below 32 levels become text (dates and times in ISO 8601). A result that is
     too long becomes one text.
     """
     text = _json_text(value)
-    if text is None or _levels(text) > DEEPEST_RESULT:
-        text = _json_text(_in_json(value, 1))
-    return text or json.dumps(storable(_shown(value), LONGEST_RESULT // 2), ensure_ascii=False)
+    if text is None or _levels(text) > MAX_RESULT_LEVELS:
+        text = _json_text(_to_json_types(value, 1))
+    return text or json.dumps(storable(_str(value), MAX_RESULT // 2), ensure_ascii=False)
 
 
 def _json_text(value: Any) -> str | None:
-    """The value's JSON text if Postgres can store it and it is short enough."""
+    """Return the value as JSON text, or None if Postgres cannot store it or it is too long."""
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
         text.encode("utf-8")
-    except Exception:  # noqa: BLE001 - whatever a handler's own class raises when it is read
+    except Exception:  # noqa: BLE001 - the methods of a handler's class may raise anything
         return None
-    return text if len(text) <= LONGEST_RESULT and "\\u0000" not in text else None
+    return text if len(text) <= MAX_RESULT and "\\u0000" not in text else None
 
 
 def _levels(text: str) -> int:
-    """How many levels a JSON text has at most: brackets in its strings count too."""
-    if text.count("[") + text.count("{") <= DEEPEST_RESULT:
-        return 1  # or more, and few enough
+    """Return an upper bound of the levels in a JSON text. Brackets in strings count, too."""
+    if text.count("[") + text.count("{") <= MAX_RESULT_LEVELS:
+        return 1  # or more, but not too many
     return max(accumulate({"[": 1, "{": 1, "]": -1, "}": -1}.get(character, 0) for character in text))
 
 
-def _in_json(value: Any, depth: int) -> Any:
-    """The same in values that JSON has."""
+def _to_json_types(value: Any, depth: int) -> Any:
+    """Return `value` with all parts converted to types that JSON has."""
     if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if isinstance(value, dict) and depth <= DEEPEST_RESULT:
+    if isinstance(value, dict) and depth <= MAX_RESULT_LEVELS:
         items = cast("dict[Any, Any]", value).items()
-        return {storable(_shown(key), LONGEST_RESULT): _in_json(item, depth + 1) for key, item in items}
-    if isinstance(value, list | tuple | set | frozenset) and depth <= DEEPEST_RESULT:
-        return [_in_json(item, depth + 1) for item in cast("list[Any]", value)]
-    return storable(value.isoformat() if isinstance(value, date | time) else _shown(value), LONGEST_RESULT)
+        return {storable(_str(key), MAX_RESULT): _to_json_types(item, depth + 1) for key, item in items}
+    if isinstance(value, list | tuple | set | frozenset) and depth <= MAX_RESULT_LEVELS:
+        return [_to_json_types(item, depth + 1) for item in cast("list[Any]", value)]
+    return storable(value.isoformat() if isinstance(value, date | time) else _str(value), MAX_RESULT)
 
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
-    """What the board is told about an attempt that raised."""
+    """Return the outcome of an attempt whose handler raised `error`."""
     if attempt.stopped_because == SHUTDOWN and not isinstance(
         error, RequestedOutcome
-    ):  # whatever it raised, it was told to stop
+    ):  # it was stopped, whatever it raised
         return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
-        return Release(attempt.id, attempt.epoch, _bounded(error.seconds), SNOOZED)
-    # Of a step, an effect, or the transaction of run.once: not the handler's fault.
+        return Release(attempt.id, attempt.epoch, _clamped_delay(error.seconds), SNOOZED)
+    # Raised by a step, an effect, or in the transaction of run.once. It is not the handler's fault.
     if isinstance(error, DatabaseUnavailable) or is_connection_loss(attempt.effect_conn, error):
-        return Release(attempt.id, attempt.epoch, AFTER_CUT_OFF_S, DISCONNECTED)
+        return Release(attempt.id, attempt.epoch, DISCONNECTED_DELAY_S, DISCONNECTED)
     return Failure(
         id=attempt.id,
         epoch=attempt.epoch,
@@ -100,39 +100,39 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
         error_type=storable(type(error).__name__, 200),
         error=_error_text(error),
         stack=_stack(error),
-        delay_s=_bounded(error.seconds) if isinstance(error, RetryAfter) else None,
+        delay_s=_clamped_delay(error.seconds) if isinstance(error, RetryAfter) else None,
     )
 
 
 def timed_out(attempt: Attempt) -> Failure:
-    """What the board is told about an attempt that ran longer than it may."""
-    said = f"it ran longer than its timeout of {attempt.timeout_s} s"
-    return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", said)
+    """Return the outcome of an attempt that exceeded its timeout."""
+    message = f"it ran longer than its timeout of {attempt.timeout_s} s"
+    return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", message)
 
 
 def _error_text(error: BaseException) -> str:
-    return _without_credentials(_shown(error).strip() or type(error).__name__, LONGEST_ERROR)
+    return _without_credentials(_str(error).strip() or type(error).__name__, MAX_ERROR)
 
 
 def _stack(error: BaseException) -> str:
     try:
-        return _without_credentials("".join(traceback.format_exception(error, limit=30)), LONGEST_STACK)
+        return _without_credentials("".join(traceback.format_exception(error, limit=30)), MAX_STACK)
     except Exception:  # noqa: BLE001 - an exception whose __str__ raises must not end the worker
         return ""
 
 
 def _without_credentials(text: str, longest: int) -> str:
     """Masks credentials, then cuts the text: a credential that is cut in two may not be recognised."""
-    return storable(redact(storable(text, LONGEST_READ)), longest)
+    return storable(redact(storable(text, MAX_SEARCHED)), longest)
 
 
-def _shown(value: Any) -> str:
+def _str(value: Any) -> str:
     try:
         return str(value)
-    except Exception:  # noqa: BLE001 - the same
+    except Exception:  # noqa: BLE001 - __str__ may raise anything
         return f"<{type(value).__name__} that cannot be shown>"
 
 
-def _bounded(seconds: float) -> float:
+def _clamped_delay(seconds: float) -> float:
     seconds = float(seconds)
-    return 0.0 if math.isnan(seconds) else min(max(0.0, seconds), LONGEST_DELAY_S)
+    return 0.0 if math.isnan(seconds) else min(max(0.0, seconds), MAX_DELAY_S)

@@ -1,47 +1,47 @@
-"""Decides when a worker stops claiming so that it can run a suspect alone: for at most half of its time.
+"""Decides when a worker stops claiming so that it can run a quarantined run alone: for at most half of its time.
 
-When a suspect has waited for a minute, the worker stops claiming until its own runs have ended. If they have not ended
-after 30 s, it claims other runs for twice as long, and doubles the time for the next attempt. After a suspect has run,
-the worker claims other runs for at least as long as the suspect took.
+The rule: once a quarantined run has waited for a minute, the worker yields, that is, it claims nothing until its own
+runs have ended. If they have not ended after 30 s, it claims other runs for twice as long, and doubles the time for the
+next attempt. After a quarantined run, it claims other runs for at least as long as that run took.
 """
 
 from __future__ import annotations
 
-EVERY_S = 30.0  # between two queries for suspects
-PATIENCE_S = 60.0  # that a suspect waits for an idle worker
-ROOM_S = 30.0  # without claims, in the first attempt
+QUERY_EVERY_S = 30.0  # between two queries for quarantined runs
+WAIT_FOR_IDLE_S = 60.0  # how long a quarantined run waits for an idle worker
+YIELD_S = 30.0  # without claims, in the first attempt
 
 
 class QuarantineTurns:
-    """The decisions. All `now` are seconds of one monotonic clock."""
+    """The decisions of one worker. Each `now` is a time of one monotonic clock, in seconds."""
 
     def __init__(self) -> None:
-        self.making_room = False
-        self._since = self._ask_at = 0.0
-        self._room_s = ROOM_S
+        self.yielding = False
+        self._since = self._query_at = 0.0
+        self._yield_s = YIELD_S
 
-    def asks(self, now: float) -> bool:
-        """Whether to query now for how long a suspect has been waiting."""
-        if self.making_room and now - self._since > self._room_s:
-            self.making_room = False
-            self._room_s *= 2
-            self._ask_at = now + self._room_s
-        return now >= self._ask_at
+    def query_due(self, now: float) -> bool:
+        """Whether to query now for how long a quarantined run has been waiting. Ends an attempt that took too long."""
+        if self.yielding and now - self._since > self._yield_s:
+            self.yielding = False
+            self._yield_s *= 2
+            self._query_at = now + self._yield_s
+        return now >= self._query_at
 
-    def answered(self, waits_s: float | None, now: float) -> None:
-        """Records the answer to that query; None: no suspect is waiting."""
-        self._ask_at = now + EVERY_S
-        waits = waits_s is not None and waits_s > PATIENCE_S
-        if waits and not self.making_room:
+    def answered(self, wait_s: float | None, now: float) -> None:
+        """Record the answer to that query; None: no quarantined run is waiting."""
+        self._query_at = now + QUERY_EVERY_S
+        waits = wait_s is not None and wait_s > WAIT_FOR_IDLE_S
+        if waits and not self.yielding:
             self._since = now
-        self.making_room = waits
+        self.yielding = waits
 
     def none_left(self) -> None:
-        """Records that no suspect is left: another worker has claimed it."""
-        self.making_room = False
+        """Record that no quarantined run is left: another worker has claimed it."""
+        self.yielding = False
 
     def ran(self, began: float, now: float) -> None:
-        """Records that a suspect ran from `began` to `now`."""
-        took_s = now - (self._since if self.making_room else began)
-        self.making_room, self._room_s = False, ROOM_S
-        self._ask_at = now + max(EVERY_S, took_s)
+        """Record that a quarantined run ran from `began` to `now`."""
+        took_s = now - (self._since if self.yielding else began)
+        self.yielding, self._yield_s = False, YIELD_S
+        self._query_at = now + max(QUERY_EVERY_S, took_s)

@@ -1,9 +1,11 @@
-"""Where a lane looks for due runs, and when it looks again from the start.
+"""Claims the due runs of one executor by priority, and remembers how far it has scanned each queue and priority.
 
-A claim goes on behind the last row that the one before it looked at: past index entries that are dead, and past runs in
-flight. What comes to lie before the mark meanwhile (late commits, retries, releases) is found by the next walk from the
-start: after each walk that reached the end, and otherwise every two seconds or twenty times as long as a walk takes,
-whichever is longer, so that walking costs a twentieth of the time.
+A claim continues behind the last row that the previous claim considered, so it skips dead index entries and runs in
+flight. Rows that become due behind the scan position (late commits, retries, releases) are found by the next full scan.
+A full scan starts when the previous one has reached the end, and otherwise every two seconds or after twenty times the
+duration of a scan, whichever is longer. So scanning takes a twentieth of the time at most.
+
+An executor whose scan found nothing backs off for a moment while another executor has work.
 """
 
 from __future__ import annotations
@@ -19,97 +21,99 @@ if TYPE_CHECKING:
 
     from wakeboard.run import ClaimedRow
     from wakeboard.store.worker_api import Pair, WorkerStore
-    from wakeboard_worker.in_flight import Executor
+    from wakeboard_worker.in_flight import ExecutorState
 
-BETWEEN_WALKS_S = 2.0
-WALKS_PART = 20  # walking takes 1/20 of the time
-REST_PART = 10  # looks in vain take 1/10 of the time, while another lane has work …
-LONGEST_REST_S = 0.1  # … or more: new runs of this lane have to be found
+FULL_SCAN_EVERY_S = 2.0  # at least
+FULL_SCAN_PAUSE = 20  # times the duration of the last one
+BACK_OFF = 10  # times the duration of a claim that found nothing, while another executor has work …
+MAX_BACK_OFF_S = 0.1  # … but not longer: new runs must be found
 QUEUE, PRIORITY, RUN_AT, ID = 9, 10, 8, 0  # columns of a claimed row
 
 
 class QueueScan:
-    """The walk of one lane over the due runs of its types."""
+    """The scan of one executor over the due runs of its job types."""
 
-    def __init__(self, executor: Executor, queues: Sequence[str]) -> None:
+    def __init__(self, executor: ExecutorState, queues: Sequence[str]) -> None:
         self.executor = executor
         self.job_types = text_array(executor.job_types)
         self.positions = ScanPositions(queues)
-        self._ended: set[Pair] = set()  # pairs that have been looked at to their end since the walk began
-        self._from_start = True  # nothing has been claimed behind the marks yet
-        self._rich = False  # the last claim was full, and nothing was in its way: the next one may look further
-        self._last_s = 0.0  # what the last look from the start took, to the end or to a full batch
-        self._again_at = 0.0
-        self._rests_until = 0.0
+        self._finished: set[Pair] = set()  # (queue, priority) pairs that this scan has read to their end
+        self._from_start = True  # no claim of this scan has been made yet
+        self._unlimited = False  # the next claim has no scan limit: the last one was full and skipped no rows
+        self._full_scan_s = 0.0  # the duration of the last claim from the start
+        self._next_scan_at = 0.0
+        self._backs_off_until = 0.0
         self.sent = 0.0  # boottime() when the last claim was sent
-        self.found_nothing = False  # the last claim walked from the start to the end, and nothing was due
+        self.found_nothing = False  # the last claim scanned everything, and no run was due
 
     def rewind(self) -> None:
-        """The next claim begins at the start."""
+        """Make the next claim start a full scan."""
         self.positions.rewind()
-        self._ended.clear()
-        self._from_start, self._rich = True, False
+        self._finished.clear()
+        self._from_start, self._unlimited = True, False
 
-    def rests(self) -> bool:
-        """Whether it has just looked in vain, so that another lane's runs may go first for a while."""
-        return time.monotonic() < self._rests_until
+    def backs_off(self) -> bool:
+        """Whether the last claim found nothing a moment ago, so that other executors go first."""
+        return time.monotonic() < self._backs_off_until
 
-    async def claim(self, worker_store: WorkerStore, count: int) -> list[ClaimedRow]:
-        """Up to `count` due runs; none: there are none behind the marks."""
+    async def claim(self, store: WorkerStore, count: int) -> list[ClaimedRow]:
+        """Lease up to `count` due runs behind the scan position. An empty list: there are none."""
         began = time.monotonic()
-        if began >= self._again_at and not self._from_start:
+        if began >= self._next_scan_at and not self._from_start:
             self.rewind()
         self.sent = boottime()
-        rows = await worker_store.claim(self.positions, self.job_types, count, None if self._rich else SCAN_LIMIT)
-        while not rows and await self._look_further(worker_store):
+        rows = await store.claim(self.positions, self.job_types, count, None if self._unlimited else SCAN_LIMIT)
+        while not rows and await self._advance(store):
             self.sent = boottime()
-            rows = await worker_store.claim(self.positions, self.job_types, count)
+            rows = await store.claim(self.positions, self.job_types, count)
         full = len(rows) >= count
-        self._note(began, rows, full=full)
-        self._rich = full and await self._go_on_behind(rows, worker_store)
+        self._schedule_next(began, rows, full=full)
+        self._unlimited = full and await self._advance_behind(rows, store)
         self.positions.rotate()
         return rows
 
-    def _note(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
+    def _schedule_next(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
         now = time.monotonic()
-        self._rests_until = 0.0 if rows else now + min(LONGEST_REST_S, REST_PART * (now - began))
+        self._backs_off_until = 0.0 if rows else now + min(MAX_BACK_OFF_S, BACK_OFF * (now - began))
         self.found_nothing = self._from_start and not rows
         if self._from_start:
-            self._last_s, self._from_start = now - began, False
-            self._again_at = now + max(BETWEEN_WALKS_S, WALKS_PART * self._last_s)
+            self._full_scan_s, self._from_start = now - began, False
+            self._next_scan_at = now + max(FULL_SCAN_EVERY_S, FULL_SCAN_PAUSE * self._full_scan_s)
         if not full:
-            self._again_at = min(self._again_at, now + WALKS_PART * self._last_s)
+            self._next_scan_at = min(self._next_scan_at, now + FULL_SCAN_PAUSE * self._full_scan_s)
 
-    async def _go_on_behind(self, rows: Sequence[ClaimedRow], worker_store: WorkerStore) -> bool:
-        """Moves the marks after a full batch; whether nothing was in its way.
+    async def _advance_behind(self, rows: Sequence[ClaimedRow], store: WorkerStore) -> bool:
+        """Move the scan positions behind a full batch. Returns whether no rows had to be skipped.
 
-        Pairs before the last one that gave rows gave all that was looked at. Where more lies behind (rows of strangers,
-        runs in flight) the next look goes on there; otherwise a backlog of lower priority would hide it for ever.
+        Pairs before the last pair with claimed rows have no claimable row up to the scan limit. If they have more rows
+        behind it (of other job types, or in flight), the next claim continues there. Otherwise a backlog of a lower
+        priority would hide those rows for ever.
         """
         last = last_of_each_pair(rows)
         pairs = self.positions.pairs
         reached = max(pairs.index(pair) for pair in last)
-        passed = [pair for pair in pairs[:reached] if pair not in self._ended]
-        further = await worker_store.advance_scan(self.positions, passed, self.job_types) if passed else []
-        self._ended.update(set(passed) - {pair for pair, _, _ in further})
+        unfinished = [pair for pair in pairs[:reached] if pair not in self._finished]
+        further = await store.advance_scan(self.positions, unfinished, self.job_types) if unfinished else []
+        self._finished.update(set(unfinished) - {pair for pair, _, _ in further})
         for pair, (run_at, run_id) in last.items():
             self.positions.move(pair, run_at, run_id)
         for pair, run_at, run_id in further:
             self.positions.move(pair, run_at, run_id)
-        return self._ended.issuperset(pairs[:reached])
+        return self._finished.issuperset(pairs[:reached])
 
-    async def _look_further(self, worker_store: WorkerStore) -> bool:
-        further = await worker_store.advance_scan(self.positions, self.positions.pairs, self.job_types)
+    async def _advance(self, store: WorkerStore) -> bool:
+        """Move the scan positions by one scan limit. Returns False if all pairs were at their end."""
+        further = await store.advance_scan(self.positions, self.positions.pairs, self.job_types)
         for pair, run_at, run_id in further:
             self.positions.move(pair, run_at, run_id)
         return bool(further)
 
 
 def last_of_each_pair(rows: Sequence[ClaimedRow]) -> dict[Pair, tuple[int, int]]:
-    """The last run of each (queue, priority) among these, as (run_at, id)."""
+    """Return the last run of each (queue, priority) pair in `rows`, as (run_at, id)."""
     last: dict[Pair, tuple[int, int]] = {}
     for row in rows:
-        pair, place = (row[QUEUE], row[PRIORITY]), (row[RUN_AT], row[ID])
-        if pair not in last or place > last[pair]:
-            last[pair] = place
+        pair, position = (row[QUEUE], row[PRIORITY]), (row[RUN_AT], row[ID])
+        if pair not in last or position > last[pair]:
+            last[pair] = position
     return last

@@ -1,10 +1,10 @@
-"""Threads: how plain functions run. They take attempts from one deque; their outcomes come back to the loop in bundles.
+"""Runs plain functions in threads, which take attempts from one deque and return outcomes to the event loop in batches.
 
-Short handlers would spend their time on waking the loop and being woken by it, one by one. So threads find a few
-milliseconds of work in reserve, and while outcomes keep coming the loop looks for them by itself.
+For short handlers, the switches between a thread and the loop would cost more than the work. So the deque holds a few
+milliseconds of work in advance (the prefetch), and while outcomes keep arriving, the loop polls for them.
 
-A thread cannot be stopped. A handler that does not look at `run.cancelled` and outlives its timeout is abandoned (see
-in_flight.py), and another thread takes its thread's place.
+A thread cannot be stopped. A handler that ignores `run.cancelled` and exceeds its timeout is abandoned (in_flight.py),
+and another thread takes the place of its thread.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from wakeboard_worker.attempt import Attempt
     from wakeboard_worker.in_flight import InFlightBuffer
 
-RESERVE_S = 0.005  # of work that threads find without the loop
-LARGEST_RESERVE = 250
-COLLECT_EVERY_S = 0.001  # while outcomes keep coming
+PREFETCH_S = 0.005  # of work in the deque
+MAX_PREFETCH = 250  # attempts in the deque
+POLL_EVERY_S = 0.001  # while outcomes keep arriving
 WORK, END = "work", "end"
 
 
@@ -37,81 +37,81 @@ def _call(function: Callable[[Attempt], Any], attempt: Attempt) -> Any:
     return function(attempt)
 
 
-class _End(NamedTuple):
-    """How an attempt ended, and when. `stays`: its thread goes on."""
+class _Ended(NamedTuple):
+    """The end of an attempt. `thread_continues`: its thread takes further attempts."""
 
     attempt: Attempt
     at: float  # time.monotonic()
     result: Any
     error: BaseException | None
-    stays: bool
+    thread_continues: bool
 
 
 class ThreadExecutor:
-    """Runs what waits in the desk's thread lane."""
+    """Up to `concurrency` threads, which run the waiting rows of the in-flight buffer."""
 
     def __init__(self, in_flight: InFlightBuffer) -> None:
-        self._desk = in_flight
-        self._lane = in_flight.thread_lane
-        self._functions = {name: in_flight.handlers[name].function for name in self._lane.job_types}
+        self._in_flight = in_flight
+        self._state = in_flight.threads
+        self._functions = {name: in_flight.handlers[name].function for name in self._state.job_types}
         self._work: deque[Attempt] = deque()
-        self._bell: SimpleQueue[str] = SimpleQueue()
-        self._ended: deque[_End] = deque()
-        self._surplus: deque[None] = deque()  # one for each thread that is to end after what it runs
-        self._collecting = False  # the loop looks for outcomes without being called
-        self._next_look: asyncio.TimerHandle | None = None
+        self._signals: SimpleQueue[str] = SimpleQueue()
+        self._ended: deque[_Ended] = deque()
+        self._surplus: deque[None] = deque()  # one for each thread that is to end after its attempt
+        self._polling = False  # the loop polls for outcomes, so threads need not call it
+        self._next_poll: asyncio.TimerHandle | None = None
         self._threads = 0
-        self._handed = 0  # attempts that threads have or are about to take
-        self._replaced: set[Attempt] = set()  # abandoned ones whose thread has a successor
-        self._in_reserve: set[Attempt] = set()  # at the last sweep
+        self._handed_out = 0  # attempts in the deque or in a thread
+        self._replaced: set[Attempt] = set()  # abandoned attempts whose thread has been replaced
+        self._not_started: set[Attempt] = set()  # at the last check
 
     @property
     def exhausted(self) -> bool:
-        """Half of the places of some lane are lost to handlers that cannot be stopped."""
-        return any(executor.exhausted for executor in self._desk.executors)
+        """Half of the slots of an executor are lost to handlers that do not stop."""
+        return any(executor.exhausted for executor in self._in_flight.executors)
 
-    def kick(self) -> None:
-        """Hands out rows while threads are free, with some in reserve: short handlers never wait for the loop."""
-        executor = self._lane
-        reserve = max(executor.width, min(LARGEST_RESERVE, int(RESERVE_S * executor.pace)))
-        while executor.waiting and self._handed < executor.width + reserve:
-            attempt = ThreadAttempt(executor.waiting.popleft(), self._desk.context)
-            self._handed += 1
+    def start_waiting(self) -> None:
+        """Hand out waiting rows to free threads, and a prefetch, so that short handlers do not wait for the loop."""
+        executor = self._state
+        prefetch = max(executor.concurrency, min(MAX_PREFETCH, int(PREFETCH_S * executor.full_rate)))
+        while executor.waiting and self._handed_out < executor.concurrency + prefetch:
+            attempt = ThreadAttempt(executor.waiting.popleft(), self._in_flight.context)
+            self._handed_out += 1
             executor.started += 1
             executor.running[attempt.id] = attempt
             self._work.append(attempt)
-        for _ in range(min(len(self._work), executor.width) - self._bell.qsize()):
-            self._bell.put(WORK)
-        while self._threads < min(executor.width, self._handed):
+        for _ in range(min(len(self._work), executor.concurrency) - self._signals.qsize()):
+            self._signals.put(WORK)
+        while self._threads < min(executor.concurrency, self._handed_out):
             self._add_thread()
 
-    def sweep(self) -> None:
-        """Puts threads in the place of abandoned ones, and gives back what no thread takes out of the reserve."""
-        for attempt in self._lane.abandoned - self._replaced:
-            self._handed -= 1
+    def check(self) -> None:
+        """Replace the threads of abandoned attempts. Release prefetched attempts that wait since the last check."""
+        for attempt in self._state.abandoned - self._replaced:
+            self._handed_out -= 1
             self._threads -= 1
             self._replaced.add(attempt)
-        self._replaced &= self._lane.abandoned
-        while self._threads < min(self._lane.width, self._handed):
+        self._replaced &= self._state.abandoned
+        while self._threads < min(self._state.concurrency, self._handed_out):
             self._add_thread()
-        before, self._in_reserve = self._in_reserve, {a for a in self._lane.running.values() if not a.started}
-        if before & self._in_reserve:
-            self.give_back_reserve()
+        before, self._not_started = self._not_started, {a for a in self._state.running.values() if not a.started}
+        if before & self._not_started:
+            self.release_prefetched()
 
-    def give_back_reserve(self) -> None:
-        """What no thread has taken goes back to where others find it."""
+    def release_prefetched(self) -> None:
+        """Release the attempts that no thread has taken, so that other workers can claim their runs."""
         while attempt := self._next():
-            self._handed -= 1
-            self._desk.give_back(self._lane, attempt)
+            self._handed_out -= 1
+            self._in_flight.release_unstarted(self._state, attempt)
 
     def stop(self) -> None:
-        """Threads end when they are idle; none is waited for."""
+        """End the threads when they are idle. Does not wait for them."""
         for _ in range(self._threads):
-            self._bell.put(END)
+            self._signals.put(END)
 
     def _add_thread(self) -> None:
         self._threads += 1
-        threading.Thread(target=self._thread, name=f"handler {self._threads}", daemon=True).start()
+        threading.Thread(target=self._run_thread, name=f"handler {self._threads}", daemon=True).start()
 
     def _next(self) -> Attempt | None:
         try:
@@ -121,15 +121,15 @@ class ThreadExecutor:
 
     # -- in a thread ---------------------------------------------------------------------------------------------------
 
-    def _thread(self) -> None:
-        """Takes attempts until it is told to end, or was abandoned."""
+    def _run_thread(self) -> None:
+        """Take attempts until `stop`, or until another thread has replaced this one."""
         while True:
             while attempt := self._next():
                 if not self._run(attempt) or self._is_surplus():
-                    return  # another thread has taken this one's place
-            if self._ended:  # nothing is left to do until the loop has seen these
+                    return
+            if self._ended:  # no work is left until the loop has taken these
                 self._call_loop()
-            if self._bell.get() == END:
+            if self._signals.get() == END:
                 return
 
     def _is_surplus(self) -> bool:
@@ -142,54 +142,54 @@ class ThreadExecutor:
         return True
 
     def _run(self, attempt: Attempt) -> bool:
-        """False: it was abandoned."""
-        if attempt.stopped_because is not None:  # before it began
+        """Run one attempt. Returns False if it was abandoned meanwhile."""
+        if attempt.stopped_because is not None:  # before it started
             return self._end(attempt, None, asyncio.CancelledError())
         attempt.started = time.monotonic()
         try:
             in_context = contextvars.copy_context().run
             result = in_context(_call, self._functions[attempt.job_type], attempt)
-        except BaseException as error:  # noqa: BLE001 - a handler may raise anything, and fails alone
+        except BaseException as error:  # noqa: BLE001 - any error of a handler fails its own attempt only
             return self._end(attempt, None, error)
         return self._end(attempt, result, None)
 
     def _end(self, attempt: Attempt, result: Any, error: BaseException | None) -> bool:
-        stays = not attempt.abandoned
-        self._ended.append(_End(attempt, time.monotonic(), result, error, stays))
-        if not self._collecting:  # two threads that call at once do no harm
-            self._collecting = True
+        thread_continues = not attempt.abandoned
+        self._ended.append(_Ended(attempt, time.monotonic(), result, error, thread_continues))
+        if not self._polling:  # calls by two threads at once are harmless
+            self._polling = True
             self._call_loop()
-        return stays
+        return thread_continues
 
     def _call_loop(self) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits for this any more
-            self._desk.context.loop.call_soon_threadsafe(self._collect)
+        with suppress(RuntimeError):  # the loop is closed: the worker has ended
+            self._in_flight.context.loop.call_soon_threadsafe(self._collect)
 
-    # -- in the loop ---------------------------------------------------------------------------------------------------
+    # -- in the event loop ---------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
-        """Takes the outcomes that threads have brought, and looks again soon: nobody need call meanwhile."""
-        self._collecting = True
-        if self._next_look is None:
-            self._next_look = self._desk.context.loop.call_later(COLLECT_EVERY_S, self._look)
+        """Take the outcomes from the threads and schedule the next poll. Until then no thread needs to call."""
+        self._polling = True
+        if self._next_poll is None:
+            self._next_poll = self._in_flight.context.loop.call_later(POLL_EVERY_S, self._poll)
         while self._ended:
-            end = self._ended.popleft()
-            self._lane.leave(end.attempt, end.at)
-            if end.attempt.abandoned:
-                if end.stays:  # its thread was replaced just after it had ended: one too many
+            ended = self._ended.popleft()
+            self._state.remove(ended.attempt, ended.at)
+            if ended.attempt.abandoned:
+                if ended.thread_continues:  # its thread was replaced just after the attempt had ended
                     self._surplus.append(None)
                 continue
-            self._handed -= 1
-            if end.error is None:
-                self._desk.succeed(end.attempt, end.result)
+            self._handed_out -= 1
+            if ended.error is None:
+                self._in_flight.succeed(ended.attempt, ended.result)
             else:
-                self._desk.fail(end.attempt, end.error)
-        self.kick()
-        self._desk.flush.set()
-        self._desk.room.set()
+                self._in_flight.fail(ended.attempt, ended.error)
+        self.start_waiting()
+        self._in_flight.flush.set()
+        self._in_flight.wakeup.set()
 
-    def _look(self) -> None:
-        self._next_look = None
-        self._collecting = False  # before the look: what comes later calls
+    def _poll(self) -> None:
+        self._next_poll = None
+        self._polling = False  # before the check: outcomes that arrive later cause a call
         if self._ended:
             self._collect()

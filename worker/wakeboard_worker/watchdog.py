@@ -1,7 +1,6 @@
-"""The watchdog: one thread that cuts a connection whose answer does not come in time.
+"""A thread that aborts a connection whose reply does not arrive in time.
 
-It is started once. A thread for each wait would be one more thing that can fail where threads or memory run out, and a
-start that fails there may never return.
+It is started once. Starting a thread for each wait could fail, or never return, when threads or memory run out.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._conn: Any = None  # the one that is waited on now
+        self._conn: Any = None  # the connection on which a thread waits now
         self._until = 0.0
         self._thread = threading.Thread(target=self._watch, name="watchdog", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread."""
+        """Start the thread."""
         self._thread.start()
 
     @contextmanager
     def waiting(self, conn: Any, seconds: float) -> Generator[None]:
-        """Who waits on `conn` within this block waits for no longer: then the connection is cut."""
+        """Abort `conn` if the block takes longer than `seconds`. A statement in the block then raises."""
         self._set(conn, time.monotonic() + seconds)
         try:
             yield

@@ -1,9 +1,9 @@
-"""One wake of a worker, from its first connection to its deregister_worker.
+"""One life of a worker, from its registration to its deregistration.
 
-    connect → register → duties (ticks, lapsed leases) → claim, run, complete … → deregister_worker
+    connect → register → maintain (ticks, expired leases) → claim, run, complete … → deregister
 
-Four things go on side by side: claiming (connection 1), running, telling outcomes (connection 2), and the heartbeat
-(a thread, connection 3). Handlers that make steps or effects share a fourth, opened when the first one does.
+The worker has a connection for each of these: claims, outcomes, blocked outcomes, heartbeats (in a thread), and the
+steps and effects of handlers. Each is opened when it is first needed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 from wakeboard_worker.logs import log, outages
-from wakeboard_worker.signals import INSISTED
+from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.thread_executor import ThreadExecutor
 
 if TYPE_CHECKING:
@@ -45,19 +45,22 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import Store
     from wakeboard_worker.signals import StopSignal
 
-CONNECT_FOR_S = 10.0  # a draining worker's patience with a database that is away
-SWEEP_EVERY_S = 0.5
-BETWEEN_ROUNDS_S = 1.0
-UNWIND_S = 2.0  # for handlers that were cancelled at the end
-BLOCKED_S = 2.0  # for outcomes whose runs are locked, at the end
-UNDER_WAY_S = 1.0  # a statement that the database had when its answer was given up may be done so much later
+CONNECT_WITHIN_S = 10.0  # a draining worker; others try until the database is available
+CHECK_EVERY_S = 0.5
+MAINTAIN_EVERY_S = 1.0
+UNWIND_S = 2.0  # at the end, for handlers that were stopped
+BLOCKED_S = 2.0  # at the end, for outcomes whose runs are locked
+LATE_STATEMENT_S = 1.0  # how late the database may execute a statement whose reply was given up
 
 
-async def run_worker(settings: Settings, stay_s: float, stopping: StopSignal) -> int:
-    """One wake; its exit code. Raises WakeboardError when it could not work at all."""
+async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal) -> int:
+    """Run a worker until nothing is due, but for `stay_s` at least. Returns the exit code.
+
+    Raises WakeboardError if the worker could not start or had to give up.
+    """
     builtin = builtin_handlers(settings)
     handlers = load_handlers(settings.handlers, builtin)
-    worker = _introduce(settings)
+    worker = _describe_worker(settings)
     dsn = settings.dsn.get_secret_value()
     claims, outcomes, blocked, effects = (
         ReconnectingConnection(
@@ -69,26 +72,24 @@ async def run_worker(settings: Settings, stay_s: float, stopping: StopSignal) ->
         for purpose in ("claims", "outcomes", "blocked outcomes", "handlers")
     )
     try:
-        if not await _unless_stopped(_registered(claims, list(handlers), stay_s), stopping):
+        if not await _unless_stopped(_register(claims, list(handlers), stay_s), stop_signal):
             return 0
         if stay_s == math.inf:
-            _tell_start(settings, dsn, list(handlers))
+            _log_ready(settings, dsn, list(handlers))
         context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store)
         in_flight = InFlightBuffer(handlers, context, settings.concurrency, settings.threads)
-        code = await _Wake(settings, stay_s, stopping, worker, in_flight, claims, outcomes, blocked).run()
-        if (
-            in_flight.lost_sight_at is None
-        ):  # otherwise leases of it may be left: its silence tells others to look for them
-            await _say_goodbye(claims)
+        code = await _WorkerTasks(settings, stay_s, stop_signal, worker, in_flight, claims, outcomes, blocked).run()
+        if in_flight.orphans_since is None:  # otherwise it stays registered until the reaper has found its leases
+            await _deregister(claims)
         return code
     finally:
-        for line in (claims, outcomes, blocked, effects):
+        for connection in (claims, outcomes, blocked, effects):
             with suppress(Exception):
-                await line.close()
+                await connection.close()
         await close_builtin(builtin)
 
 
-def _introduce(settings: Settings) -> Worker:
+def _describe_worker(settings: Settings) -> Worker:
     host = socket.gethostname()
     worker_id = (int.from_bytes(os.urandom(8), "big") >> 1) or 1
     return Worker(
@@ -105,8 +106,8 @@ def _introduce(settings: Settings) -> Worker:
     )
 
 
-def _tell_start(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
-    """Logs what a staying worker serves: without runs it may log nothing more for hours."""
+def _log_ready(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
+    """Log what this worker serves. Without runs, a worker that stays may log nothing else for hours."""
     log.info(
         "ready: %s; pool %s, %s, up to %s at once; knows %s",
         describe_dsn(dsn),
@@ -117,215 +118,219 @@ def _tell_start(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
     )
 
 
-async def _unless_stopped(work: Coroutine[Any, Any, bool], stopping: StopSignal) -> bool:
-    """What it answers, or False when somebody says stop: a database that is silent keeps nobody from leaving."""
+async def _unless_stopped(work: Coroutine[Any, Any, bool], stop_signal: StopSignal) -> bool:
+    """Return the result of `work`, or False after a stop signal, so that a silent database does not delay the exit."""
     task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
-    stopping.tell(lambda: loop.call_soon_threadsafe(task.cancel))
+    stop_signal.add_listener(lambda: loop.call_soon_threadsafe(task.cancel))
     try:
         return await task
     except asyncio.CancelledError:
-        if stopping.asked:
+        if stop_signal.count:
             return False
         raise
 
 
-async def _registered(line: ReconnectingConnection[WorkerStore], job_types: Sequence[str], stay_s: float) -> bool:
-    """Connects, and says who works here; a draining worker tries for ten seconds, others for ever.
+async def _register(connection: ReconnectingConnection[WorkerStore], job_types: Sequence[str], stay_s: float) -> bool:
+    """Connect and register this worker. Returns False if the pool has enough workers.
 
-    False: the pool has workers enough. Raises LoginRefused at once: a worker that is started anew reads a new password.
+    A draining worker tries for ten seconds, others until the database is available. Raises LoginRefused at once: the
+    next worker process reads the new password.
     """
-    give_up_at = time.monotonic() + CONNECT_FOR_S
+    give_up_at = time.monotonic() + CONNECT_WITHIN_S
     while True:
         try:
-            worker_store = await line.store()
-            await require_schema(worker_store.conn)
-            registered = await worker_store.register_worker(job_types)
+            store = await connection.store()
+            await require_schema(store.conn)
+            registered = await store.register_worker(job_types)
         except LoginRefused:
             raise
         except DatabaseUnavailable as error:
             if stay_s < math.inf and time.monotonic() > give_up_at:
                 raise
             outages.lost("start", error)
-            await line.pause()
+            await connection.pause()
         else:
             outages.recovered("start")
-            if registered:
-                return True
-            me = worker_store.worker
-            log.info("pool %s has %s already; this worker exits", me.pool, counted(me.max_workers or 0, "worker"))
-            return False
+            if not registered:
+                workers = counted(store.worker.max_workers or 0, "worker")
+                log.info("pool %s has %s already; this worker exits", store.worker.pool, workers)
+            return registered
 
 
-async def first_end(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Waits until one of them ends, and raises what ended it: without its fellows none of them is of any use."""
+async def wait_for_first(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """Wait until one of the tasks ends, and raise its error. The tasks need each other."""
     ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in ended:
         task.result()
 
 
-async def _say_goodbye(line: ReconnectingConnection[WorkerStore]) -> None:
+async def _deregister(connection: ReconnectingConnection[WorkerStore]) -> None:
     try:
         async with asyncio.timeout(5):
-            await (await line.store()).deregister_worker()
+            await (await connection.store()).deregister_worker()
     except (WakeboardError, TimeoutError) as error:
-        log.warning("could not say deregister_worker: %s", error)
+        log.warning("could not deregister the worker: %s", error)
 
 
-class _Wake:
-    """The parts of a running worker, put together."""
+class _WorkerTasks:
+    """The tasks of a registered worker."""
 
     def __init__(
         self,
         settings: Settings,
         stay_s: float,
-        stopping: StopSignal,
+        stop_signal: StopSignal,
         worker: Worker,
         in_flight: InFlightBuffer,
         claims: ReconnectingConnection[WorkerStore],
         outcomes: ReconnectingConnection[WorkerStore],
         blocked: ReconnectingConnection[WorkerStore],
     ) -> None:
-        self._settings, self._stay_s, self._stopping, self._desk = settings, stay_s, stopping, in_flight
-        self._claims = claims
+        self._settings, self._stay_s, self._stop_signal, self._in_flight = settings, stay_s, stop_signal, in_flight
         self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, in_flight)
-        self._slots, self._threads = CoroutineExecutor(in_flight), ThreadExecutor(in_flight)
-        self._settling = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
-        self._rounds = _rounds(settings)
-        self._next_round = 0.0
-        self._claiming = Fetcher(
-            in_flight, self._slots, self._threads, claims, self._heartbeat, settings, stay_s, self._make_rounds
+        self._coroutines, self._threads = CoroutineExecutor(in_flight), ThreadExecutor(in_flight)
+        self._completer = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
+        retention = Retention.from_settings(settings)
+        self._maintenance = MaintenanceLoop(misfire_grace=settings.misfire_grace, retention=retention)
+        self._maintain_at = 0.0
+        self._fetcher = Fetcher(
+            in_flight, self._coroutines, self._threads, claims, self._heartbeat, settings, stay_s, self._maintain
         )
 
     async def run(self) -> int:
+        """Run all tasks until the worker is done. Returns the exit code."""
         began = time.monotonic()
         loop = asyncio.get_running_loop()
         self._heartbeat.start()
-        beside = self._settling.run(), self._settling.run_blocked(), self._look_after()
-        background = [asyncio.create_task(each) for each in beside]
+        coroutines = [self._completer.run(), self._completer.run_blocked(), self._check_periodically()]
         if self._settings.listen and self._stay_s:
-            background.append(asyncio.create_task(self._listen()))
-        self._stopping.tell(lambda: loop.call_soon_threadsafe(self._claiming.stop))
+            coroutines.append(self._listen())
+        background = [asyncio.create_task(each) for each in coroutines]
+        self._stop_signal.add_listener(lambda: loop.call_soon_threadsafe(self._fetcher.stop))
         work = asyncio.create_task(self._work())
         try:
-            await first_end([work, *background])
+            await wait_for_first([work, *background])
         finally:
             self._heartbeat.stop()
             self._threads.stop()
             for task in (work, *background):
                 task.cancel()
             await asyncio.gather(work, *background, return_exceptions=True)
-            await self._slots.stop()
-        seconds = time.monotonic() - began
-        log.info("wake over after %.1f s: %s", seconds, self._desk.counts, extra={"counts": str(self._desk.counts)})
+            await self._coroutines.stop()
+        seconds, counts = time.monotonic() - began, str(self._in_flight.counts)
+        log.info("wake over after %.1f s: %s", seconds, counts, extra={"counts": counts})
         if self._threads.exhausted:
-            log.error("half of the places are lost to handlers that cannot be stopped; this worker ends")
-        return int(self._threads.exhausted or self._desk.stuck)
+            log.error("half of the slots are lost to handlers that do not stop; this worker exits")
+        return int(self._threads.exhausted or self._in_flight.blocked_too_long)
 
     async def _work(self) -> None:
-        await self._claiming.run()
-        await self._finish()
+        await self._fetcher.run()
+        await self._drain()
 
-    # -- the end -------------------------------------------------------------------------------------------------------
+    # -- shutdown ------------------------------------------------------------------------------------------------------
 
-    async def _finish(self) -> None:
-        """Lets runs finish, only for the grace period if it must stop. Then it releases the rest in one call."""
-        in_flight = self._desk
-        grace_until = float("inf")
-        while in_flight.running or in_flight.waiting or (in_flight.blocked and not in_flight.stuck):
-            if (self._stopping.asked or in_flight.stuck) and grace_until == float("inf"):
-                grace_until = time.monotonic() + self._settings.grace_seconds
-                self._release_what_waits()
-            if time.monotonic() >= grace_until or self._stopping.asked >= INSISTED:
-                await self._give_back()
+    async def _drain(self) -> None:
+        """Wait until all runs have ended and their outcomes are reported.
+
+        After a stop signal, the runs have the grace period. Then they are stopped and released.
+        """
+        in_flight = self._in_flight
+        stop_at = float("inf")
+        while in_flight.running or in_flight.waiting or (in_flight.blocked and not in_flight.blocked_too_long):
+            if (self._stop_signal.count or in_flight.blocked_too_long) and stop_at == float("inf"):
+                stop_at = time.monotonic() + self._settings.grace_seconds
+                in_flight.release_waiting()
+                self._threads.release_prefetched()
+            if time.monotonic() >= stop_at or self._stop_signal.count >= STOP_NOW:
+                await self._stop_running()
                 break
-            await self._wait_for_room(0.1)
+            await self._wait(0.1)
         blocked_until = time.monotonic() + BLOCKED_S
-        # Bounded: outcomes that cannot be sent before the leases lapse are dropped.
-        while in_flight.untold or (in_flight.blocked and not in_flight.stuck and time.monotonic() < blocked_until):
+        # This loop ends: outcomes that cannot be reported before the leases expire are dropped.
+        while in_flight.unreported or (
+            in_flight.blocked and not in_flight.blocked_too_long and time.monotonic() < blocked_until
+        ):
             in_flight.flush.set()
-            await self._wait_for_room(0.05)
-        if in_flight.blocked:  # their leases lapse
-            in_flight.lose_sight()
+            await self._wait(0.05)
+        if in_flight.blocked:  # their leases expire
+            in_flight.note_orphaned_leases()
 
-    def _release_what_waits(self) -> None:
-        self._desk.release_waiting()
-        self._threads.give_back_reserve()
-
-    async def _give_back(self) -> None:
-        in_flight = self._desk
+    async def _stop_running(self) -> None:
+        """Stop all attempts, and release those whose handlers do not end within two seconds."""
+        in_flight = self._in_flight
         attempts = [attempt for executor in in_flight.executors for attempt in executor.running.values()]
         for attempt in attempts:
             attempt.stop(SHUTDOWN)
         unwound_at = time.monotonic() + UNWIND_S
         while in_flight.running and time.monotonic() < unwound_at:
-            await self._wait_for_room(0.05)
+            await self._wait(0.05)
         for attempt in attempts:
-            if not attempt.settled:
-                in_flight.settle(attempt, Release(attempt.id, attempt.epoch))
+            if not attempt.has_outcome:
+                in_flight.end(attempt, Release(attempt.id, attempt.epoch))
 
-    async def _wait_for_room(self, seconds: float) -> None:
-        self._desk.room.clear()
+    async def _wait(self, seconds: float) -> None:
+        self._in_flight.wakeup.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._desk.room.wait()
+                await self._in_flight.wakeup.wait()
 
-    # -- beside --------------------------------------------------------------------------------------------------------
+    # -- background tasks ----------------------------------------------------------------------------------------------
 
-    async def _look_after(self) -> None:
-        """Timeouts, handlers that do not stop, rows that wait for too long; raises what broke a part of this worker."""
+    async def _check_periodically(self) -> None:
+        """Enforce timeouts and prefetch limits twice a second. Raises the error that ended a slot."""
         while True:
-            await asyncio.sleep(SWEEP_EVERY_S)
-            if self._desk.broken is not None:
-                raise self._desk.broken
-            self._desk.sweep()
-            self._threads.sweep()
+            await asyncio.sleep(CHECK_EVERY_S)
+            if self._in_flight.fatal_error is not None:
+                raise self._in_flight.fatal_error
+            self._in_flight.enforce_limits()
+            self._threads.check()
 
     async def _listen(self) -> None:
-        """Wakes the claiming at each notice."""
+        """Wake the fetcher at each notification of the store."""
         from wakeboard.store.notifications import notifications
 
         dsn = self._settings.dsn.get_secret_value()
         while True:
             try:
                 async for _ in notifications(dsn):
-                    self._desk.room.set()
+                    self._in_flight.wakeup.set()
             except WakeboardError as error:
                 log.debug("not listening: %s", error)
             await asyncio.sleep(1.0)
 
-    async def _make_rounds(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
-        """The duties that are due: ticks, lapsed leases, tidying; one round a second, and one `at_once` if need be."""
+    async def _maintain(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
+        """Run the maintenance tasks that are due (ticks, expired leases, retention), once a second or `at_once`."""
         from wakeboard.store.maintenance_api import Store
 
         now = time.monotonic()
-        if now < self._next_round and not at_once:
+        if now < self._maintain_at and not at_once:
             return
-        self._next_round = now + BETWEEN_ROUNDS_S
-        await self._take_back_my_own(Store(conn), now)
-        done = await self._rounds.run_due(Store(conn), now)
+        self._maintain_at = now + MAINTAIN_EVERY_S
+        await self._reap_orphaned_leases(Store(conn), now)
+        done = await self._maintenance.run_due(Store(conn), now)
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)
-        if conn.closed:  # nothing was done: the next connection makes this round
-            self._next_round = 0.0
+        if conn.closed:  # repeat it on the next connection
+            self._maintain_at = 0.0
             log.info("the connection was lost during maintenance: %s", next(iter(done.failures.values()), ""))
             return
-        for duty, error in done.failures.items():
+        for task, error in done.failures.items():
             if isinstance(error, DatabaseUnavailable):
-                outages.lost(f"duty {duty}", error)
-                outages.remove(f"duty {duty}")  # claims report when the database answers again
+                outages.lost(f"maintenance task {task}", error)
+                outages.remove(f"maintenance task {task}")  # claims report when the database answers again
             else:
-                log.warning("the duty %s failed: %s", duty, error)
+                log.warning("the maintenance task %s failed: %s", task, error)
 
-    async def _take_back_my_own(self, store: Store, now: float) -> None:
-        """Leases that this living worker lost sight of lapse unseen: nobody is silent. So it asks for a walk itself."""
+    async def _reap_orphaned_leases(self, store: Store, now: float) -> None:
+        """Request a full reap once the orphaned leases of this worker have expired.
+
+        A lost reply may have left leases that this worker does not know about. Its heartbeats hide them from the
+        reaper's fast path, which considers only workers without heartbeats.
+        """
         from wakeboard.maintenance.reaper import reap
 
-        lost_at = self._desk.lost_sight_at
-        if lost_at is not None and now > lost_at + self._settings.lease_seconds + UNDER_WAY_S:
-            self._desk.lost_sight_at = None
+        since = self._in_flight.orphans_since
+        if since is not None and now > since + self._settings.lease_seconds + LATE_STATEMENT_S:
+            self._in_flight.orphans_since = None
             await reap(store, always=True)
-
-
-def _rounds(settings: Settings) -> MaintenanceLoop:
-    return MaintenanceLoop(misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings))
