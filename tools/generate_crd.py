@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import yaml
 from pydantic.json_schema import GenerateJsonSchema
 
-from tools.admission_rules import RULES
+from wakeboard.rules.admission_rules import RULES
 from wakeboard.rules.job_schedule import JobSchedule, JobScheduleSpec, Metadata
 from wakeboard_operator.status_models import JobScheduleStatus
 

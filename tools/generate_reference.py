@@ -6,8 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from tools.admission_rules import RULES
 from tools.generate_crd import COLUMNS, SELECTABLE, WIDE_COLUMNS, Schema, resource_schema
+from wakeboard.rules.admission_rules import RULES
 from wakeboard.rules.name_patterns import IN_WORDS
 
 if TYPE_CHECKING:

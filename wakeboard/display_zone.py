@@ -1,4 +1,4 @@
-"""The time zone of times that commands show and read: UTC, or the one of `--zone` or WAKEBOARD_ZONE.
+"""The time zone in which commands print and read times: UTC, or that of `--zone` or WAKEBOARD_ZONE.
 
 It is set once, when a command starts. JSON, logs and the database always use UTC.
 """
@@ -9,32 +9,30 @@ from datetime import UTC, datetime, tzinfo
 
 from wakeboard.errors import InvalidValue
 
-LOCAL = "local"  # the machine's own zone
+LOCAL = "local"  # the zone of this machine
 _UTC_NAMES = frozenset({"", "UTC", "Etc/UTC"})
 
 _name = "UTC"
-_zone: tzinfo | None = UTC  # None: the machine's own
+_zone: tzinfo | None = UTC  # None: that of this machine
 
 
 def use_zone(name: str) -> None:
-    """Shows and reads times in the zone of this IANA name, or `local`. Raises InvalidValue for any other name."""
+    """Set the zone: an IANA name or `local`. Raises InvalidValue for any other name."""
     global _name, _zone
     if name in _UTC_NAMES:
         _name, _zone = "UTC", UTC
     elif name == LOCAL:
         _name, _zone = "local time", None
     else:
-        from wakeboard.rules.zones import known_zones, zone_info
+        from wakeboard.rules.zones import known_zones, unknown_zone, zone_info
 
         if name not in known_zones():
-            raise InvalidValue(
-                f"--zone {name[:60]!r} is not known; write local, UTC or an IANA name, for example Europe/Lisbon."
-            )
+            raise InvalidValue(unknown_zone(f"--zone {name[:60]!r}", "local, UTC or Europe/Lisbon."))
         _name, _zone = name, zone_info(name)
 
 
 def zone_label() -> str:
-    """The name of the zone for the heading of a column of times."""
+    """The name of the zone, for the heading of a column of times."""
     return _name
 
 
@@ -44,10 +42,10 @@ def in_zone(moment: datetime) -> datetime:
 
 
 def of_zone(moment: datetime) -> datetime:
-    """The moment in UTC; one without an offset is taken as a time of the zone."""
+    """The moment in UTC. A datetime without an offset is a time in the zone."""
     return moment.replace(tzinfo=_zone).astimezone(UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def offset_of(moment: datetime) -> str:
-    """The offset of the zone at this moment, to be written after the time: "UTC" or "+01:00"."""
+    """The offset of the zone at this moment: "UTC" or "+01:00"."""
     return "UTC" if _zone is UTC else in_zone(moment).isoformat()[-6:]

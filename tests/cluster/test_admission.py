@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from testbed.cluster.job_schedules import job_schedule, refusals
 from tests.rules.admission import admitted
 from tests.rules.cron_lines import cron_lines, loose_lines
-from tools.admission_rules import RULES
 from tools.generated import ROOT
 from wakeboard.errors import InvalidSchedule
+from wakeboard.rules.admission_rules import RULES
 from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.rules.zones import known_zones
 

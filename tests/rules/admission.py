@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tools.admission_rules import (
+from wakeboard.rules.admission_rules import (
     FIELD,
     FIELDS,
     LINE,

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.rules.admission import admitted
 from tests.rules.cron_lines import cron_lines, loose_lines
-from tools.admission_rules import RULES, ZONE
 from wakeboard.errors import InvalidSchedule
+from wakeboard.rules.admission_rules import RULES, ZONE
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.zones import known_zones
 

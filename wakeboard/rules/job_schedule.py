@@ -21,7 +21,7 @@ from wakeboard.rules.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.name_patterns import LABEL, SUBDOMAIN, WORD
 from wakeboard.rules.validation_messages import Place, closest, problems_of, refusal
-from wakeboard.rules.zones import known_zones
+from wakeboard.rules.zones import known_zones, unknown_zone
 
 if TYPE_CHECKING:
     from wakeboard.rules.compiled_cron import CronFields
@@ -44,7 +44,7 @@ def _cron_line(line: str) -> str:
 def _known_zone(zone: str) -> str:
     if zone in known_zones():
         return zone
-    raise refusal(f'timeZone is "{zone}", which is not a known time zone; write for example "{_nearest_zone(zone)}"')
+    raise refusal(unknown_zone(f'timeZone is "{zone}", which', f'"{_nearest_zone(zone)}"'))
 
 
 def _nearest_zone(zone: str) -> str:

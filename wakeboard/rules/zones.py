@@ -148,6 +148,11 @@ def _start_of_year(year: int) -> int:
     return int(datetime(year, 1, 1, tzinfo=UTC).timestamp())
 
 
+def unknown_zone(subject: str, example: str = '"Europe/Lisbon"') -> str:
+    """The error for a name that is not a time zone; `subject` says where it is written."""
+    return f"{subject} is not a known time zone; write for example {example}"
+
+
 def zone_info(zone: str) -> ZoneInfo:
     """The zone of the pinned database. Raises InvalidSchedule for one that it does not have."""
     return _load(zone)
@@ -156,7 +161,7 @@ def zone_info(zone: str) -> ZoneInfo:
 @lru_cache(maxsize=1024)
 def _load(zone: str) -> ZoneInfo:
     if zone not in known_zones():
-        raise InvalidSchedule(f'timeZone "{zone}" is not known; write an IANA name, for example "Europe/Lisbon"')
+        raise InvalidSchedule(unknown_zone(f'timeZone "{zone}"'))
     with _open(f"zoneinfo/{zone}") as data:
         return ZoneInfo.from_file(data, key=zone)
 

@@ -1,21 +1,24 @@
-"""What the API server refuses beyond types and bounds: CEL rules with messages that say what to write instead.
+"""The CEL validation rules of the JobSchedule CRD: what the API server refuses beyond types and bounds.
 
-The custom resource definition contains them, so they apply without a webhook. A rule may be looser than
-`wakeboard.rules.job_schedule`, never stricter. CEL cannot check everything (a day that never comes, a payload over
-64 KiB, a number beyond 2^53). The operator reports those, with the loader's messages.
+tools/generate_crd.py writes them into the CRD, so they apply without a webhook. A rule may accept more than
+`wakeboard.rules.job_schedule`, never less. CEL cannot check everything (a day that never comes, a payload over 64 KiB,
+a number beyond 2^53); the operator reports those in the status, with the messages of job_schedule.
 
-The patterns mean the same in RE2 and in Python. Those of a schedule are for a line in capitals.
+The patterns mean the same in RE2 and in Python. Those for a cron expression expect it in upper case. No process imports
+this module at run time.
 """
 
 from __future__ import annotations
 
 from typing import Final, TypeAlias
 
+from wakeboard.rules.zones import unknown_zone
+
 Rule: TypeAlias = dict[str, str]
 
 # ------------------------------------------------------------------------------------------------ schedule
 
-# A short form, or five fields of printable ASCII; around and between them the spaces that the loader strips.
+# A short form, or five fields of printable ASCII, with the spaces that the parser ignores.
 LINE: Final = r"^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNUALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$"
 FIELD: Final = r"[^ \t\n]+"
 NUMERIC_RANGE: Final = "[0-9]{1,2}-[0-9]{1,2}"
@@ -27,10 +30,10 @@ _TO_12, _TO_31, _TO_59 = "0?[1-9]|1[0-2]", "0?[1-9]|[12][0-9]|3[01]", "[0-5]?[0-
 
 
 def _pattern(number: str, step: str, names: str = "", *, also: str = "", counted: str = "") -> str:
-    """The pattern of one field with a comma behind it, so that a list is `(element,)+`.
+    """The pattern of one field with a comma after it, so that a list is `(element,)+`.
 
-    `number` and `step` are patterns of the numbers that may stand there, `names` words for numbers, `also` one more
-    element of its lists. Elements that are `counted` make lists of their own. H stands alone.
+    `number` and `step` are patterns of its numbers, `names` are its words for numbers, and `also` is one more element
+    of a list. Elements that match `counted` cannot be mixed with others in a list. H cannot be in a list.
     """
     value = "|".join([number, *names.split()])
     element = rf"(\*|({value})(-({value}))?)(/({step}))?" + f"|{also}" * bool(also)
@@ -38,7 +41,7 @@ def _pattern(number: str, step: str, names: str = "", *, also: str = "", counted
     return rf"^({lists}|H(\(({number})-({number})\))?(/({step}))?,)$"
 
 
-# Of each field in its order: the pattern, what it is, and examples.
+# For each field, in order: its pattern, its description and examples.
 FIELDS: Final = (
     (_pattern(_TO_59, "0?[1-9]|[1-5][0-9]|60"), "minute is 0-59, in steps of 1-60", '"0", "*/15" or "H"'),
     (_pattern("[01]?[0-9]|2[0-3]", "0?[1-9]|1[0-9]|2[0-4]"), "hour is 0-23, in steps of 1-24", '"8", "9-17" or "*/2"'),
@@ -58,10 +61,9 @@ FIELDS: Final = (
 _FIELDS_OF_SELF: Final = f"self.upperAscii().findAll(r'{FIELD}')"
 _NAMES_IN_ORDER: Final = f"'{MONTHS} {WEEKDAYS}'"
 
-_TIME_ZONE_APART: Rule = {
+_NO_TIME_ZONE: Rule = {
     "rule": "!self.upperAscii().contains('TZ=')",
-    "message": 'the time zone has a field of its own; write for example "0 8 * * *" with timeZone: Europe/Lisbon '
-    "beside it",
+    "message": 'the time zone is a separate field; write for example "0 8 * * *" and timeZone: Europe/Lisbon',
 }
 _FIVE_FIELDS: Rule = {
     "rule": f"self.upperAscii().contains('TZ=') ||\nself.upperAscii().matches(r'{LINE}')",
@@ -86,66 +88,66 @@ _NAMES_ASCEND: Rule = {  # a range may end with SUN, as it is also 7
     "message": 'a range never runs backwards; instead of "FRI-MON" write "FRI-SAT,SUN-MON"',
 }
 
-# Of days that never come, those that people write: plain days and months, any day of the week.
+# The common cases of days that never come: plain days and months, any day of the week.
 _SHORT_MONTHS: Final = "0?[2469]|11|FEB|APR|JUN|SEP|NOV"
 _TWO_FIELDS: Final = r"^[ \t\n]*[!-~]+[ \t]+[!-~]+[ \t]+"
 _ANY_WEEKDAY: Final = r"[ \t]+\*[ \t\n]*$"
 NEVER_IN_FEBRUARY: Final = rf"{_TWO_FIELDS}3[01](-3[01])?(,3[01](-3[01])?)*[ \t]+(0?2|FEB)(,(0?2|FEB))*{_ANY_WEEKDAY}"
 NEVER_THE_31ST: Final = rf"{_TWO_FIELDS}31(-31)?(,31(-31)?)*[ \t]+({_SHORT_MONTHS})(,({_SHORT_MONTHS}))*{_ANY_WEEKDAY}"
-_FEBRUARY_IS_SHORT: Rule = {
+_NOT_ONLY_FEBRUARY_30_OR_31: Rule = {
     "rule": f"!self.upperAscii().matches(r'{NEVER_IN_FEBRUARY}')",
     "message": 'February has no day 30 or 31, so it would never run; write for example "0 0 L 2 *" for its last day',
 }
-_MONTHS_OF_30_DAYS: Rule = {
+_NOT_ONLY_31ST_OF_SHORT_MONTHS: Rule = {
     "rule": f"!self.upperAscii().matches(r'{NEVER_THE_31ST}') ||\nself.upperAscii().matches(r'{NEVER_IN_FEBRUARY}')",
     "message": 'none of these months has a day 31, so it would never run; write for example "0 0 L 4 *"',
 }
 
 # ------------------------------------------------------------------------------------------------ timeZone
 
-# Closes what `getHours` leaves open: offsets (+05:00), "Local", files that are no zones (posixrules).
+# Excludes what `getHours` also accepts: offsets (+05:00), "Local", files that are not zones (posixrules).
 ZONE: Final = "^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*)*$"
 
 _KNOWN_ZONE: Rule = {
     "rule": f"self.matches(r'{ZONE}') && self != 'Local' &&\n"
     "timestamp('2026-01-01T00:00:00Z').getHours(self) >= 0",  # an unknown zone fails here
-    "message": "a time zone is an IANA name; write for example Europe/Lisbon",
+    "message": unknown_zone("this", "Europe/Lisbon"),
 }
 
-# ------------------------------------------------------------------------------------------------ contradictions
+# ------------------------------------------------------------------------------- fields that depend on each other
 
 _ONLY_ALL_HAS_A_LIMIT: Rule = {
     "rule": "!has(self.limit) || self.policy == 'All'",
     "message": "only All has a limit; write policy: All, or leave limit out",
     "fieldPath": ".limit",
 }
-_THE_LONGEST_IS_NOT_BELOW_THE_FIRST: Rule = {
+_MAXIMUM_IS_NOT_BELOW_BASE: Rule = {
     # The API server also tries the default {} itself, before it is filled in.
     "rule": "!has(self.maxSeconds) || !has(self.baseSeconds) || self.maxSeconds >= self.baseSeconds",
     "message": "maxSeconds is below baseSeconds; write for example baseSeconds: 10 with maxSeconds: 3600",
     "fieldPath": ".maxSeconds",
 }
-_JITTER_LEAVES_TIME_TO_START: Rule = {
+_JITTER_IS_BELOW_STARTING_DEADLINE: Rule = {
     "rule": "!has(self.startingDeadlineSeconds) || self.jitterSeconds < self.startingDeadlineSeconds",
     "message": "jitterSeconds must be below startingDeadlineSeconds, or runs would be skipped before they may start; "
     "write for example jitterSeconds: 0",
     "fieldPath": ".jitterSeconds",
 }
 
-# ------------------------------------------------------------------------------------------------ where each stands
+# ------------------------------------------------------------------------------------------------ rules by field
 
 RULES: Final[dict[str, list[Rule]]] = {
-    "spec": [_JITTER_LEAVES_TIME_TO_START],
+    "spec": [_JITTER_IS_BELOW_STARTING_DEADLINE],
     "spec.schedule": [
-        _TIME_ZONE_APART,
+        _NO_TIME_ZONE,
         _FIVE_FIELDS,
         *_EACH_FIELD,
         _NUMBERS_ASCEND,
         _NAMES_ASCEND,
-        _FEBRUARY_IS_SHORT,
-        _MONTHS_OF_30_DAYS,
+        _NOT_ONLY_FEBRUARY_30_OR_31,
+        _NOT_ONLY_31ST_OF_SHORT_MONTHS,
     ],
     "spec.timeZone": [_KNOWN_ZONE],
     "spec.catchUp": [_ONLY_ALL_HAS_A_LIMIT],
-    "spec.backoff": [_THE_LONGEST_IS_NOT_BELOW_THE_FIRST],
+    "spec.backoff": [_MAXIMUM_IS_NOT_BELOW_BASE],
 }
