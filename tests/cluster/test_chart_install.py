@@ -157,7 +157,7 @@ def _hooked() -> dict[str, Any]:
     return {"database": URL, "migrations": {"mode": "hook"}}
 
 
-def test_the_password_of_the_trial_database_is_made_once_and_kept(user: HelmClient) -> None:
+def test_the_password_of_the_dev_database_is_generated_once_and_kept(user: HelmClient) -> None:
     def password() -> str:
         data = user.get("secret", "wakeboard-dev-database")["data"]
         found = base64.b64decode(data["password"]).decode()
@@ -174,8 +174,8 @@ def test_the_password_of_the_trial_database_is_made_once_and_kept(user: HelmClie
     assert password() == first
 
 
-def test_where_no_password_can_be_kept_one_must_be_given(user: HelmClient) -> None:
-    with pytest.raises(Refused, match=r"devDatabase\.password is empty.*give one"):
+def test_without_a_cluster_the_dev_database_needs_a_password(user: HelmClient) -> None:
+    with pytest.raises(Refused, match=r"devDatabase\.password is empty.*Set one"):
         user.template("wakeboard", devDatabase={"enabled": True})
     shown = user.template("wakeboard", devDatabase={"enabled": True, "password": "a/b c"})
     dsn = base64.b64encode(b"postgresql://wakeboard:a%2Fb%20c@wakeboard-dev-database:5432/wakeboard").decode()
