@@ -7,13 +7,12 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
-from wakeboard.local import pdeathsig
+from wakeboard.local.child_process import ends_with_parent
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -53,8 +52,7 @@ class PgBouncer:
             f"pool_mode = {mode}\n{options or 'auth_type = any'}\n"
         )
         account = ["--user", "nobody"] if os.geteuid() == 0 else []
-        launcher = [sys.executable, "-I", "-S", pdeathsig.__file__, str(os.getpid()), "-1", "-1"]
-        self._command = [*launcher, program, "--quiet", *account, str(ini)]
+        self._command = ends_with_parent([program, "--quiet", *account, str(ini)])
 
     def start(self) -> None:
         """Starts PgBouncer and waits until it listens."""

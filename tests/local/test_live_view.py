@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import io
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -15,67 +15,36 @@ from wakeboard.store.queries.listings import RunRow, ScheduleRow
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 
 
+def row(kind: type[Any], values: dict[str, Any]) -> Any:
+    """A row in which all other columns are None."""
+    return kind(**{**dict.fromkeys(field.name for field in fields(kind)), **values})
+
+
 def schedule(name: str, **values: object) -> ScheduleRow:
     defaults: dict[str, object] = {
-        "id": 1,
         "namespace": "shop",
         "name": name,
-        "source": "file:examples",
-        "job_type": "report",
-        "queue": "default",
-        "priority": 3,
         "schedule": "0 8 * * MON",
         "time_zone": "Europe/Lisbon",
-        "concurrency_policy": "Allow",
-        "generation": 1,
-        "spec_hash": "5f",
         "state": "active",
-        "schedule_error": None,
         "next_run_at": NOON + timedelta(seconds=53),
-        "last_tick_at": None,
-        "last_run_id": 1,
         "last_status": "succeeded",
         "last_finished_at": NOON - timedelta(seconds=7),
-        "queued": 0,
-        "running": 0,
-        "failed": 0,
-        "dead": 0,
     }
-    return ScheduleRow(**{**defaults, **values})  # pyright: ignore[reportArgumentType]
+    return row(ScheduleRow, {**defaults, **values})
 
 
 def run(run_id: int, status: str, **values: object) -> RunRow:
     defaults: dict[str, object] = {
         "id": run_id,
-        "uuid": UUID(int=run_id),
         "status": status,
         "schedule": "shop/report",
-        "definition_generation": 1,
-        "job_type": "report",
-        "queue": "default",
-        "priority": 3,
-        "trigger": "tick",
-        "scheduled_for": NOON,
         "run_at": NOON + timedelta(seconds=4),
-        "created_at": NOON,
         "started_at": NOON - timedelta(seconds=3),
-        "failed_at": None,
-        "dead_at": None,
-        "finished_at": None,
         "attempts": 1,
         "max_attempts": 5,
-        "crash_count": 0,
-        "release_count": 0,
-        "progress": None,
-        "cancel_requested_at": None,
-        "limit_key": None,
-        "error_type": None,
-        "error": None,
-        "reason": None,
-        "skipped_until": None,
-        "skipped_count": None,
     }
-    return RunRow(**{**defaults, **values})  # pyright: ignore[reportArgumentType]
+    return row(RunRow, {**defaults, **values})
 
 
 SCHEDULES = [schedule("weekly-report"), schedule("close-month", last_status="dead", dead=1)]

@@ -18,7 +18,7 @@ from tests.local.up_process import NEVER, ROOT, START, TIMEOUT_S, Up
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests look into /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests read /proc")
 
 
 # Ctrl-C and the end of a terminal reach only the processes of its session.

@@ -11,8 +11,8 @@ from wakeboard.store.queries.recent_events import RunEvent
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 
 
-def event(what: str, **facts: object) -> RunEvent:
-    usual: dict[str, object] = {
+def event(what: str, **values: object) -> RunEvent:
+    defaults: dict[str, object] = {
         "at": NOON,
         "run_id": 7,
         "lease_epoch": 1,
@@ -28,7 +28,7 @@ def event(what: str, **facts: object) -> RunEvent:
         "ticks": None,
         "crashes": 0,
     }
-    return RunEvent(what=what, **{**usual, **facts})  # pyright: ignore[reportArgumentType]
+    return RunEvent(what=what, **{**defaults, **values})  # pyright: ignore[reportArgumentType]
 
 
 WRONG = {"error_type": "ValueError", "error": "no\nsuch thing"}

@@ -62,7 +62,10 @@ APPLICATION_NAME: Final = "wakeboard up"  # in pg_stat_activity
 
 
 class Supervisor:
-    """Starts, runs and stops the parts. `repair_database` restarts a database that has exited, and says so, or None."""
+    """Starts, runs and stops the parts.
+
+    `repair_database` restarts a database that has exited and returns a message; None if there was nothing to do.
+    """
 
     def __init__(
         self,

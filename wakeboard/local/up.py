@@ -157,8 +157,8 @@ def up_file(home: Path, dsn: str, started_at: datetime) -> Generator[None]:
 
 def program_name() -> str:
     """The command to type for wakeboard: `wakeboard` if the shell finds it, else its path."""
-    ours = Path(sys.argv[0]).absolute()
+    path = Path(sys.argv[0]).absolute()
     found = shutil.which("wakeboard")
-    if ours.name != "wakeboard" or (found and Path(found).resolve() == ours.resolve()):
+    if path.name != "wakeboard" or (found and Path(found).resolve() == path.resolve()):
         return "wakeboard"
-    return min(os.path.relpath(ours), str(ours), key=len)
+    return min(os.path.relpath(path), str(path), key=len)
