@@ -22,6 +22,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/cli.md": ["tools.generate_docs", "cli"],
     "docs/job-schedule.md": ["tools.generate_reference"],
     "docs/monitoring.md": ["tools.generate_monitoring"],
+    "docs/sql-functions.md": ["tools.generate_sql_functions"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
     "wakeboard/store/functions/REVISION": ["tools.generate_functions_revision"],
     "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],

@@ -229,7 +229,7 @@ def test_a_schema_too_old_is_named_in_one_sentence(empty_database: str) -> None:
 
 
 def test_a_missing_schema_is_named_in_one_sentence(empty_database: str) -> None:
-    with pytest.raises(SchemaMismatch, match="has no wakeboard schema yet: run `wakeboard migrate`"):
+    with pytest.raises(SchemaMismatch, match="has no wakeboard schema: run `wakeboard migrate`"):
         checked(empty_database)
 
 
@@ -309,7 +309,7 @@ def test_a_database_that_cannot_hold_every_text_is_refused(postgres: PostgresSer
     )
     try:
         with pytest.raises(
-            WakeboardError, match="has the encoding LATIN1, which cannot hold every text: make a database"
+            WakeboardError, match="has the encoding LATIN1, which cannot hold every text: create a database"
         ):
             migrated(postgres.dsn_of("latin"))
     finally:
@@ -342,12 +342,11 @@ def test_what_print_roles_prints_can_be_run(database: str) -> None:
             do(database, f"drop owned by {quoted}; drop role {quoted}")
 
 
-def test_each_move_says_for_whom_it_is() -> None:
+def test_each_sql_function_names_its_roles_and_is_described() -> None:
     for function in sql_functions():
-        first, _, rest = function.text.partition("\n")
-        assert first.startswith("-- for: ")
-        assert function.roles or "nobody" in first
-        assert rest.startswith("-- ")
+        assert function.roles <= set(Roles.__slots__)
+        assert bool(function.roles) != function.text.startswith("-- internal (")
+        assert function.description
 
 
 def test_everything_in_the_schema_has_a_comment(database: str) -> None:

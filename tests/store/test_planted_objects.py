@@ -303,7 +303,7 @@ async def test_every_statement_of_the_store_is_tried_here(database: str) -> None
         methods = {name for name, it in vars(kind).items() if iscoroutinefunction(it) and not name.startswith("_")}
         assert methods <= tried, kind
     in_stories = getsource(act_as_worker) + getsource(act_as_operator) + "store.leadership_released("  # sends nothing
-    for kind, word in ((WorkerStore, "leasing"), (OperatorStore, "store")):
+    for kind, word in ((WorkerStore, "worker_store"), (OperatorStore, "store")):
         for name, it in vars(kind).items():
             assert name.startswith("_") or not iscoroutinefunction(it) or f"{word}.{name}(" in in_stories, name
 

@@ -70,11 +70,12 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class SqlFunction:
-    """One file of `functions/`: the move's text and the roles that may make it."""
+    """One file of `functions/`. `roles`: parts that may call it (none: internal). `description`: its head comment."""
 
     name: str
     text: str
     roles: frozenset[str]
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +127,11 @@ def functions_revision() -> int:
 
 
 def _sql_function(name: str, text: str) -> SqlFunction:
-    said = re.match(r"-- for: ([^\n]*)", text)
-    if not said:
-        raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>'")
-    return SqlFunction(name, text, frozenset(re.findall(r"\b(worker|operator|client|viewer)\b", said[1])))
+    head, _, description = text.partition("\n\n")[0].partition("\n")
+    if not re.match(r"-- for: \w|-- internal \(\w", head):
+        raise ValueError(f"functions/{name}.sql must begin with '-- for: <roles>' or '-- internal (<callers>)'")
+    roles = re.findall(r"\w+", head.removeprefix("-- for: ")) if head.startswith("-- for: ") else ()
+    return SqlFunction(name, text, frozenset(roles), re.sub(r"^-- ?", "", description, flags=re.MULTILINE))
 
 
 def _sql_files(folder: str) -> Iterator[Traversable]:
@@ -274,9 +276,9 @@ async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Function
 
 async def _comment(conn: psycopg.AsyncConnection[Any], function: SqlFunction) -> None:
     """Sets the comment of a function to the head of its file, for psql's `df+`."""
-    _, _, text = function.text.partition("\n")
-    said = "\n".join(line.removeprefix("-- ") for line in text.partition("\n\n")[0].splitlines())
-    comment = sql.SQL("comment on function wakeboard.{} is {}").format(sql.Identifier(function.name), sql.Literal(said))
+    comment = sql.SQL("comment on function wakeboard.{} is {}").format(
+        sql.Identifier(function.name), sql.Literal(function.description)
+    )
     await conn.execute(comment)
 
 

@@ -38,6 +38,26 @@ NOT_STARTED: Final = "not_started"  # no handler has started
 Pair: TypeAlias = tuple[str, int]  # (queue, priority)
 
 
+class ClaimedRow(NamedTuple):
+    """A row of the type `claimed_run`, as it comes over the wire: see the module's docstring."""
+
+    id: int
+    lease_epoch: int
+    job_type: str
+    payload: bytes
+    attempts: int
+    max_attempts: int
+    timeout_s: int
+    scheduled_for: int
+    run_at: int
+    queue: str
+    priority: int
+    crash_count: int
+    uuid: bytes
+    definition_id: int | None
+    schedule: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class Worker:
     """Who works: a row of `workers`. `worker_id` is a random number other than 0, new for every process."""
@@ -219,7 +239,7 @@ class WorkerStore:
         Of each pair it looks at `scan_limit` rows at most; None: at as many as it takes, where the last claim was full.
         """
         me = self.worker
-        return await self._claimed(
+        return await self._claim(
             _CLAIM, me.worker_id, me.lease_s, *positions.columns(), job_types, count, scan_limit, me.max_timeout_s
         )
 
@@ -229,14 +249,14 @@ class WorkerStore:
         queue = positions.queues[0]
         _, _, seen_run_at, seen_id = positions.columns([(queue, priority) for priority in sorted(PRIORITIES)])
         values = me.worker_id, me.lease_s, queue, seen_run_at, seen_id, job_types, count, SCAN_LIMIT, me.max_timeout_s
-        return await self._claimed(_CLAIM_OLDEST, *values)
+        return await self._claim(_CLAIM_OLDEST, *values)
 
     async def advance_scan(
         self, positions: ScanPositions, pairs: Sequence[Pair], job_types: str
     ) -> list[tuple[Pair, int, int]]:
         """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""
         values = job_types, SCAN_LIMIT, self.worker.max_timeout_s
-        rows = await self._claimed(_ADVANCE_SCAN, *positions.columns(pairs), *values)
+        rows = await call(self.conn, _ADVANCE_SCAN, *positions.columns(pairs), *values, cursor=self._claims)
         return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
 
     async def due_limit_keys(self, after_key: str, scan_limit: int) -> list[str]:
@@ -248,7 +268,7 @@ class WorkerStore:
         """Leases up to `count` due runs behind these limit keys, never more of a key than its limit."""
         me = self.worker
         values = me.worker_id, me.lease_s, self.queues, job_types, text_array(keys), count, me.max_timeout_s
-        return await self._claimed(_CLAIM_LIMITED, *values)
+        return await self._claim(_CLAIM_LIMITED, *values)
 
     async def quarantined_wait_s(self, job_types: str) -> float | None:
         """For how many seconds a suspect has been waiting for a worker that runs nothing else; None: there is none."""
@@ -264,9 +284,7 @@ class WorkerStore:
     async def claim_quarantined(self, job_types: str) -> list[ClaimedRow]:
         """Leases the suspect that has waited longest, or none. Whoever asks runs nothing else until it is done."""
         me = self.worker
-        return await self._claimed(
-            _CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s
-        )
+        return await self._claim(_CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
 
     async def next_due_s(self, job_types: str, within_s: float) -> float | None:
         """Seconds until a run or a tick becomes due for this worker; None: nothing does within `within_s`."""
@@ -336,8 +354,8 @@ class WorkerStore:
 
     # ------------------------------------------------------------------------------------------------------------------
 
-    async def _claimed(self, query: str, *values: Any) -> list[Any]:
-        return await call(self.conn, query, *values, cursor=self._claims)
+    async def _claim(self, query: str, *values: Any) -> list[ClaimedRow]:
+        return list(map(ClaimedRow._make, await call(self.conn, query, *values, cursor=self._claims)))
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return await call(self.conn, query, *values)

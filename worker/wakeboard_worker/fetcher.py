@@ -238,7 +238,7 @@ class Fetcher:
         if not rows:
             self._quarantine.none_left()
             return False
-        log.warning("run %d was running when two workers died: it runs alone", rows[0][0])
+        log.warning("run %d was running when two workers died: it runs alone", rows[0].id)
         self._accept(rows, sent)
         while not self._in_flight.empty and not self._is_over():
             self._in_flight.wakeup.clear()

@@ -206,7 +206,7 @@ class InFlightBuffer:
         rows = [row for executor in self.executors for row in list(executor.waiting)]
         outcomes = [*list(self.succeeded), *list(self.failures), *list(self.releases)]
         leases = {at.id: Renewal(at.id, at.epoch, at.age_s(), at.fraction) for at in attempts if not at.lost}
-        leases |= {row[0]: Renewal(row[0], row[1]) for row in rows}
+        leases |= {row.id: Renewal(row.id, row.lease_epoch) for row in rows}
         leases |= {each.id: Renewal(each.id, each.epoch) for each in outcomes if each.id not in leases}
         leases |= {each.id: each for each in self.leases_in_report() if each.id not in leases}
         return sorted(leases.values())
@@ -231,7 +231,7 @@ class InFlightBuffer:
         """Add claimed rows to the executors of their job types. `first`: before all waiting rows."""
         self.counts.claimed += len(rows)
         for executor in self.executors:
-            executor.add_rows([row for row in rows if self.executor_of[row[2]] is executor], first=first)
+            executor.add_rows([row for row in rows if self.executor_of[row.job_type] is executor], first=first)
 
     def release_late(self, rows: Sequence[ClaimedRow]) -> None:
         """Release claimed rows without adding them."""
@@ -254,7 +254,7 @@ class InFlightBuffer:
             self.flush.set()
 
     def _release(self, rows: Iterable[ClaimedRow]) -> None:
-        self.releases += [Release(row[0], row[1], reason=NOT_STARTED) for row in rows]
+        self.releases += [Release(row.id, row.lease_epoch, reason=NOT_STARTED) for row in rows]
         self.flush.set()
 
     # -- outcomes ------------------------------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ class InFlightBuffer:
         log.warning("no heartbeat was answered for three quarters of a lease: dropped %s", counted(in_flight, "lease"))
         for executor in self.executors:
             self.counts.lost += len(executor.waiting)
-            self.defer_releases(Release(row[0], row[1], 0.0, NOT_STARTED) for row in executor.waiting)
+            self.defer_releases(Release(row.id, row.lease_epoch, 0.0, NOT_STARTED) for row in executor.waiting)
             executor.waiting.clear()
             for attempt in list(executor.running.values()):
                 attempt.stop(UNREACHABLE if unreachable else LEASE_LOST)

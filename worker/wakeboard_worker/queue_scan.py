@@ -27,7 +27,6 @@ FULL_SCAN_EVERY_S = 2.0  # at least
 FULL_SCAN_PAUSE = 20  # times the duration of the last one
 BACK_OFF = 10  # times the duration of a claim that found nothing, while another executor has work …
 MAX_BACK_OFF_S = 0.1  # … but not longer: new runs must be found
-QUEUE, PRIORITY, RUN_AT, ID = 9, 10, 8, 0  # columns of a claimed row
 
 
 class QueueScan:
@@ -113,7 +112,7 @@ def last_of_each_pair(rows: Sequence[ClaimedRow]) -> dict[Pair, tuple[int, int]]
     """Return the last run of each (queue, priority) pair in `rows`, as (run_at, id)."""
     last: dict[Pair, tuple[int, int]] = {}
     for row in rows:
-        pair, position = (row[QUEUE], row[PRIORITY]), (row[RUN_AT], row[ID])
+        pair, position = (row.queue, row.priority), (row.run_at, row.id)
         if pair not in last or position > last[pair]:
             last[pair] = position
     return last

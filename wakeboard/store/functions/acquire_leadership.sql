@@ -1,7 +1,9 @@
 -- for: operator
--- Makes `holder` the leader of a source for `lease_s` seconds if nobody else leads, or lets it lead on. Answers who leads now:
--- `is_leader` says whether it is the one who asked. The term grows whenever leadership was taken, and stays while it is held on to.
--- A standby that asks while another leads writes nothing.
+-- Makes `holder` the leader of `source` for `lease_s` seconds (1 to 300) if there is no leader, or renews its lease if it leads already.
+-- Returns the current leader: its term, whether it is the caller (is_leader), its name and release, and the seconds until its lease
+-- expires. The term grows by one with each new leader. A call while another operator leads writes nothing.
+-- Example:
+--   select * from wakeboard.acquire_leadership('k8s:shop', 'operator-1', '0.1.0', 15);
 
 create or replace function wakeboard.acquire_leadership(source text, holder text, release text, lease_s integer)
 returns table (term bigint, is_leader boolean, leader text, leader_release text, expires_in_s double precision) language plpgsql security definer

@@ -1,7 +1,9 @@
 -- for: worker
--- Where the next look of `claim` begins for each pair that goes on behind what a claim has looked at: up to `scan_limit` due rows
--- further, but never past a run that the same claim would take (it may have come since). No row: go on where you are, or the
--- pair was walked to its end.
+-- Returns the next scan position of each (queue, priority) pair of which a claim has read `scan_limit` rows and could claim none: up to
+-- `scan_limit` due rows further, but never beyond a run that this worker could claim. A pair without a row in the result keeps its
+-- position, or its scan has reached the end.
+-- Example:
+--   select * from wakeboard.advance_scan('{default}', '{3}', '{-infinity}', '{0}', '{send_report}');
 
 create or replace function wakeboard.advance_scan(
   queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[], job_types text[],

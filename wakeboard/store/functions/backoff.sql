@@ -1,6 +1,8 @@
 -- for: worker, operator, client, viewer
--- How long after its `attempts`-th attempt a run is tried again: least(cap, base * 2^(attempts - 1)) seconds (fixed: base),
--- times a random factor in [0.5, 1.0], so that runs which failed together do not come back together.
+-- The delay before the next attempt of a run that has made `attempts` attempts: min(cap_s, base_s * 2^(attempts - 1)) seconds, or base_s
+-- if the strategy is 'fixed', times a random factor in [0.5, 1.0], so that runs that failed together are not retried together.
+-- Example:
+--   select wakeboard.backoff('exponential', 10, 3600, 3);
 
 create or replace function wakeboard.backoff(
   strategy wakeboard.backoff_strategy, base_s integer, cap_s integer, attempts integer)

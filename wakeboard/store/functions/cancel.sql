@@ -1,6 +1,9 @@
 -- for: operator
--- Cancels runs. Answers per id: 'cancelled' (it had not started, or waited for a retry), 'requested' (it runs: its worker is
--- told at the next heartbeat; a success that comes first wins), 'refused: …' (it is dead: discard it; or finished; or unknown).
+-- Cancels runs. The answer for each id: 'cancelled' (the run was queued, or failed and waiting for a retry), 'requested' (the run is
+-- running; its worker stops it at the next heartbeat, unless it succeeds first), or 'refused: …' (dead: discard it; finished; unknown).
+-- The first 200 characters of `reason` are stored.
+-- Example:
+--   select * from wakeboard.cancel('{1, 2}');
 
 create or replace function wakeboard.cancel(ids bigint[], reason text default 'Cancelled')
 returns table (id bigint, answer text) language plpgsql security definer

@@ -1,6 +1,8 @@
 -- for: client, worker, operator
--- Cancels a run for the application that enqueued it: it names the run by both values that `enqueue` returned. Answers as `cancel`
--- does; 'refused: there is no such run' also when the uuid is another run's.
+-- Cancels a run of an application, which passes both values that `enqueue` returned. The answers are those of `cancel`;
+-- 'refused: there is no such run' also if the uuid belongs to another run.
+-- Example:
+--   select wakeboard.cancel_run(42, '0192f0c1-2a6b-4d33-8f0e-6a1b5c7d9e01', 'the order was withdrawn');
 
 create or replace function wakeboard.cancel_run(run_id bigint, run_uuid uuid, reason text default 'Cancelled')
 returns text language plpgsql security definer

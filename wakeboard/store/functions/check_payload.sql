@@ -1,6 +1,8 @@
 -- for: client, worker, operator, viewer
--- True for a payload within the bounds: an object or a list, at most 64 KiB as text, at most 32 levels deep, numbers within 2^53.
--- Raises 22023 for any other one. Null for null. The domain run_payload accepts small flat payloads itself and calls this for others.
+-- Returns true if a payload is valid: an object or an array, at most 64 KiB as text, at most 32 levels deep, numbers within ±2^53. Raises
+-- 22023 otherwise. Null for null. The domain run_payload checks small flat payloads itself and calls this function for the others.
+-- Example:
+--   select wakeboard.check_payload('{"report_id": 42}');
 
 create or replace function wakeboard.check_payload(payload jsonb)
 returns boolean language plpgsql strict

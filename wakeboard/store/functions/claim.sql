@@ -1,9 +1,15 @@
 -- for: worker
--- Leases up to `count` due, free runs without a limit to `worker`, in the order of the pairs (queues[i], priorities[i]) and
--- then by run_at. Of each pair it looks at no more than `scan_limit` rows behind the mark (after_run_at[i], after_id[i]), so that
--- runs of unknown types and runs in flight cost a bounded time; `advance_scan` says where the next look begins. `scan_limit` null: at
--- as many as it takes, which is cheaper by a sixth, for a place where the claim before found nothing in its way.
--- Runs with a timeout over `max_timeout_s` stay. Never waits for a lock, never takes a lapsed lease.
+-- Leases up to `count` due runs without a limit key to `worker`, in the order of the pairs (queues[i], priorities[i]), then by run_at.
+-- Of each pair it reads at most `scan_limit` due rows after the scan position (after_run_at[i], after_id[i]), so that runs of other job
+-- types and leased runs cost a bounded time. If it can claim none of them, `advance_scan` returns the next position.
+-- `scan_limit` null: unlimited. A sixth cheaper; pass it after a claim that returned a full batch.
+-- A lease holds for least(lease_s, timeout_s + 10, 3600) seconds. Runs with a timeout over `max_timeout_s` are not claimed, nor are runs of
+-- a paused queue, of other job types, or past their start_before. Never waits for a lock and never claims a run whose lease has expired.
+--
+-- A `claimed_run` has id and lease_epoch (which name the lease), job_type, payload, attempts (this one counted), max_attempts, timeout_s,
+-- scheduled_for (the tick), run_at, queue, priority, crash_count, uuid, definition_id and schedule (null for a run of an application).
+-- Example:
+--   select * from wakeboard.claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{send_mail}', 10);
 
 create or replace function wakeboard.claim(
   worker bigint, lease_s integer, queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[],

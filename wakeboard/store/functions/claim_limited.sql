@@ -1,11 +1,12 @@
 -- for: worker
--- Leases up to `count` due runs of the limit keys `keys`, never more of a key than its limit.
--- The runs of a schedule whose concurrencyPolicy is not Allow have a limit key of their own. If the schedule also has a limitKey, they
--- carry it as shared_limit_key and need a free slot of both. The keys are served in a random order. With a probability of one in twenty
--- the free slots of a key go to the runs that have been due for longest, whatever their priority.
--- A key without a row in job_limits gets one (limit 1). The function takes several statements: the first locks the keys' rows in
--- job_limits (skipping those that another worker has locked), the later ones count the live leases and claim. A single statement would
--- count in a snapshot from before the lock.
+-- Leases up to `count` due runs of the limit keys `keys`, and never more of a key than its limit. See `claim` for leases and rows.
+-- A run of a schedule whose concurrencyPolicy is not Allow has the limit key of its schedule. If the schedule also has a limitKey, the run
+-- carries it as shared_limit_key and needs a free slot of both. The keys are served in random order. With a probability of 1 in 20, the
+-- free slots of a key go to the runs that have been due for longest, whatever their priority.
+-- A key without a row in job_limits gets one (limit 1). The first statement locks the keys' rows in job_limits and skips those that another
+-- worker has locked; later statements count the leases and claim. A single statement would count in a snapshot from before the lock.
+-- Example:
+--   select * from wakeboard.claim_limited(7, 60, '{default}', '{send_mail}', '{printer}', 1);
 
 create or replace function wakeboard.claim_limited(
   worker bigint, lease_s integer, queues text[], job_types text[], keys text[], count integer,

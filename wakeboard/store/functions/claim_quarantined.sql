@@ -1,6 +1,8 @@
 -- for: worker
--- Leases the one suspect (a run that has twice been running when its worker died) that has waited longest. The worker that
--- asks must run nothing else until it is done, so that a poison run kills no neighbour. Respects limits as claim_limited does.
+-- Leases at most one quarantined run: the one that has been due for longest. A run is quarantined after its second crash. The caller must
+-- run nothing else until that run has ended, so that a poison pill harms no other run. Respects limits as `claim_limited` does.
+-- Example:
+--   select * from wakeboard.claim_quarantined(7, 60, '{default}', '{send_mail}');
 
 create or replace function wakeboard.claim_quarantined(
   worker bigint, lease_s integer, queues text[], job_types text[], max_timeout_s integer default 2678400)

@@ -1,8 +1,10 @@
 -- for: worker
--- These runs of `worker`, all of lease epoch `epoch`, have succeeded: they leave job_runs for history in one statement.
--- `results` is an object {"<run id>": result, …} for those that returned something, stored as `stored_result` has it.
--- Answers with the ids that were not accepted: the lease was lost, or another transaction has kept the run locked for more than 200 ms (`still_leased` distinguishes the two). All
--- others are accepted, by this call or by an earlier one whose reply was lost.
+-- Moves runs of `worker`, all leased under `epoch`, from job_runs to history as succeeded, in one statement. `results`: an object
+-- {"<run id>": result, …} for the runs that returned a result; `stored_result` bounds each.
+-- Returns the ids that were not accepted: the lease is lost, or another transaction has kept the run locked for more than 200 ms
+-- (`still_leased` distinguishes the two). All others are accepted, by this call or by an earlier one whose reply was lost.
+-- Example:
+--   select wakeboard.complete(7, '{1}', 1, '{"1": {"sent": 3}}');
 
 create or replace function wakeboard.complete(worker bigint, ids bigint[], epoch bigint, results jsonb default null)
 returns setof bigint language plpgsql security definer

@@ -1,5 +1,8 @@
 -- for: operator
--- Says yes to the removal that is held for `source`; answers with how many schedules it removes, null: nothing is held.
+-- Confirms the pending removal of schedules of `source`. The confirmation is valid for an hour, for that list only. Returns the number of
+-- schedules that it removes; null if no removal is pending.
+-- Example:
+--   select wakeboard.confirm_removal('file:shop');
 
 create or replace function wakeboard.confirm_removal(source text)
 returns integer language sql security definer

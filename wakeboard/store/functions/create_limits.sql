@@ -1,5 +1,5 @@
--- for: nobody (other moves call it)
--- Inserts the missing rows of these limit keys (limit 1). A key whose row is being inserted by another open transaction is left out
+-- internal (called by claim_limited and claim_quarantined)
+-- Inserts the missing rows of these limit keys, with limit 1. If another open transaction is inserting the same key, the key is left out
 -- after 50 ms: its runs are not claimed until that transaction ends, and other keys do not wait for it.
 
 create or replace function wakeboard.create_limits(keys text[])

@@ -1,6 +1,8 @@
 -- for: worker, operator
--- Makes the weekly partitions of job_run_history from this week to `weeks_ahead` weeks ahead that are missing: CREATE LIKE and
--- ATTACH, which blocks nobody. Answers with how many were made. Gives up after a second of waiting for a lock: try again.
+-- Creates the missing weekly partitions of job_run_history, from this week to `weeks_ahead` (0 to 53) weeks ahead, with CREATE LIKE and
+-- ATTACH, which block no query. Returns how many it created. Raises 55P03 after waiting a second for a lock: try again.
+-- Example:
+--   select wakeboard.create_partitions();
 
 create or replace function wakeboard.create_partitions(weeks_ahead integer default 5)
 returns integer language plpgsql security definer

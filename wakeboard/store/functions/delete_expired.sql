@@ -1,13 +1,16 @@
 -- for: worker, operator
--- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` of runs that are neither
--- live nor in history; idempotency keys whose run ended more than `key_retention` ago; unused limits that no administrator set; action
--- tokens older than 90 days; job types that no worker has known for a day; change rows that no operator has taken for an hour; dead runs
--- older than the installation's retention (they are discarded). No retention is shorter than the installation's (set_retention).
--- Returns how many rows it deleted: call it again until it is 0. For an hour after that it deletes nothing and returns null, unless
+-- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` whose run is neither live nor in
+-- history; idempotency keys whose run ended more than `key_retention` ago; unused limits that no administrator set; action tokens older
+-- than 90 days; job types that no worker has known for a day; entries of definition_changes older than an hour. Discards dead runs older
+-- than `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than the installation's
+-- (set_retention), counts as the installation's.
+-- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
+-- Example:
+--   select wakeboard.delete_expired();
 
 create or replace function wakeboard.delete_expired(
-  key_retention interval default '7 days', dead_retention interval default null, history_retention interval default '30 days',
+  key_retention interval default null, dead_retention interval default null, history_retention interval default null,
   count integer default 1000, always boolean default false)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp

@@ -1,5 +1,7 @@
 -- for: worker
--- A worker leaves; it holds no lease any more, or lets what it holds lapse.
+-- Deletes the row of a worker that stops. Leases that it still holds expire, and `reap` revokes them.
+-- Example:
+--   select wakeboard.deregister_worker(7);
 
 create or replace function wakeboard.deregister_worker(worker bigint)
 returns void language sql security definer

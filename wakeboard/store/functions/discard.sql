@@ -1,5 +1,8 @@
 -- for: operator
--- Gives dead runs up for good: they go to history as dead. Answers per id: 'discarded' or 'refused: …'.
+-- Gives up dead runs: they are moved to history as dead. The answer for each id: 'discarded' or 'refused: …'. The first 200 characters of
+-- `reason` are stored.
+-- Example:
+--   select * from wakeboard.discard('{1}', 'the customer is gone');
 
 create or replace function wakeboard.discard(ids bigint[], reason text default 'Discarded')
 returns table (id bigint, answer text) language plpgsql security definer

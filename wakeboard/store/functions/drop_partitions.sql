@@ -1,9 +1,11 @@
 -- for: operator, worker
--- Drops the partitions of job_run_history whose every row finished more than `retention` ago, and at least as long as the installation
--- keeps history (set_retention): DETACH and DROP. Answers with how many. Gives up after 200 ms of waiting for a
--- lock, because completions wait meanwhile: try again.
+-- Detaches and drops the partitions of job_run_history of which every run finished more than `retention` ago. A retention that is null, or
+-- shorter than the installation's (set_retention), counts as the installation's. Returns how many it dropped. Raises 55P03 after waiting
+-- 200 ms for a lock, because completions wait meanwhile: try again.
+-- Example:
+--   select wakeboard.drop_partitions();
 
-create or replace function wakeboard.drop_partitions(retention interval default '30 days')
+create or replace function wakeboard.drop_partitions(retention interval default null)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '200ms' set timezone = 'UTC'

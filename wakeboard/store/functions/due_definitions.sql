@@ -1,7 +1,9 @@
 -- for: worker, operator
--- The definitions whose next tick is due, and what is needed to compute their ticks, without a lock: up to `count` behind the
--- mark (after_run_at, after_id), so that a walk meets each of them once, whoever else is at work on them. `now` is the database's
--- clock: ticks are computed against it and nothing else.
+-- Returns schedules whose next tick is due, with all that is needed to compute their ticks: up to `count` after the scan position
+-- (after_run_at, after_id), most overdue first. Takes no lock. Paused schedules are left out. `now` is the database's clock: compute ticks
+-- against it and no other clock.
+-- Example:
+--   select id, next_run_at from wakeboard.due_definitions();
 
 create or replace function wakeboard.due_definitions(
   count integer default 10000, after_run_at timestamptz default '-infinity', after_id bigint default 0)

@@ -1,6 +1,8 @@
 -- for: worker
--- Up to `scan_limit` limit keys that have waiting runs in these queues, in order, behind `after_key`: a worker goes round them.
--- Fewer than `scan_limit`: the end was reached.
+-- Returns up to `scan_limit` limit keys after `after_key`, in order, that have waiting runs in these queues. Fewer than `scan_limit`: there
+-- are no more keys. Workers pass the last key again to go through all of them in turn.
+-- Example:
+--   select wakeboard.due_limit_keys('{default}');
 
 create or replace function wakeboard.due_limit_keys(queues text[], after_key text default '', scan_limit integer default 200)
 returns setof text language plpgsql stable security definer

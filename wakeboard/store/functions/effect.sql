@@ -1,8 +1,7 @@
 -- for: worker
--- The record of an effect outside the database. Without `done` it is begun: returns 'new' (nobody began it), 'begun' (this
--- attempt did already), 'in doubt' (an earlier attempt began it and never said that it was done) or 'done'. With `done` it is
--- recorded as done and returns 'done'. Raises WB001 when the lease is lost, and 55P03
--- (ask again soon) when another transaction has locked the run.
+-- Records an effect outside the database. Without `done`, before the effect, it returns 'new' (first call), 'begun' (this attempt has
+-- recorded it before), 'in doubt' (an earlier attempt recorded it and did not report it as done) or 'done'. With `done`, after the effect,
+-- it returns 'done'. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run: try again soon.
 
 create or replace function wakeboard.effect(worker bigint, run_id bigint, epoch bigint, key text, done boolean default false)
 returns text language plpgsql security definer

@@ -1,6 +1,9 @@
 -- for: client, worker, operator
--- Enqueues a run in the caller's transaction. With an idempotency key the first call makes the run, and later ones get it back
--- with created = false while it lives and for the kept time after; another payload under the same key is an error (WB002).
+-- Enqueues a run in the caller's transaction and returns its id and uuid. `run_at` null: due now. `priority`: 1 to 5, 5 first.
+-- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
+-- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
+-- Example:
+--   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 
 create or replace function wakeboard.enqueue(
   job_type text, payload jsonb default '{}', queue text default 'default', priority integer default 3,

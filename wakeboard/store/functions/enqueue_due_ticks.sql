@@ -1,13 +1,13 @@
 -- for: worker, operator
--- Makes ticks into runs and moves cursors. Of each definition (ids[i]) the caller read generations[i] and cursors[i] and
--- computed next_cursors[i] (null: no further tick), made up_to[i] the newest tick that is dealt with, and errors[i] (null,
--- or why ticks cannot be computed: then only this definition stops).
--- ticks: (tick_definitions[k], tick_times[k]), together for each definition and in order of time; stretches that are not run:
--- (skip_definitions[k], from, until, count, reason).
--- A definition whose cursor or generation has changed, or whose row is locked, is skipped: another caller handles it. A Replace tick
--- is left for the next call while another transaction has locked a run that it replaces. The other ticks do not wait for it.
--- Two statements: definitions are locked first; what is unfinished is then judged in a snapshot from after the lock.
--- Answers with what was made.
+-- Turns due ticks into runs and advances the schedules' cursors. For each schedule ids[i], the caller has read generations[i] and
+-- cursors[i] (next_run_at) and computed next_cursors[i] (null: no further tick), up_to[i] (the newest tick handled) and errors[i] (null, or
+-- why ticks cannot be computed: then only that schedule stops).
+-- Ticks to run: (tick_definitions[k], tick_times[k]), grouped by schedule and ordered by time. Ranges of ticks to skip: skip_definitions[k],
+-- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k].
+-- A schedule whose cursor or generation has changed, or whose row is locked, is left to the other caller. A Replace tick waits for the next
+-- call while another transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished
+-- runs are read in a snapshot from after the lock.
+-- Returns the numbers of schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
 
 create or replace function wakeboard.enqueue_due_ticks(
   ids bigint[], generations bigint[], cursors timestamptz[], next_cursors timestamptz[], up_to timestamptz[], errors text[],

@@ -1,6 +1,8 @@
 -- for: client, worker, operator
--- Enqueues many runs in one statement; arrays of equal length, or null where the default serves all. Answers in their order.
--- Idempotency keys are as with `enqueue`, also among the many.
+-- Enqueues many runs in one statement: all or none. The arrays have equal lengths; an array that is null means the default for all runs.
+-- Returns id and created in the order of the arrays. Idempotency keys work as in `enqueue`, also between runs of one call.
+-- Example:
+--   select * from wakeboard.enqueue_many('{send_mail, send_mail}', array['{"to": 1}', '{"to": 2}']::jsonb[]);
 
 create or replace function wakeboard.enqueue_many(
   job_types text[], payloads jsonb[], queues text[] default null, priorities integer[] default null,

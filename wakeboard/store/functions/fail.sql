@@ -1,8 +1,10 @@
 -- for: worker
--- These attempts of `worker` went wrong. outcomes[i]: 'failed' (try again, or dead when attempts are used up), 'timed_out'
--- (the same), 'discarded' (dead now). delays_s[i]: seconds until the next try where the handler said so; null: the run's backoff.
--- A run that was asked to cancel ends as cancelled instead. Answers with the ids that were not accepted, as `complete` does, and waits
--- for no lock.
+-- Reports attempts that failed. outcomes[i]: 'failed' or 'timed_out' (the run is retried, or dead if its attempts are used up), or
+-- 'discarded' (dead now). delays_s[i]: seconds until the next attempt, at most 31 days; null: the run's backoff.
+-- A run with a requested cancellation is cancelled instead. Error type, error and stack are cut to 200, 2,000 and 16,000 characters.
+-- Returns the ids that were not accepted, as `complete` does. Waits for no lock.
+-- Example:
+--   select wakeboard.fail(7, '{1}', '{1}', '{failed}', '{ValueError}', '{no such customer}', '{""}', '{null}');
 
 create or replace function wakeboard.fail(
   worker bigint, ids bigint[], epochs bigint[], outcomes text[], error_types text[], errors text[], stacks text[], delays_s real[])

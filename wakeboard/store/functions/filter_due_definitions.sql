@@ -1,6 +1,8 @@
 -- for: operator
--- Those of the definitions `ids` whose next tick is due, as due_definitions tells them, but also those that a pause holds back
--- (`paused`): before an edit or a removal, what was due must be dealt with.
+-- Returns those of the schedules `ids` whose next tick is due, as `due_definitions` does, but paused ones too (`paused`). Handle their due
+-- ticks before an edit or a removal.
+-- Example:
+--   select id, next_run_at, paused from wakeboard.filter_due_definitions('{1, 2}');
 
 create or replace function wakeboard.filter_due_definitions(ids bigint[])
 returns table (

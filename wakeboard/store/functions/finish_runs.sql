@@ -1,6 +1,6 @@
--- for: nobody (other moves call it)
--- Moves runs that the caller has locked out of job_runs into history, without an accepted completion. A run that was asked to
--- cancel while it ran keeps the reason of who asked.
+-- internal (called by cancel, discard, fail, reap and others)
+-- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
+-- of the request to cancel it, if there was one.
 
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
 returns void language plpgsql security definer

@@ -1,6 +1,8 @@
 -- for: client, worker, operator
--- The state of a run for the application that enqueued it: it names the run by both values that `enqueue` returned. No row: there is
--- no such run, or the uuid is another run's. `error` is the last attempt's, with credentials masked; `result` is the handler's.
+-- Returns the state of a run of an application, which passes both values that `enqueue` returned. No row: there is no such run, or the uuid
+-- belongs to another run. `error`: of the latest failed attempt, with credentials masked. `result`: what the handler returned.
+-- Example:
+--   select status, result from wakeboard.get_run(42, '0192f0c1-2a6b-4d33-8f0e-6a1b5c7d9e01');
 
 create or replace function wakeboard.get_run(run_id bigint, run_uuid uuid)
 returns table (

@@ -1,5 +1,7 @@
 -- for: operator
--- What is known of a source, so that a sync sends only what has changed.
+-- Returns the stored schedules of a source, removed ones too, so that a sync sends only what has changed.
+-- Example:
+--   select * from wakeboard.list_definitions('file:shop');
 
 create or replace function wakeboard.list_definitions(source text)
 returns table (

@@ -1,6 +1,6 @@
--- for: nobody (other moves call it)
--- Locks these definitions in the order of their ids, and returns the ids that it has locked. It waits for two seconds at most; then
--- it leaves out the definitions that another transaction keeps locked.
+-- internal (called by sync_definitions and remove_definitions)
+-- Locks these schedules in the order of their ids and returns the ids that it has locked. After waiting for two seconds it leaves out the
+-- schedules that another transaction keeps locked.
 
 create or replace function wakeboard.lock_definitions(ids bigint[])
 returns bigint[] language plpgsql security definer

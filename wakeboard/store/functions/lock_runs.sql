@@ -1,6 +1,6 @@
--- for: nobody (other moves call it)
--- Locks the live ones of these runs in the order of their ids, and returns the ids that it has locked. It waits for two seconds at
--- most; then it leaves out the runs that another transaction keeps locked. An open `once` does not block it.
+-- internal (called by cancel, retry, discard, run_now and remove_definitions)
+-- Locks the live ones of these runs in the order of their ids and returns the ids that it has locked. After waiting for two seconds it
+-- leaves out the runs that another transaction keeps locked. An open `once` does not block it.
 
 create or replace function wakeboard.lock_runs(ids bigint[])
 returns bigint[] language plpgsql security definer

@@ -1,6 +1,6 @@
--- for: nobody (other moves call it)
--- The longer of two retentions, the minimum `minimum` and the requested `requested`, as an interval of seconds only: an interval may mix
--- positive months with negative days. Null if both are null.
+-- internal (called by set_retention, delete_expired and drop_partitions)
+-- The longer of two retentions, `minimum` and `requested`, as an interval in seconds: an interval may mix positive months with negative
+-- days. Null if both are null.
 
 create or replace function wakeboard.longer_retention(minimum interval, requested interval)
 returns interval language sql immutable security definer

@@ -1,7 +1,9 @@
 -- for: worker
--- Seconds until something becomes due for a worker of these queues and types: a run, or the tick of a schedule; null: nothing
--- within `within_s`. What is due already does not count. Of each queue and priority, of the limit keys and of the schedules it
--- looks at `scan_limit`, so that the answer may be too late, but never costs much: a worker polls as well.
+-- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types. Null: none within `within_s`. Runs
+-- that are due already do not count. It reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules,
+-- so the answer may be too large, but its cost is bounded. Workers poll as well.
+-- Example:
+--   select wakeboard.next_due('{default}', '{send_mail}', 60);
 
 create or replace function wakeboard.next_due(
   queues text[], job_types text[], within_s double precision, max_timeout_s integer default 2678400, scan_limit integer default 100)

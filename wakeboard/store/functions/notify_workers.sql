@@ -1,5 +1,5 @@
--- for: nobody (a trigger)
--- Wakes listening workers when runs are inserted, however they came. One notice per transaction.
+-- internal (trigger of job_runs)
+-- Notifies listening workers when runs are inserted, by whatever statement. One notification per transaction.
 
 create or replace function wakeboard.notify_workers()
 returns trigger language plpgsql security definer

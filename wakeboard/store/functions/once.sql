@@ -1,7 +1,8 @@
 -- for: worker, client
--- The guard of an effect, called inside the handler's own transaction, before or after the effect: true: this transaction is
--- the one; false: an earlier attempt has done it (commit nothing new). The lease is checked and its row is share-locked until
--- the transaction ends, so that nobody takes the run away meanwhile. Raises WB001 when the lease is lost.
+-- Guards an effect in the database. Call it in the handler's own transaction, before or after the effect. True: this transaction has the
+-- effect. False: an earlier attempt has committed it; commit nothing new. It checks the lease and locks the run's row in share mode until
+-- the transaction ends, so that the run cannot be given to another worker meanwhile. Waits for a transaction that has locked the run.
+-- Raises WB001 if the lease is lost: roll back.
 
 create or replace function wakeboard.once(worker bigint, run_id bigint, run_uuid uuid, epoch bigint, key text)
 returns boolean language plpgsql security definer

@@ -1,6 +1,9 @@
 -- for: operator
--- Pauses 'all', 'queue:NAME' or 'schedule:ID': nothing of it is claimed (a schedule: no tick is made) until `resume`. Whatever
--- runs goes on. After the resume, ticks that were missed are treated as after any outage: catchUp decides. False: it was paused.
+-- Pauses 'all', 'queue:NAME' or 'schedule:ID' until `resume`. Runs of a paused queue are not claimed; a paused schedule creates no runs.
+-- Runs that are running continue. After `resume`, catchUp decides about the missed ticks, as after any outage. False: it was paused already.
+-- The first 200 characters of `reason` are stored.
+-- Example:
+--   select wakeboard.pause('queue:default', 'the mail server is being moved');
 
 create or replace function wakeboard.pause(scope text, reason text default '')
 returns boolean language plpgsql security definer

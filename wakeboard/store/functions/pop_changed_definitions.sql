@@ -1,5 +1,7 @@
 -- for: operator
--- Takes up to `count` entries of definition_changes and tells whose status must be computed anew, each once.
+-- Removes up to `count` entries of definition_changes and returns the ids of the schedules whose status must be computed again, each once.
+-- Example:
+--   select wakeboard.pop_changed_definitions();
 
 create or replace function wakeboard.pop_changed_definitions(count integer default 10000)
 returns setof bigint language sql volatile security definer

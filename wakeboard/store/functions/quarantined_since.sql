@@ -1,6 +1,8 @@
 -- for: worker
--- Since when the oldest free suspect of these queues and types has been due; null: there is none.
--- A busy worker that sees one waiting for more than a minute stops claiming and makes room for it.
+-- When the oldest unleased quarantined run of these queues and job types became due; null: there is none. A busy worker that finds one older
+-- than a minute stops claiming until it can run that one alone.
+-- Example:
+--   select wakeboard.quarantined_since('{default}', '{send_mail}');
 
 create or replace function wakeboard.quarantined_since(queues text[], job_types text[], max_timeout_s integer default 2678400)
 returns timestamptz language sql stable security definer

@@ -1,14 +1,17 @@
 -- for: worker, operator
--- Takes back lapsed leases, in slices of `slice` runs behind `after_id`; null as the answer's next_id: done for now.
--- A scan begins (after_id = 0) once a minute, and more often while a worker has sent no heartbeat for longer than a lease: at most
--- once a second, however many call this. A scan that was interrupted, or that had to skip a lapsed lease (an open transaction has
--- locked its row, or the next heartbeat decides), is repeated after four seconds. It waits for no locked row. While the row with the
--- scans' times is locked, one call in ten scans without it.
--- A lapsed run gets its attempt back and one crash more; the third crash makes it dead (WorkerCrashed). A lease that the worker does
--- not know of (the reply to its claim was lost) is no crash: the worker sent heartbeats for half a lease, without a gap, that did not
--- name it. A crashed run counts as started, unless the last heartbeat reported that it still waited. A lease that lapsed because the
--- run's own timeout bounded it, while its worker lived on, is a failed attempt (Timeout). A run that was asked to cancel is
--- cancelled.
+-- Revokes expired leases, in slices of `slice` runs with ids after `after_id`. Call it again with the returned next_id until that is null.
+-- A scan begins (after_id = 0) once a minute. It begins sooner if a worker has sent no heartbeat for longer than its lease, but at most once
+-- a second, however many processes call. A scan that was interrupted, or that skipped an expired lease (its row is locked, or the next
+-- heartbeat decides), is repeated after four seconds. It waits for no locked row. While the row with the scans' times is locked, one call in
+-- ten scans without it. `always`: begin now. At its end, a scan deletes workers without a heartbeat for two leases.
+--
+-- A run with an expired lease is queued again, gets its attempt back and one crash more. The second crash quarantines it
+-- (`claim_quarantined`); the third makes it dead (WorkerCrashed). No crash is counted for a lease that its worker does not know because the
+-- reply to its claim was lost: that worker has sent heartbeats for half a lease, without a gap, and none named the lease. A crashed run
+-- counts as started, unless the last heartbeat reported that its handler had not started. If the run's timeout ended the lease while the
+-- worker was alive, the attempt failed (Timeout). A run with a requested cancellation is cancelled.
+-- Example:
+--   select * from wakeboard.reap();
 
 create or replace function wakeboard.reap(after_id bigint default 0, slice integer default 5000, always boolean default false)
 returns table (next_id bigint, crashed integer, timed_out integer, dead integer, cancelled integer) language plpgsql security definer
@@ -17,6 +20,9 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off 
 as $$
 #variable_conflict use_column
 declare
+  -- The quarantine's limit, 2, is a literal in the predicates of job_runs' indexes and of the queries that use them;
+  -- tests/store/test_repeated_sql.py keeps them equal.
+  crashes_until_dead constant integer := 3;
   due boolean;
   last_id bigint;
   reaped record;
@@ -88,7 +94,7 @@ begin
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
                 when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
-                when crash_count >= 2 then 'crashed dead'
+                when crash_count + 1 >= crashes_until_dead then 'crashed dead'
                 else 'crashed' end as verdict
       from judged join job_runs as run on run.id = judged.id
      where undecided is not true and run.locked_by = judged.locked_by and run.locked_until = judged.locked_until
@@ -128,7 +134,7 @@ begin
            dead_at = case when verdict like '%dead' then statement_timestamp() end,
            error_type = case when verdict like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
            last_error = case when verdict like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
-                             else format('its worker died or lost its lease (crash %s of 3)', run.crash_count + 1) end
+                             else format('its worker died or lost its lease (crash %s of %s)', run.crash_count + 1, crashes_until_dead) end
       from locked
      where run.id = locked.id and verdict not in ('cancelled', 'never had')
   )

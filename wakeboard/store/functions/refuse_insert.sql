@@ -1,6 +1,6 @@
--- for: nobody (a trigger)
--- Refuses a plain INSERT into job_runs that sets what only our functions may set, and says which function does it. Our functions are
--- known by the search path that each of them has, so this one has none of its own, and no name in it depends on one.
+-- internal (trigger of job_runs)
+-- Rejects a plain INSERT into job_runs that sets columns which only the SQL functions may set, and names the function to call. The SQL
+-- functions are recognized by their search_path, so this one must not set one, and no name in it may depend on one.
 
 create or replace function wakeboard.refuse_insert()
 returns trigger language plpgsql

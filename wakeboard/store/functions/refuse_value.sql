@@ -1,6 +1,6 @@
 -- for: client, worker, operator, viewer
--- Raises 22023 for a value that violates a bound of `field`; the message names the value and says field to write. CHECK constraints call
--- it. Null for null.
+-- Raises 22023 for a value that violates a bound of `field`; the message names the value and says what to write. CHECK constraints call it.
+-- Null for null.
 
 create or replace function wakeboard.refuse_value(field text, value text)
 returns boolean language plpgsql strict

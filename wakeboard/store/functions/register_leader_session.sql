@@ -1,7 +1,7 @@
 -- for: operator
--- Takes an advisory lock for the session of this term's leader. PostgreSQL releases it when the session ends, and a standby may then
--- take over at once. False: the connection goes through a pooler (`client_pid` is not this backend), another session has the lock, or
--- the term is over; then only the lease counts. Call it once in each session: the lock is counted, and released once.
+-- Takes an advisory lock in the leader's session. PostgreSQL releases it when the session ends, and a standby may then take over at once.
+-- False: the connection goes through a pooler (`client_pid` is not this backend), another session has the lock, or the term is over; then
+-- a standby waits until the lease expires. Call it once in each session: the lock is counted, and released once.
 
 create or replace function wakeboard.register_leader_session(source text, term bigint, client_pid integer)
 returns boolean language plpgsql security definer

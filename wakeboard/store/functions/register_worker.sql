@@ -1,6 +1,9 @@
 -- for: worker
--- A worker says who it is and which job types it knows: when it starts, and again every few minutes for as long as it stays.
--- False: its pool has `max_workers` workers seen in the last 30 s already, and this one should go.
+-- Registers a worker process and the job types that it knows. Workers call it at start and every few minutes. False: the pool has
+-- `max_workers` workers already (with a heartbeat in the last 30 s), and the caller should exit. `max_workers` null: unlimited. A worker
+-- knows up to 1,000 job types, and 10,000 pairs of a job type and a queue.
+-- Example:
+--   select wakeboard.register_worker(7, 'worker-1', 'default', 'host', '0.1.0', '{default}', 100, 60, '{send_mail}');
 
 create or replace function wakeboard.register_worker(
   worker_id bigint, name text, pool text, host text, version text, queues text[], capacity integer, lease_s integer,

@@ -1,11 +1,15 @@
 -- for: worker
--- Gives runs of `worker` back, with their attempt. counted[i]: the handler had started and could not come to its end: the release
--- is counted, and from the fifth on it costs the attempt, so that a run is not released for ever.
--- reasons[i]: 'worker_stopped' (the worker stops) and 'disconnected' (the database could not be reached) are counted; 'snoozed' (the handler asked for a
--- later run) and 'not_started' (no handler has started: as if the run had not been claimed) are not; null: unknown.
--- delays_s[i]: due again after so many seconds. A run that was asked to cancel is cancelled. If `reap` has already counted the lease as
--- a crash, 'disconnected' and 'not_started' subtract that crash: see uncount_crashes. Answers with the ids that were not accepted, as `complete`
--- does, and waits for no lock.
+-- Puts runs of `worker` back into their queue, and gives their attempt back. reasons[i]:
+--   'worker_stopped'   the worker stopped while the handler ran (SIGTERM, eviction); counted[i] is true;
+--   'disconnected'     the database could not be reached; counted[i] is true;
+--   'snoozed'          the handler asked for a later run;
+--   'not_started'      no handler has started: as if the run had not been claimed, so its start_before still counts;
+--   null               'worker_stopped' if counted[i], else 'snoozed'.
+-- From the fifth counted release on, each costs the attempt, so that a run is not released forever. delays_s[i]: seconds until the run is due
+-- again; 0: its run_at stays. A run with a requested cancellation is cancelled. If `reap` has counted a crash for the lease, 'disconnected'
+-- (up to four times) and 'not_started' subtract it again. Returns the ids that were not accepted, as `complete` does. Waits for no lock.
+-- Example:
+--   select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}', '{worker_stopped}');
 
 create or replace function wakeboard.release(worker bigint, ids bigint[], epochs bigint[], delays_s real[], counted boolean[],
   reasons text[] default null)

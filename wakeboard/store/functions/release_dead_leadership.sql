@@ -1,6 +1,8 @@
 -- for: operator
--- Ends the leadership of a leader whose database session has ended, so that a standby need not wait for the lease to lapse. False: no
--- leader holds leadership by a session, or its session is open. Writes only if it ends a leadership.
+-- Ends the leadership of a leader whose registered session has ended, so that a standby need not wait until the lease expires. False: no
+-- leader has registered a session (register_leader_session), or the session is open. Writes only if it ends a leadership.
+-- Example:
+--   select wakeboard.release_dead_leadership('k8s:shop');
 
 create or replace function wakeboard.release_dead_leadership(source text)
 returns boolean language plpgsql security definer

@@ -1,5 +1,7 @@
 -- for: operator
--- Ends the leadership of this term at once, so that another may lead; standbys that listen hear of it. False: it had ended already.
+-- Ends the leadership of this term at once and notifies standbys on the channel wakeboard_leader. False: the term was over already.
+-- Example:
+--   select wakeboard.release_leadership('k8s:shop', 3);
 
 create or replace function wakeboard.release_leadership(source text, term bigint)
 returns boolean language plpgsql security definer

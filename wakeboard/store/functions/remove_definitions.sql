@@ -1,8 +1,10 @@
 -- for: operator
--- These definitions are gone from `source`: queued and failed runs of them are cancelled, running ones finish, dead ones stay.
--- Answers per definition: 'removed', or 'due' (record the ticks that `filter_due_definitions` returns as skipped, then call again; nothing done).
--- A definition gets no answer if another transaction has locked it or one of its waiting runs: call again later.
--- Only rows that no sync has met since `synced_before` are removed.
+-- Removes schedules of `source` that no sync has written since `synced_before`. Queued and failed runs of them are cancelled, running ones
+-- finish, dead ones stay. The answer for each schedule: 'removed', or 'due' (nothing was done: record the ticks that
+-- `filter_due_definitions` returns as skipped, then call again). A schedule without an answer is locked by another transaction, or one of
+-- its waiting runs is: call again.
+-- Example:
+--   select * from wakeboard.remove_definitions('file:shop', '{1}');
 
 create or replace function wakeboard.remove_definitions(source text, ids bigint[], synced_before timestamptz default 'infinity')
 returns table (id bigint, answer text) language plpgsql security definer

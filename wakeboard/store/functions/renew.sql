@@ -1,12 +1,14 @@
 -- for: worker
--- The heartbeat: the worker is seen, and its leases (ids[i], epochs[i]) hold for another `lease_s` seconds, but never beyond
--- start + timeout + 10 s. `ages_s[i]`: seconds since the handler really started, null before; `progress[i]`: 0 to 1, or null.
--- A lapsed lease is not renewed, but the start of its handler is recorded: see `reap`.
--- Answers only for leases (id, epoch) that need attention:
---   'cancel'   somebody asked to cancel it (the lease holds);
---   'busy'     its row is locked by another transaction: nothing is lost, ask again within a second;
---   'refused'  the lease is lost: stop, and drop the result;
---   'unregistered'  (run 0) the board has forgotten this worker: say again who you are.
+-- The heartbeat: records that the worker is alive and renews its leases (ids[i], epochs[i]) for another `lease_s` seconds, but not beyond
+-- start + timeout + 10 s. ages_s[i]: seconds since the handler started; null before that. progress[i]: 0 to 1, or null.
+-- An expired lease is not renewed, but the start of its handler is recorded (see `reap`).
+-- Returns only the leases (id, epoch) that need attention:
+--   'cancel'         its cancellation was requested; the lease is renewed;
+--   'busy'           another transaction has locked its row: the lease still holds, try again within a second;
+--   'refused'        the lease is lost: stop the handler and drop its result;
+--   'unregistered'   (id 0) there is no row for this worker: call register_worker.
+-- Example:
+--   select * from wakeboard.renew(7, 60, '{1}', '{1}', '{2.5}', '{0.4}');
 
 create or replace function wakeboard.renew(
   worker bigint, lease_s integer, ids bigint[], epochs bigint[], ages_s real[], progresses real[])

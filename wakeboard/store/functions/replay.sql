@@ -1,7 +1,9 @@
 -- for: operator
--- Makes a new run, due now, from each finished one (succeeded, cancelled or discarded), with a new uuid: its effects happen
--- again. A run of a schedule gets the limit keys that its schedule has now. Answers per id: 'queued' with the new run's id, or
+-- Creates a new run, due now, from each finished one (succeeded, cancelled, or dead and discarded). It has a new uuid, so its effects happen
+-- again. A run of a schedule gets the limit keys that its schedule has now. The answer for each id: 'queued' with the new run's id, or
 -- 'refused: …'.
+-- Example:
+--   select * from wakeboard.replay('{1}');
 
 create or replace function wakeboard.replay(ids bigint[])
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer

@@ -1,6 +1,6 @@
 -- for: operator
--- A removal of so many schedules needs a yes. True: this very list was confirmed within the hour; it is used up by that answer.
--- A count of 0 says that nothing would vanish any more: what was held is forgotten.
+-- Requests the removal of `count` schedules at once; `names_hash` identifies the list. True: this list was confirmed (confirm_removal) within
+-- the last hour; the confirmation is used up. False: the request is stored until it is confirmed. A count of 0 deletes the request.
 
 create or replace function wakeboard.request_removal(source text, names_hash text, count integer)
 returns boolean language plpgsql security definer

@@ -1,7 +1,7 @@
 -- for: operator
--- The first statement of each transaction of a leader: an error (WB004) unless this term leads now. Whoever would take over waits
--- until that transaction has ended, so nothing of an old term is written after a new one has begun. A leader that freezes in the
--- middle of one does not hold up its successor: when the term has lapsed, the server ends a session that says nothing.
+-- The first statement of each transaction of a leader. Raises WB004 unless this term leads now. It locks the row of the leadership in share
+-- mode: the next leader waits until the transaction has ended, so a former leader writes nothing after a new term has begun. The server
+-- ends a session that stays idle in the transaction until the lease has expired, so a frozen leader does not block its successor.
 
 create or replace function wakeboard.require_leadership(source text, term bigint)
 returns void language plpgsql security definer

@@ -1,6 +1,6 @@
--- for: nobody (other moves call it)
--- Raises WB003 unless the transaction is READ COMMITTED: after waiting for a lock, the caller must see what the holder committed. In
--- the other isolation levels all statements of a transaction see one snapshot.
+-- internal (called by functions that read after waiting for a lock)
+-- Raises WB003 unless the transaction is READ COMMITTED: after waiting for a lock, the caller must see what the lock's holder committed. In
+-- the other isolation levels, all statements of a transaction see one snapshot.
 
 create or replace function wakeboard.require_read_committed(function_name text)
 returns void language plpgsql security definer

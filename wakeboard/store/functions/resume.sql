@@ -1,5 +1,7 @@
 -- for: operator
 -- Ends a pause. False: it was not paused.
+-- Example:
+--   select wakeboard.resume('queue:default');
 
 create or replace function wakeboard.resume(scope text)
 returns boolean language plpgsql security definer

@@ -1,6 +1,8 @@
 -- for: operator
--- Queues dead or failed runs again, due now, with attempts and crashes at 0 and the same uuid: effects and steps that are done
--- stay done. Answers per id: 'queued' or 'refused: …'.
+-- Queues dead or failed runs again, due now, with attempts and crashes at 0 and the same uuid: finished effects and steps are not repeated.
+-- The answer for each id: 'queued' or 'refused: …'.
+-- Example:
+--   select * from wakeboard.retry('{1}');
 
 create or replace function wakeboard.retry(ids bigint[])
 returns table (id bigint, answer text) language plpgsql security definer

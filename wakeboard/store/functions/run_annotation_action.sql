@@ -1,7 +1,8 @@
 -- for: operator
--- Does what an annotation asks for, once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead.
--- Doing it and remembering the token are one transaction. `record_only`: the schedule has just been met, so the token is
--- remembered and not executed upon. Answers with what came of it, when, and whether this call did it.
+-- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead. The action
+-- and its token are stored in one transaction. `record_only`: store the token without executing the action, because the annotation was
+-- there when the schedule was first synced. Returns the result, when it was executed, and whether by this call (new).
+-- Raises 55P03 if another transaction has locked a run: nothing was done, try again.
 
 create or replace function wakeboard.run_annotation_action(definition bigint, action text, token text, record_only boolean default false)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer

@@ -1,7 +1,8 @@
 -- for: operator
--- Makes a run of a definition, due now, also when it is suspended, and honours its concurrency policy. Answers 'queued' with
--- the run's id, or 'refused: …' (Forbid, and a run of it is unfinished; Replace, and another
--- transaction has locked a run that it replaces).
+-- Creates a run of a schedule, due now, also if it is suspended or paused, and applies its concurrencyPolicy. Returns the run's id and
+-- 'queued', or null and 'refused: …' (Forbid: a run of it is unfinished; Replace: another transaction has locked a run that it replaces).
+-- Example:
+--   select * from wakeboard.run_now(1);
 
 create or replace function wakeboard.run_now(definition bigint)
 returns table (id bigint, answer text) language plpgsql security definer

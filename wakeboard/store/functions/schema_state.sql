@@ -1,5 +1,8 @@
 -- for: worker, operator, client, viewer
--- What this database is, and the clock that decides.
+-- The version of the schema, the oldest release that may use it, the id of the installation, the release that wrote the SQL functions, and
+-- the database's clock.
+-- Example:
+--   select * from wakeboard.schema_state();
 
 create or replace function wakeboard.schema_state()
 returns table (schema_version integer, min_code_version text, installation uuid, functions_by text, now timestamptz)

@@ -1,6 +1,8 @@
 -- for: operator
--- At most `max_running` runs that carry limit key `key` run at once, from now on; what runs already goes on. Null: the default again,
--- which is 1. The keys of schedules belong to their concurrencyPolicy and cannot be set.
+-- Lets at most `max_running` (0 to 1,000,000) runs with limit key `key` run at once, from now on. Running runs are not stopped. Null: the
+-- default of 1. The keys of schedules (schedule:ID) follow from their concurrencyPolicy and cannot be set.
+-- Example:
+--   select wakeboard.set_limit('printer', 2);
 
 create or replace function wakeboard.set_limit(key text, max_running integer)
 returns void language plpgsql security definer

@@ -1,6 +1,9 @@
 -- for: operator
--- Sets the minimum retention of finished runs, of idempotency keys (after their run ended) and of dead runs (null: for ever). A day
--- counts as 24 hours. Keys cannot be kept longer than history, because history stores when their run ended.
+-- Sets how long the installation keeps finished runs, idempotency keys (after their run ended) and dead runs (null: forever), at least. A
+-- day counts as 24 hours. Keys cannot be kept longer than history, because history stores when their run ended. Before the first call the
+-- defaults of the table `installation` apply.
+-- Example:
+--   select wakeboard.set_retention('30 days', '7 days');
 
 create or replace function wakeboard.set_retention(history interval, keys interval, dead interval default null)
 returns void language plpgsql security definer

@@ -1,5 +1,7 @@
 -- for: worker, operator
--- Runs that never started before their deadline (start_before) are skipped, reason TooLate. Answers with how many.
+-- Skips up to `count` runs that had not started by their deadline (start_before), with the reason TooLate. Returns how many.
+-- Example:
+--   select wakeboard.skip_past_deadline();
 
 create or replace function wakeboard.skip_past_deadline(count integer default 1000)
 returns integer language plpgsql security definer

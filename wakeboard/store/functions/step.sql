@@ -1,7 +1,7 @@
 -- for: worker
--- A named part of a run. Without `result` it begins, and tells whether an attempt has completed it and what it returned;
--- with `result` (JSON null for nothing) it is done. Raises WB001 when the lease is lost, and 55P03
--- (ask again soon) when another transaction has locked the run.
+-- Records a named step of a run. Without `result` the step starts: returns whether an attempt has finished it, and its stored result. With
+-- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run:
+-- try again soon.
 
 create or replace function wakeboard.step(worker bigint, run_id bigint, epoch bigint, name text, result jsonb default null)
 returns table (done boolean, stored jsonb) language plpgsql security definer

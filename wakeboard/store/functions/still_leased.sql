@@ -1,6 +1,8 @@
 -- for: worker
--- Those of these leases that `worker` still holds. Call it with the ids that `complete`, `fail` or `release` did not accept: if the
--- lease still holds, another transaction had locked the run, and the outcome should be sent again.
+-- Returns those of these leases (ids[i], epochs[i]) that `worker` still holds. Call it with the ids that `complete`, `fail` or `release` did
+-- not accept. If the lease still holds, another transaction had locked the run: report the outcome again.
+-- Example:
+--   select wakeboard.still_leased(7, '{1}', '{1}');
 
 create or replace function wakeboard.still_leased(worker bigint, ids bigint[], epochs bigint[])
 returns setof bigint language sql stable security definer

@@ -1,6 +1,6 @@
--- for: nobody (complete and step call it)
--- A result as it is stored. One that readers cannot read becomes its text, cut to 8,000 characters: of more than a megabyte, with more
--- than 32 levels, or with a number beyond what a double holds.
+-- internal (called by complete and step)
+-- The form in which a result is stored. A result of more than a megabyte, with more than 32 levels, or with a number beyond the range of a
+-- double becomes its own text, cut to 8,000 characters, because clients could not read it.
 
 create or replace function wakeboard.stored_result(result jsonb)
 returns jsonb language plpgsql immutable security definer

@@ -1,6 +1,6 @@
 -- for: operator
--- Suspends these definitions of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their
--- spec_hash, so that an object that is created again is synced and resumes its definition. Returns how many it suspended.
+-- Suspends these schedules of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their spec_hash,
+-- so that an object that is created again is synced and resumes its schedule. Returns how many it suspended.
 
 create or replace function wakeboard.suspend_definitions(source text, ids bigint[])
 returns integer language plpgsql security definer

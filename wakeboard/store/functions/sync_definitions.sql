@@ -1,11 +1,10 @@
 -- for: operator
--- Brings definitions of `source` up to what was declared. `rows`: an array of objects with namespace, name, uid, generation,
--- spec_hash, the columns of the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and
--- tzdata_version. Answers per row: 'created', 'updated', 'unchanged', 'stale' (same uid, older generation: nothing done) or
--- 'due' (ticks of the old spec are due: deal with those that `filter_due_definitions` returns, then call again; nothing done). A row gets no answer
--- if another sync or another transaction has locked its definition, or a run of it that needs other limit keys: call again. A removed
--- definition that comes back is the same row. One whose ticks could not be computed (schedule_error), declared again as it was, goes on
--- from where it stopped. A repeated call changes nothing.
+-- Stores the declared schedules of `source`. `rows`: an array of objects with namespace, name, uid, generation, spec_hash, the columns of
+-- the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and tzdata_version. The answer for each row: 'created',
+-- 'updated', 'unchanged', 'stale' (same uid, older generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done:
+-- handle those that `filter_due_definitions` returns, then call again). A row without an answer: another transaction has locked its
+-- schedule, or a run of it that needs other limit keys; call again. A removed schedule that is declared again keeps its row. A schedule
+-- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. A repeat changes nothing.
 
 create or replace function wakeboard.sync_definitions(source text, rows jsonb)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer

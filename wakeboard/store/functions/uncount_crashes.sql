@@ -1,8 +1,8 @@
--- for: nobody (`release` calls it)
--- Subtracts crashes that were none: `reap` counted one for a lease of `worker`, but the worker is alive and releases that lease, because
--- the database could not be reached ('disconnected') or because no handler had started ('not_started'). A run that the crash made dead is queued
--- again. With 'disconnected', a run that was released four times keeps its crash: it may be the run that disconnects its workers. Returns the
--- runs that had a crash subtracted.
+-- internal (called by release)
+-- Subtracts crashes that were not crashes: `reap` has counted one for a lease of `worker`, but the worker is alive and releases that lease,
+-- because the database could not be reached ('disconnected') or no handler had started ('not_started'). A run that the crash made dead is
+-- queued again. With 'disconnected', a run that was released four times keeps its crash: it may itself cause the disconnects. Returns the
+-- runs of which a crash was subtracted.
 
 create or replace function wakeboard.uncount_crashes(worker bigint, ids bigint[], epochs bigint[], reasons text[])
 returns bigint[] language plpgsql security definer

@@ -1,6 +1,6 @@
--- for: nobody (sync_definitions calls it)
--- Gives all live runs of a definition, running ones too, these limit keys. False: another transaction has locked one of the runs, and
--- none was changed. The caller has locked the definition, so that no new run of it appears.
+-- internal (called by sync_definitions)
+-- Sets the limit keys of all live runs of a schedule, running ones too. False: another transaction has locked one of the runs, and none was
+-- changed. The caller has locked the schedule, so that no new run of it appears.
 
 create or replace function wakeboard.update_limit_keys(definition bigint, own_key text, shared_key text)
 returns boolean language plpgsql security definer

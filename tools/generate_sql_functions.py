@@ -1,0 +1,58 @@
+"""Prints docs/sql-functions.md: its hand-written part, then each SQL function as the head of its file describes it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+from wakeboard.store.migrate import SqlFunction, sql_functions
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "sql-functions.md"
+MARK: Final = "<!-- tools/generate_sql_functions.py writes the rest, from wakeboard/store/functions/*.sql. -->\n"
+SIGNATURE: Final = re.compile(
+    r"create or replace function wakeboard\.(\w+\(.*?\))\s+returns (.*?)\s+language", re.DOTALL
+)
+SECTIONS: Final = {
+    "Applications": "enqueue enqueue_many get_run cancel_run",
+    "Administrators": "cancel retry replay discard run_now pause resume set_limit set_retention confirm_removal",
+    "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
+    " claim_quarantined next_due renew complete fail release still_leased deregister_worker backoff",
+    "Handlers, under a lease": "once effect step",
+    "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks create_partitions drop_partitions"
+    " delete_expired",
+    "Operators": "list_definitions sync_definitions filter_due_definitions remove_definitions request_removal"
+    " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
+    " register_leader_session release_dead_leadership require_leadership",
+    "All roles": "schema_state check_payload refuse_value",
+}
+
+
+def _entry(function: SqlFunction) -> str:
+    found = SIGNATURE.search(function.text)
+    assert found, f"{function.name}.sql has no signature"
+    signature, result = (" ".join(part.split()).replace("( ", "(").replace(" )", ")") for part in found.groups())
+    text, _, example = function.description.partition("\nExample:\n")
+    example = re.sub(r"^  ", "", example, flags=re.MULTILINE)
+    listed = re.sub(r"^  ('\w+'|null) +", r"- \1: ", text, flags=re.MULTILINE)
+    listed = re.sub(r":\n- ", r":\n\n- ", re.sub(r"(\n- [^\n]*)\n(?!-|\n)", r"\1\n\n", listed))
+    return (
+        f"### {function.name}\n\n```\n{signature}\n  → {result}\n```\n\nRoles: {', '.join(sorted(function.roles))}.\n\n"
+        f"{listed}\n" + (f"\n```sql\n{example}\n```\n" if example else "")
+    )
+
+
+def main() -> None:
+    """Prints the page."""
+    functions = {function.name: function for function in sql_functions() if function.roles}
+    unlisted = set(functions) ^ set(" ".join(SECTIONS.values()).split())
+    assert not unlisted, f"SECTIONS and the functions differ: {sorted(unlisted)}"
+    sections = (
+        f"## {title}\n\n" + "\n".join(_entry(functions[name]) for name in names.split())
+        for title, names in SECTIONS.items()
+    )
+    print(PAGE.read_text("utf-8").partition(MARK)[0] + MARK, *sections, sep="\n", end="")
+
+
+if __name__ == "__main__":
+    main()
