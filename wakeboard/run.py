@@ -11,7 +11,7 @@ import json
 import logging
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID, uuid5
 
 from wakeboard.errors import LeaseLost, StepRepeated
@@ -29,12 +29,29 @@ LEASE_LOST: Final = "lease lost"  # another worker may run it: the outcome is dr
 UNREACHABLE: Final = "unreachable"  # the worker cannot reach the database and gave up the lease; it is released later
 SHUTDOWN: Final = "shutdown"  # of the worker
 
-# A run as the claim functions return it, in Postgres' binary format: id, lease_epoch, job_type, payload (JSON behind
-# one version byte), attempts, max_attempts, timeout_s, scheduled_for and run_at (see rules/pg_timestamp.py), queue,
-# priority, crash_count, uuid (16 bytes), definition_id, schedule.
-ClaimedRow: TypeAlias = (
-    "tuple[int, int, str, bytes, int, int, int, int, int, str, int, int, bytes, int | None, str | None]"
-)
+
+class ClaimedRow(NamedTuple):
+    """A row of the SQL type `claimed_run` in its binary form.
+
+    `payload`: JSON after one version byte. `scheduled_for`, `run_at`: see rules/pg_timestamp.py. `uuid`: 16 bytes.
+    """
+
+    id: int
+    lease_epoch: int
+    job_type: str
+    payload: bytes
+    attempts: int
+    max_attempts: int
+    timeout_s: int
+    scheduled_for: int
+    run_at: int
+    queue: str
+    priority: int
+    crash_count: int
+    uuid: bytes
+    definition_id: int | None
+    schedule: str | None
+
 
 _log: Final = logging.getLogger("wakeboard.run")
 _json: Final = json.JSONDecoder()

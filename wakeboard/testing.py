@@ -29,7 +29,7 @@ from wakeboard.handlers import Handler, checked, load_handlers
 from wakeboard.rules.canonical_json import MAX_BYTES, check_payload
 from wakeboard.rules.name_patterns import check_key
 from wakeboard.rules.pg_timestamp import to_pg_timestamp
-from wakeboard.run import CANCELLED, LEASE_LOST, Run
+from wakeboard.run import CANCELLED, LEASE_LOST, ClaimedRow, Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -142,7 +142,7 @@ class _FakeAttempt(Run):
         payload = b"\x01" + json.dumps(fake.payload).encode()
         scheduled_for, run_at = to_pg_timestamp(fake.scheduled_for), to_pg_timestamp(fake.run_at)
         super().__init__(
-            (
+            ClaimedRow(
                 *(fake.id, 1, fake.job_type, payload, fake.attempt, fake.max_attempts, TIMEOUT_S, scheduled_for),
                 *(run_at, fake.queue, MIDDLE_PRIORITY, 0, fake.uuid.bytes, None, fake.schedule),
             )

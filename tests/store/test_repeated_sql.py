@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 import wakeboard.store
-from wakeboard.store.worker_api import ClaimedRow
+from wakeboard.run import ClaimedRow
 
 STORE: Final = Path(wakeboard.store.__file__).parent
 QUARANTINED_FROM: Final = 2  # crashes; the predicates of job_runs' indexes have it as a literal

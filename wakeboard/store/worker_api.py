@@ -16,12 +16,11 @@ from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
 from wakeboard.rules.pg_timestamp import from_pg_timestamp
+from wakeboard.run import ClaimedRow
 from wakeboard.store.statements import call, call_blocking, execute, translating
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from wakeboard.run import ClaimedRow
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim looks at
@@ -36,26 +35,6 @@ SNOOZED: Final = "snoozed"  # the handler asked for a later run
 NOT_STARTED: Final = "not_started"  # no handler has started
 
 Pair: TypeAlias = tuple[str, int]  # (queue, priority)
-
-
-class ClaimedRow(NamedTuple):
-    """A row of the type `claimed_run`, as it comes over the wire: see the module's docstring."""
-
-    id: int
-    lease_epoch: int
-    job_type: str
-    payload: bytes
-    attempts: int
-    max_attempts: int
-    timeout_s: int
-    scheduled_for: int
-    run_at: int
-    queue: str
-    priority: int
-    crash_count: int
-    uuid: bytes
-    definition_id: int | None
-    schedule: str | None
 
 
 @dataclass(frozen=True, slots=True)
