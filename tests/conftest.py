@@ -1,4 +1,4 @@
-"""What every test may ask for: a PostgreSQL server, a database of its own, a folder that a server may use."""
+"""Fixtures for all tests: a PostgreSQL server, a database, a folder for a server."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def pytest_configure() -> None:
-    """What this shell is set up for must not decide what a test sees."""
+    """Removes the shell's settings, so that they do not change a test."""
     for name in [name for name in os.environ if name.startswith(("PG", "WAKEBOARD_"))]:
         if name != "WAKEBOARD_TEST_POSTGRES":
             del os.environ[name]
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # by nohup, or a shell's &: what tests start would inherit it
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # set by nohup or a shell's &; children inherit it
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -38,7 +38,7 @@ MEMORY_NEEDED = 4 << 30  # bytes
 
 @contextmanager
 def _open_folder() -> Generator[Path]:
-    """A folder that anyone may enter, in memory if there is plenty: a busy disk makes a clone ten times slower."""
+    """A folder that all accounts may enter, in memory if possible: a clone is ten times slower on a busy disk."""
     memory = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_NEEDED
     with tempfile.TemporaryDirectory(prefix="wakeboard-", dir=MEMORY if memory else None) as name:
         Path(name).chmod(0o755)
@@ -60,7 +60,7 @@ def _postgres_servers() -> Iterator[PostgresServers]:
 
 @pytest.fixture
 def postgres(request: pytest.FixtureRequest, _postgres_servers: PostgresServers) -> PostgresServer:
-    """A running server, shared with other tests of this process: do not stop it."""
+    """A running server, shared with other tests of this process. Do not stop it."""
     return _postgres_servers.get(version_of(request))
 
 

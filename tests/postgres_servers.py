@@ -1,4 +1,4 @@
-"""The PostgreSQL servers of one test process, and their databases: cloned from a template in some 15 ms each."""
+"""The PostgreSQL servers of one test process. Each test gets a database cloned from a template, in about 15 ms."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SETTINGS = {
     **NOT_DURABLE,
     "max_connections": "200",
     "shared_buffers": "64MB",
-    "max_wal_size": "256MB",  # the data may lie in memory
-    # Far from UTC, with a shift of 45 minutes: SQL that depends on the session's zone fails here and not at a user's.
+    "max_wal_size": "256MB",  # the data may be in memory
+    # Far from UTC, with an offset of 45 minutes, so that SQL which depends on the session's zone fails in the tests.
     "timezone": "Asia/Kathmandu",
 }
 
@@ -46,13 +46,13 @@ class PostgresServer:
 
     @contextmanager
     def empty_database(self) -> Generator[str]:
-        """The superuser's DSN of a database with nothing in it; dropped afterwards, whoever is still connected."""
+        """The superuser's DSN of an empty database, which is dropped afterwards, with its connections."""
         with self._database("template1") as name:
             yield self.dsn_of(name)
 
     @contextmanager
     def migrated_database(self) -> Generator[str]:
-        """The same with wakeboard's schema in it."""
+        """The superuser's DSN of a database with wakeboard's schema."""
         with self._database(self._migrated_template()) as name:
             yield self.dsn_of(name)
 
@@ -82,7 +82,7 @@ class PostgresServer:
 
 
 class PostgresServers:
-    """One server per version, started when the first test asks for it."""
+    """One server for each version, started at the first `get`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -126,15 +126,15 @@ def running_pooler(database: str, folder: Path, mode: str, user: str = "postgres
 
 
 def versions_for(metafunc: Metafunc) -> list[str]:
-    """The servers that a test runs on: the embedded one, both if it is marked, or what the environment names."""
-    asked = os.environ.get("WAKEBOARD_TEST_POSTGRES", "")
+    """The servers of a test: the embedded one, both if it is marked, or those that the environment names."""
+    requested = os.environ.get("WAKEBOARD_TEST_POSTGRES", "")
     choices = {"": [EMBEDDED], EMBEDDED: [EMBEDDED], DEBIAN: [DEBIAN], "both": [EMBEDDED, DEBIAN]}
-    if asked not in choices:
-        raise pytest.UsageError(f"WAKEBOARD_TEST_POSTGRES={asked!r}: write one of embedded, 15, both.")
+    if requested not in choices:
+        raise pytest.UsageError(f"WAKEBOARD_TEST_POSTGRES={requested!r}: write one of embedded, 15, both.")
     marked = metafunc.definition.get_closest_marker("every_postgres") is not None
-    return [EMBEDDED, DEBIAN] if marked and not asked else choices[asked]
+    return [EMBEDDED, DEBIAN] if marked and not requested else choices[requested]
 
 
 def version_of(request: FixtureRequest) -> str:
-    """The version chosen for the test that asks."""
+    """The version for this test."""
     return getattr(request, "param", EMBEDDED)

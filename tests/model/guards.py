@@ -1,26 +1,26 @@
-"""The guards of the lease model: what becomes possible without each, and the line of the product that it stands for.
+"""The guards of the lease model: what goes wrong without each, and the line of the product that is the guard.
 
-docs/model.md has them as a table; tests hold the model, these rows, that page and the product's lines together.
+docs/model.md shows them as a table. The tests keep the model, these rows, that page and the product's lines consistent.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from tests.model.lease_state import FAILOVER, FENCE, LIMIT, TRUST, World
+from tests.model.lease_state import FAILOVER, FENCE, LIMIT, VALIDITY, World
 
 TWICE: Final = "two completions of one run were accepted"
 EFFECT_TWICE: Final = "an effect happened twice"
-LATE_EFFECT: Final = "an attempt that was over has had its effect"
+LATE_EFFECT: Final = "an attempt that had ended had its effect"
 LIMIT_BROKEN: Final = "a limit was exceeded"
 LOST: Final = "a run is lost"
 STUCK: Final = "a run can never be claimed again"
 NOT_COUNTED: Final = "an attempt ended and was not counted"
-POISON: Final = "a run goes on crashing"
-OLD_ENDS_NEW: Final = "an attempt that was over has ended another one"
-UNTRUE: Final = "an outcome was answered as accepted, and was not"
-UNTRUE_NO: Final = "a completion that counts was answered as refused"
-ROBBED: Final = "a lease that holds was taken away"
+CRASHES_ON: Final = "a run crashes for ever"
+OLD_ENDS_NEW: Final = "an attempt that had ended ended another one"
+WRONGLY_ACCEPTED: Final = "an outcome was reported as accepted, and was not"
+WRONGLY_REFUSED: Final = "an accepted completion was reported as refused"
+VALID_REAPED: Final = "a valid lease was reaped"
 CLAIM_WAITS: Final = "a claim waits for a handler's transaction"
 REAP_WAITS: Final = "reap waits for a handler's transaction"
 BOTH_WORK: Final = "two workers work on one run"
@@ -31,7 +31,7 @@ WORKER: Final = "worker/wakeboard_worker/"
 
 
 class Guard(NamedTuple):
-    """`without`: what becomes possible in `world` when it is taken away. `line` stands in `file` of the product."""
+    """`without`: what goes wrong in `world` if the guard is removed. `line`: the guard in `file` of the product."""
 
     name: str
     world: World
@@ -42,13 +42,15 @@ class Guard(NamedTuple):
 
 GUARDS: Final = (
     Guard("claim takes free runs only", FENCE, NOT_COUNTED, STORE + "claim.sql", "locked_by = 0 and job_type"),
-    Guard("claim looks again under the row's lock", FENCE, NOT_COUNTED, STORE + "claim.sql", "for update skip locked"),
+    Guard("claim checks again under the row's lock", FENCE, NOT_COUNTED, STORE + "claim.sql", "for update skip locked"),
     Guard("claim skips locked rows", FENCE, CLAIM_WAITS, STORE + "claim.sql", "for update of free skip locked"),
     Guard("claim's epoch", FENCE, OLD_ENDS_NEW, STORE + "claim.sql", "lease_epoch = lease_epoch + 1"),
     Guard("complete checks the epoch", FENCE, TWICE, STORE + "complete.sql", "and lease_epoch = epoch"),
     Guard("complete checks the worker", FAILOVER, TWICE, STORE + "complete.sql", "and locked_by = worker"),
     Guard("complete is one statement", FENCE, LOST, STORE + "complete.sql", "with done as ("),
-    Guard("complete knows its repeats", FENCE, UNTRUE_NO, STORE + "complete.sql", "past.lease_epoch = epoch"),
+    Guard(
+        "complete recognises its repeats", FENCE, WRONGLY_REFUSED, STORE + "complete.sql", "past.lease_epoch = epoch"
+    ),
     Guard("give checks the epoch", FENCE, OLD_ENDS_NEW, STORE + "release.sql", "run.lease_epoch = report.epoch"),
     Guard("give checks the worker", FAILOVER, OLD_ENDS_NEW, STORE + "fail.sql", "run.locked_by = fail.worker"),
     Guard("once checks the lease", FENCE, LATE_EFFECT, STORE + "once.sql", "run.lease_epoch = once.epoch"),
@@ -60,20 +62,26 @@ GUARDS: Final = (
         "wakeboard/store/migrations/0005_attempts_and_effects.sql",
         "an_effect_happens_once_per_run primary key (run_uuid, key)",
     ),
+    Guard("expired leases are reaped", FENCE, STUCK, STORE + "reap.sql", "set locked_by = 0, locked_until = 'epoch'"),
     Guard(
-        "lapsed leases are taken back", FENCE, STUCK, STORE + "reap.sql", "set locked_by = 0, locked_until = 'epoch'"
+        "reap takes expired leases only",
+        VALIDITY,
+        VALID_REAPED,
+        STORE + "reap.sql",
+        "locked_until < statement_timestamp()",
     ),
-    Guard("reap takes lapsed leases only", TRUST, ROBBED, STORE + "reap.sql", "locked_until < statement_timestamp()"),
     Guard(
-        "reap looks again under the row's lock",
+        "reap checks again under the row's lock",
         FENCE,
-        ROBBED,
+        VALID_REAPED,
         STORE + "reap.sql",
         "run.locked_until = judged.locked_until",
     ),
     Guard("reap skips locked rows", FENCE, REAP_WAITS, STORE + "reap.sql", "for update of run skip locked"),
-    Guard("reap's epoch", FENCE, UNTRUE, STORE + "reap.sql", "lease_epoch = run.lease_epoch + 1"),
-    Guard("the last crash makes a run dead", FENCE, POISON, STORE + "reap.sql", "crash_count >= 2 then 'crashed dead'"),
+    Guard("reap's epoch", FENCE, WRONGLY_ACCEPTED, STORE + "reap.sql", "lease_epoch = run.lease_epoch + 1"),
+    Guard(
+        "the last crash makes a run dead", FENCE, CRASHES_ON, STORE + "reap.sql", "crash_count >= 2 then 'crashed dead'"
+    ),
     Guard("slots are counted", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "limit greatest(0, bound.max_running"),
     Guard(
         "slots are counted after the lock", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "locked_keys := array("
@@ -81,24 +89,34 @@ GUARDS: Final = (
     Guard(
         "the limit's row is locked", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "by key for update skip locked"
     ),
-    Guard("a lapsed lease keeps its slot", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "and held.holds_slot"),
-    Guard("a worker stops by itself", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "self._in_flight.drop_all_leases"),
-    Guard("trust counts from sending", TRUST, BOTH_WORK, WORKER + "heartbeat.py", "= sent + self._worker.lease_s"),
+    Guard("an expired lease keeps its slot", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "and held.holds_slot"),
     Guard(
-        "a late claim is not believed",
-        TRUST,
+        "a worker stops without validity",
+        VALIDITY,
+        BOTH_WORK,
+        WORKER + "heartbeat.py",
+        "self._in_flight.drop_all_leases",
+    ),
+    Guard(
+        "validity counts from sending", VALIDITY, BOTH_WORK, WORKER + "heartbeat.py", "= sent + self._worker.lease_s"
+    ),
+    Guard(
+        "a late claim reply is discarded",
+        VALIDITY,
         BOTH_WORK,
         WORKER + "fetcher.py",
         "boottime() - sent <= self._max_reply_s",
     ),
     Guard(
-        "a claim needs trust when it is read",
-        TRUST,
+        "a claim reply needs validity when it is read",
+        VALIDITY,
         BOTH_WORK,
         WORKER + "fetcher.py",
         "self._heartbeat.leases_valid() and boottime() - sent",
     ),
-    # These two keep the board honest to zombies sooner; nothing wrong can be reached without them.
-    Guard("renew checks the lease", TRUST, NOTHING, STORE + "renew.sql", "run.lease_epoch = held.epoch"),
-    Guard("renew takes no lapsed lease", TRUST, NOTHING, STORE + "renew.sql", "locked_until > statement_timestamp()"),
+    # These two tell zombies sooner that their lease is lost. Nothing goes wrong without them.
+    Guard("renew checks the lease", VALIDITY, NOTHING, STORE + "renew.sql", "run.lease_epoch = held.epoch"),
+    Guard(
+        "renew takes no expired lease", VALIDITY, NOTHING, STORE + "renew.sql", "locked_until > statement_timestamp()"
+    ),
 )

@@ -1,66 +1,66 @@
-"""What there is in the lease model at one moment: runs, two workers and what they have asked, a reaper."""
+"""One state of the lease model: runs, two workers with their requests, a reaper."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-PROMPT: Final = 1  # tick within which a claim must be answered to be believed
-CRASHES: Final = 2  # so many make a run dead here; the board says 3
+PROMPT: Final = 1  # tick within which a claim must be answered, or the reply is discarded
+CRASHES: Final = 2  # that make a run dead in the model; the store has 3
 
 
 @dataclass(frozen=True)
 class World:
-    """What may happen. `removed`: the guards that are taken away."""
+    """What may happen. `removed`: the guards that are removed."""
 
     name: str
     runs: int = 1
     lease: int = 1  # ticks
     limit: int | None = None  # runs at once of the key that all runs carry
-    margins: bool = False  # workers send heartbeats, and stop by themselves; otherwise they believe in their leases
+    margins: bool = False  # workers send heartbeats and stop without validity
     effects: bool = False  # handlers have effects, in transactions that stay open
-    repeats: bool = False  # requests are sent again, while the first may be under way
-    failover: bool = False  # one may lose a claim
+    repeats: bool = False  # requests are sent again while the first may be running
+    failover: bool = False  # a failover may lose a claim
     gives: bool = False  # handlers fail or snooze; otherwise they succeed
-    returns: bool = True  # handlers come to an end
-    in_two_steps: bool = True  # a claim and a reaper look, then lock
+    returns: bool = True  # handlers return
+    in_two_steps: bool = True  # a claim and a reap read, then lock
     removed: frozenset[str] = frozenset()
 
     @property
-    def trusted(self) -> int:
-        """Ticks without an answered heartbeat after which a worker stops by itself."""
+    def valid_ticks(self) -> int:
+        """Ticks without an answered heartbeat after which a worker stops without validity."""
         return self.lease - PROMPT
 
     def has(self, guard: str) -> bool:
-        """Whether this guard stands."""
+        """Whether this guard is in place."""
         return guard not in self.removed
 
 
 FENCE: Final = World("fence", effects=True, repeats=True, gives=True)
 FAILOVER: Final = World("failover", failover=True, gives=True, in_two_steps=False)
-TRUST: Final = World("trust", lease=3, margins=True, returns=False, in_two_steps=False)
+VALIDITY: Final = World("validity", lease=3, margins=True, returns=False, in_two_steps=False)
 LIMIT: Final = World("limit", runs=2, limit=1)
-WORLDS: Final = (FENCE, FAILOVER, TRUST, LIMIT)
+WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT)
 
 
 class Run(NamedTuple):
-    """A row of job_runs or of history, and what has come of it."""
+    """A row of job_runs or of history, and counters."""
 
-    status: str = "queued"  # running, dead, succeeded; vanished: in no table
+    status: str = "queued"  # running, dead, succeeded, or vanished (in no table)
     by: int = 0
     epoch: int = 0
     left: int = 0  # ticks until locked_until
     crashes: int = 0
-    given: int = 0  # outcomes that gave it back
-    lost: int = 0  # claims of which a failover knows nothing
+    given: int = 0  # outcomes that released it
+    lost: int = 0  # claims that a failover lost
     claims: int = 0
     ended: str = ""  # how its last lease ended: given, crashed
-    accepted: frozenset[int] = frozenset()  # the attempts that were told that their completion counts
+    accepted: frozenset[int] = frozenset()  # the attempts whose completion was accepted
     effects: int = 0
 
 
 class Attempt(NamedTuple):
-    """A lease as a worker knows it. `nth`: which of the run's claims it was, by a count that nobody in here sees."""
+    """A lease as a worker knows it. `nth`: the number of the claim, which no process in the model reads."""
 
     run: int
     epoch: int
@@ -68,43 +68,43 @@ class Attempt(NamedTuple):
     done: bool = False  # the handler has returned
 
 
-class Asked(NamedTuple):
-    """A request, and then its answer."""
+class Request(NamedTuple):
+    """A request, then its reply."""
 
     what: str  # claim, renew, complete, give
     about: Attempt | None = None
-    run: int = -1  # at which a claim has looked
-    stage: str = "sent"  # locked (the limit's key), looked, half; then taken, nothing, accepted, refused
+    run: int = -1  # that a claim has read
+    stage: str = "sent"  # locked (the limit's key), read, half; then taken, nothing, accepted, refused
     age: int = 0  # ticks since it was sent
 
 
 class Effect(NamedTuple):
-    """A handler's open transaction, in which `once` was called; it said `first`."""
+    """A handler's open transaction that has called `once`; `first` is its result."""
 
     attempt: Attempt
     first: bool
 
 
 class Worker(NamedTuple):
-    """A worker process. Each request has a connection of its own; for the answer to `ghost` nobody waits any more."""
+    """A worker process. Each request has its own connection. No one reads the reply to `lost_request`."""
 
-    trust: int  # ticks for which it believes in its leases
+    validity: int  # ticks in which it still trusts its leases
     attempt: Attempt | None = None
-    claim: Asked | None = None
-    tell: Asked | None = None
-    beat: Asked | None = None
-    ghost: Asked | None = None
+    claim: Request | None = None
+    report: Request | None = None
+    heartbeat: Request | None = None
+    lost_request: Request | None = None
     effect: Effect | None = None
 
 
 class State(NamedTuple):
-    """All there is. `reaper`: the run at which it has looked; `key`: who has the limit's row locked."""
+    """`reaper`: the run that it has read. `key`: the worker that has locked the limit's row."""
 
     runs: tuple[Run, ...]
     workers: tuple[Worker, Worker]
     reaper: int = -1
     key: int = 0
-    wrong: str = ""  # what the last step did that no step may do
+    wrong: str = ""  # what the last step did wrong
 
     def with_run(self, number: int, **changes: object) -> State:
         """The state after a change of a run."""
@@ -126,12 +126,12 @@ class State(NamedTuple):
 
 def start(world: World) -> State:
     """All runs queued, both workers idle."""
-    worker = Worker(trust=max(1, world.trusted))
+    worker = Worker(validity=max(1, world.valid_ticks))
     return State(tuple(Run() for _ in range(world.runs)), (worker, worker))
 
 
 def wrong_with(world: World, state: State) -> str:
-    """What is wrong with a state; nothing, in all that can be reached while the guards stand."""
+    """What is wrong with a state. Empty for every reachable state while all guards are in place."""
     if wrong := state.wrong or "".join(_wrong_with_run(run) for run in state.runs):
         return wrong
     if world.margins and any(
@@ -149,7 +149,7 @@ def _wrong_with_run(run: Run) -> str:
     if run.effects > 1:
         return "an effect happened twice"
     if run.crashes > CRASHES:
-        return "a run goes on crashing"
+        return "a run crashes for ever"
     ended = run.crashes + run.given + run.lost
     not_ended = run.status in {"running", "succeeded", "vanished"}
     return "" if run.claims == ended + not_ended else "an attempt ended and was not counted"

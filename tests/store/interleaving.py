@@ -1,8 +1,8 @@
-"""Two moves that touch one run, one of them in an open transaction: what each may do to the other.
+"""Calls two SQL functions for one run, the first of them in an open transaction, and records what each did.
 
-A scene is played on fresh ground: a run in some status, a first player who makes move A and keeps its transaction open,
-a second one who makes move B meanwhile, and then the first commits or rolls back. The same moves made one after the
-other, without anybody in the way, say what may come of it.
+One client calls an operation for a run in some status and keeps its transaction open. A second client calls another
+operation meanwhile. Then the first transaction commits or rolls back. The tests compare this with the same operations
+in sequence.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
-HOLDER: Final = 71  # the worker that has the lease, where there is one
-HEIR: Final = 72  # the one that would like to have it
+LEASED_BY: Final = 71  # the worker that has the lease, if there is one
+OTHER_WORKER: Final = 72  # a worker that claims
 
 SETUP: Final = {
     "queued": "",
     "limited": "update job_runs set limit_key = 'one'",
     "late": "update job_runs set start_before = now() - interval '1 s'",
-    "suspect": "update job_runs set crash_count = 2",
+    "quarantined": "update job_runs set crash_count = 2",
     "failed": "update job_runs set status = 'failed', attempts = 1, lease_epoch = 1, started_at = now()",
     "dead": "update job_runs set status = 'dead', dead_at = now(), attempts = 1, lease_epoch = 1, started_at = now()",
     "running": (
@@ -35,14 +35,14 @@ SETUP: Final = {
 }
 SETUP["limited and running"] = f"{SETUP['limited']}; {SETUP['running']}, holds_slot = true"
 SETUP["to be cancelled"] = f"{SETUP['running']}, cancel_requested_at = now()"
-SETUP["lapsed"] = f"{SETUP['running']}; update job_runs set locked_until = now() - interval '1 s'"
-SETUP["lapsed a third time"] = f"{SETUP['lapsed']}, crash_count = 2"
+SETUP["expired"] = f"{SETUP['running']}; update job_runs set locked_until = now() - interval '1 s'"
+SETUP["expired a third time"] = f"{SETUP['expired']}, crash_count = 2"
 
 _EMPTY: Final = """
 delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
 delete from job_effects; insert into job_limits (key) values ('one') on conflict do nothing
 """
-_LOOK: Final = """
+_SNAPSHOT: Final = """
 select coalesce(live::text, 'none') || ' | ' || coalesce(past::text, 'none')
        || ' | ' || array(select row(lease_epoch, outcome) from job_attempts order by 1)::text
        || ' | ' || array(select row(name, finished_at is not null) from job_steps order by 1)::text
@@ -56,46 +56,46 @@ select coalesce(live::text, 'none') || ' | ' || coalesce(past::text, 'none')
 """
 
 
-def as_worker(worker_id: int, player: SqlClient) -> SqlClient:
-    player.worker_id = worker_id
-    return player
+def as_worker(worker_id: int, client: SqlClient) -> SqlClient:
+    client.worker_id = worker_id
+    return client
 
 
-MOVES: Final[dict[str, Callable[[SqlClient, Lease], Any]]] = {
-    "claim": lambda player, _: as_worker(HEIR, player).claim(),
-    "claim_limited": lambda player, _: as_worker(HEIR, player).claim_limited("one"),
-    "claim_quarantined": lambda player, _: as_worker(HEIR, player).claim_quarantined(),
-    "renew": lambda player, lease: as_worker(HOLDER, player).renew(lease),
-    "complete": lambda player, lease: as_worker(HOLDER, player).complete(lease),
-    "fail": lambda player, lease: as_worker(HOLDER, player).fail(lease),
-    "give up": lambda player, lease: as_worker(HOLDER, player).fail(lease, outcome="discarded"),
-    "release": lambda player, lease: as_worker(HOLDER, player).release(lease),
-    "once": lambda player, lease: as_worker(HOLDER, player).once(lease, "charge"),
-    "effect": lambda player, lease: as_worker(HOLDER, player).effect(lease, "mail"),
-    "step": lambda player, lease: as_worker(HOLDER, player).step(lease, "Render", 1),
-    "reap": lambda player, lease: player.sql("select crashed, timed_out, dead, cancelled from reap(%s)", lease.id - 1),
-    "skip_past_deadline": lambda player, _: player.value("select skip_past_deadline()"),
-    "cancel": lambda player, lease: player.cancel(lease.id),
-    "retry": lambda player, lease: player.retry(lease.id),
-    "discard": lambda player, lease: player.discard(lease.id),
+OPERATIONS: Final[dict[str, Callable[[SqlClient, Lease], Any]]] = {
+    "claim": lambda client, _: as_worker(OTHER_WORKER, client).claim(),
+    "claim_limited": lambda client, _: as_worker(OTHER_WORKER, client).claim_limited("one"),
+    "claim_quarantined": lambda client, _: as_worker(OTHER_WORKER, client).claim_quarantined(),
+    "renew": lambda client, lease: as_worker(LEASED_BY, client).renew(lease),
+    "complete": lambda client, lease: as_worker(LEASED_BY, client).complete(lease),
+    "fail": lambda client, lease: as_worker(LEASED_BY, client).fail(lease),
+    "discard (handler)": lambda client, lease: as_worker(LEASED_BY, client).fail(lease, outcome="discarded"),
+    "release": lambda client, lease: as_worker(LEASED_BY, client).release(lease),
+    "once": lambda client, lease: as_worker(LEASED_BY, client).once(lease, "charge"),
+    "effect": lambda client, lease: as_worker(LEASED_BY, client).effect(lease, "mail"),
+    "step": lambda client, lease: as_worker(LEASED_BY, client).step(lease, "Render", 1),
+    "reap": lambda client, lease: client.sql("select crashed, timed_out, dead, cancelled from reap(%s)", lease.id - 1),
+    "skip_past_deadline": lambda client, _: client.value("select skip_past_deadline()"),
+    "cancel": lambda client, lease: client.cancel(lease.id),
+    "retry": lambda client, lease: client.retry(lease.id),
+    "discard": lambda client, lease: client.discard(lease.id),
 }
 NEVER_WAIT: Final = {
     *("claim", "claim_limited", "claim_quarantined", "renew", "reap", "skip_past_deadline"),
-    *("fail", "give up", "release"),
+    *("fail", "discard (handler)", "release"),
 }
-PASS_BY: Final = {*NEVER_WAIT, "effect", "step"}  # these wait for the same name in another transaction, not for the run
-SHARE: Final = {"once", "effect", "step"}  # they lock the run against others, not against each other or those below
-BESIDE_SHARE: Final = {"renew", "cancel"}
+SKIP: Final = {*NEVER_WAIT, "effect", "step"}  # these wait for the same key in another transaction, not for the run
+SHARE: Final = {"once", "effect", "step"}  # they share the run's lock with each other and with those below
+COMPATIBLE_WITH_SHARE: Final = {"renew", "cancel"}
 
 
-def side_by_side(move: str, other: str) -> bool:
-    """Whether a run may be under both moves at once."""
-    return move in SHARE or (move in BESIDE_SHARE and other in SHARE)
+def may_overlap(operation: str, other: str) -> bool:
+    """Whether both operations may act on the run at once."""
+    return operation in SHARE or (operation in COMPATIBLE_WITH_SHARE and other in SHARE)
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the moves answered, what the run is then, and whether the second player had to wait."""
+    """The results of the operations, the run afterwards, and whether the second client waited."""
 
     first: Any
     second: Any
@@ -103,53 +103,55 @@ class Outcome:
     waited: bool = False
 
 
-class Scene:
-    """Plays moves on one board. Both players and the onlooker have connections of their own."""
+class Interleaving:
+    """Calls operations on one store. Both clients and the observer have their own connections."""
 
-    def __init__(self, open_player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> None:
-        self.first, self.second, self.onlooker = (open_player(0) for _ in range(3))
+    def __init__(self, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> None:
+        self.first, self.second, self.observer = (open_client(0) for _ in range(3))
         self._meanwhile = meanwhile
-        self.onlooker.sql("alter sequence job_runs_id_seq restart 1000000000")  # no other number looks like an id
-        self._in_turn: dict[tuple[str, ...], Outcome] = {}
+        self.observer.sql("alter sequence job_runs_id_seq restart 1000000000")  # no other number equals an id
+        self._in_sequence: dict[tuple[str, ...], Outcome] = {}
 
     def _set(self, status: str) -> Lease:
-        self.onlooker.sql(_EMPTY)
-        run = self.onlooker.enqueue()
+        self.observer.sql(_EMPTY)
+        run = self.observer.enqueue()
         if SETUP[status]:
-            self.onlooker.sql(SETUP[status])
-        return Lease(run, self.onlooker.value("select lease_epoch from job_runs"))
+            self.observer.sql(SETUP[status])
+        return Lease(run, self.observer.value("select lease_epoch from job_runs"))
 
-    def _look(self, lease: Lease) -> str:
-        places = "select (select count(*) from job_runs) + (select count(*) from job_run_history)"
-        assert self.onlooker.value(places) == 1, "the run is not in exactly one table"
+    def _snapshot(self, lease: Lease) -> str:
+        rows = "select (select count(*) from job_runs) + (select count(*) from job_run_history)"
+        assert self.observer.value(rows) == 1, "the run is not in exactly one table"
         return (
-            self.onlooker.conn.execute(_LOOK.encode(), {"run": lease.id}).fetchall()[0][0].replace(str(lease.id), "N")
+            self.observer.conn.execute(_SNAPSHOT.encode(), {"run": lease.id})
+            .fetchall()[0][0]
+            .replace(str(lease.id), "N")
         )
 
-    def in_turn(self, status: str, *moves: str) -> Outcome:
-        """The moves one after the other, without anybody in the way."""
-        if (status, *moves) not in self._in_turn:
+    def in_sequence(self, status: str, *operations: str) -> Outcome:
+        """The operations in sequence, without concurrency."""
+        if (status, *operations) not in self._in_sequence:
             lease = self._set(status)
-            answers = [_made(self.first, move, lease) for move in moves]
+            answers = [_call(self.first, operation, lease) for operation in operations]
             answers += [None] * (2 - len(answers))
-            self._in_turn[status, *moves] = Outcome(answers[0], answers[1], self._look(lease))
-        return self._in_turn[status, *moves]
+            self._in_sequence[status, *operations] = Outcome(answers[0], answers[1], self._snapshot(lease))
+        return self._in_sequence[status, *operations]
 
-    def at_once(self, status: str, move: str, meanwhile: str, *, commit: bool) -> Outcome:
-        """The first move in a transaction, the second while it is open; then the transaction ends."""
+    def concurrently(self, status: str, operation: str, meanwhile: str, *, commit: bool) -> Outcome:
+        """The first operation in a transaction, the second while it is open; then the transaction ends."""
         lease = self._set(status)
         with self.first.conn.transaction(force_rollback=not commit):
-            first = _made(self.first, move, lease)
-            going = self._meanwhile.submit(_made, self.second, meanwhile, lease)
-            waited = self.onlooker.wait_until_blocked(self.second, going.done)
-        return Outcome(first, going.result(), self._look(lease), waited)
+            first = _call(self.first, operation, lease)
+            running = self._meanwhile.submit(_call, self.second, meanwhile, lease)
+            waited = self.observer.wait_until_blocked(self.second, running.done)
+        return Outcome(first, running.result(), self._snapshot(lease), waited)
 
 
-def _made(player: SqlClient, move: str, lease: Lease) -> Any:
-    """The answer of a move, without the run's id."""
+def _call(client: SqlClient, operation: str, lease: Lease) -> Any:
+    """The result of an operation, without the run's id."""
     try:
-        with player.conn.transaction():
-            answer = MOVES[move](player, lease)
+        with client.conn.transaction():
+            answer = OPERATIONS[operation](client, lease)
     except psycopg.Error as error:
         if error.sqlstate not in {"WB001", "55P03"}:
             raise

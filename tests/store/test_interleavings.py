@@ -1,4 +1,4 @@
-"""For each two moves that touch one run: made at once they come to what they come to in turn, or one passes by."""
+"""For each two operations on one run: called concurrently they end as in sequence, or one of them skips the run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.store.interleaving import MOVES, NEVER_WAIT, PASS_BY, SETUP, Scene, side_by_side
+from tests.store.interleaving import NEVER_WAIT, OPERATIONS, SETUP, SKIP, Interleaving, may_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,51 +18,56 @@ pytestmark = pytest.mark.every_postgres
 
 
 @pytest.fixture
-def scene(player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> Scene:
-    return Scene(player, meanwhile)
+def interleaving(player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> Interleaving:
+    return Interleaving(player, meanwhile)
 
 
-def touched(scene: Scene, move: str) -> list[str]:
-    """The statuses in which the move does something to the run."""
+def touched(interleaving: Interleaving, operation: str) -> list[str]:
+    """The statuses in which the operation changes the run."""
     return [
         status
         for status in SETUP
-        if scene.in_turn(status, move).after != scene.in_turn(status).after or (move == "renew" and "running" in status)
+        if interleaving.in_sequence(status, operation).after != interleaving.in_sequence(status).after
+        or (operation == "renew" and "running" in status)
     ]
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_a_move_in_an_open_transaction_and_any_other_end_as_if_made_in_turn(scene: Scene, move: str) -> None:
-    statuses = touched(scene, move)
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_in_an_open_transaction_and_any_other_end_as_in_sequence(
+    interleaving: Interleaving, operation: str
+) -> None:
+    statuses = touched(interleaving, operation)
     assert statuses
     for status in statuses:
-        for other in MOVES:
-            story = f"a run that is {status}: {move}, and meanwhile {other}"
-            made = scene.at_once(status, move, other, commit=True)
+        for other in OPERATIONS:
+            case = f"{status} run: {operation}, and concurrently {other}"
+            result = interleaving.concurrently(status, operation, other, commit=True)
             then, before, alone = (
-                scene.in_turn(status, move, other),
-                scene.in_turn(status, other, move),
-                scene.in_turn(status, move),
+                interleaving.in_sequence(status, operation, other),
+                interleaving.in_sequence(status, other, operation),
+                interleaving.in_sequence(status, operation),
             )
-            assert not (made.waited and other in NEVER_WAIT), story
-            assert made.first == alone.first, story
-            if made.waited:
-                assert (made.second, made.after) == (then.second, then.after), story
+            assert not (result.waited and other in NEVER_WAIT), case
+            assert result.first == alone.first, case
+            if result.waited:
+                assert (result.second, result.after) == (then.second, then.after), case
             else:
-                assert made.after in {then.after, before.after, alone.after}, story
-            if not side_by_side(move, other) and made.after != alone.after:
-                assert made.waited, f"{story}: it did not wait, and did something"
+                assert result.after in {then.after, before.after, alone.after}, case
+            if not may_overlap(operation, other) and result.after != alone.after:
+                assert result.waited, f"{case}: it did not wait, and changed the run"
 
 
-@pytest.mark.parametrize("move", MOVES)
-def test_a_move_that_is_rolled_back_leaves_the_other_as_if_it_had_been_alone(scene: Scene, move: str) -> None:
-    for status in touched(scene, move):
-        for other in MOVES:
-            story = f"a run that is {status}: {move}, rolled back, and meanwhile {other}"
-            made = scene.at_once(status, move, other, commit=False)
-            alone, untouched = scene.in_turn(status, other), scene.in_turn(status)
-            assert not (made.waited and other in NEVER_WAIT), story
-            if other in PASS_BY and not made.waited:
-                assert made.after in {alone.after, untouched.after}, story
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_an_operation_that_is_rolled_back_leaves_the_other_as_if_alone(
+    interleaving: Interleaving, operation: str
+) -> None:
+    for status in touched(interleaving, operation):
+        for other in OPERATIONS:
+            case = f"{status} run: {operation}, rolled back, and concurrently {other}"
+            result = interleaving.concurrently(status, operation, other, commit=False)
+            alone, untouched = interleaving.in_sequence(status, other), interleaving.in_sequence(status)
+            assert not (result.waited and other in NEVER_WAIT), case
+            if other in SKIP and not result.waited:
+                assert result.after in {alone.after, untouched.after}, case
             else:
-                assert (made.second, made.after) == (alone.first, alone.after), story
+                assert (result.second, result.after) == (alone.first, alone.after), case

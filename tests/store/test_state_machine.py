@@ -1,8 +1,8 @@
-"""Any moves in any order: the board is what a model of it in plain Python says, after each of them.
+"""SQL functions in any order: after each call, the store equals a model of it in plain Python.
 
     make test TEST_ARGS='tests/store/test_state_machine.py -s' STATE_MACHINE_STEPS=100000
 
-takes so many steps, from a seed of its own that it prints; STATE_MACHINE_SEED=… takes them once more.
+takes so many steps with a random seed, which it prints. STATE_MACHINE_SEED=… repeats them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.store.state_machine.database import Stage
+from tests.store.state_machine.database import StoreHarness
 from tests.store.state_machine.machine import StoreMachine
 
 if TYPE_CHECKING:
@@ -25,28 +25,28 @@ if TYPE_CHECKING:
 
 STEPS = int(os.environ.get("STATE_MACHINE_STEPS", "0"))
 SEED = int(os.environ.get("STATE_MACHINE_SEED", "0")) or (random.getrandbits(32) if STEPS else 0)
-EACH = 60  # steps of an example
-A_FEW = 30  # examples
+STEPS_PER_EXAMPLE = 60
+EXAMPLES = 30  # at least
 
 
 @pytest.fixture
-def stage(database: str) -> Iterator[Stage]:
-    stage = Stage(database)
-    yield stage
-    stage.close()
+def harness(database: str) -> Iterator[StoreHarness]:
+    harness = StoreHarness(database)
+    yield harness
+    harness.close()
 
 
-@pytest.mark.timeout(0 if STEPS else 600)  # a story that fails is made short first
-def test_the_store_is_what_the_model_says_whatever_moves_are_made(stage: Stage) -> None:
+@pytest.mark.timeout(0 if STEPS else 600)  # Hypothesis shortens a failing example first
+def test_the_store_equals_the_model_after_any_operations(harness: StoreHarness) -> None:
     class Machine(StoreMachine):
-        """On this test's board."""
+        """On this test's store."""
 
-    Machine.stage = stage
+    Machine.harness = harness
     Machine.TestCase.settings = settings()
     began = time.monotonic()
     chosen = settings(
-        max_examples=max(A_FEW, STEPS // (EACH - 10)),
-        stateful_step_count=EACH,
+        max_examples=max(EXAMPLES, STEPS // (STEPS_PER_EXAMPLE - 10)),
+        stateful_step_count=STEPS_PER_EXAMPLE,
         deadline=None,
         derandomize=not SEED,
         database=None,
@@ -55,5 +55,5 @@ def test_the_store_is_what_the_model_says_whatever_moves_are_made(stage: Stage) 
     try:
         run_state_machine_as_test(seed(SEED)(Machine) if SEED else Machine, settings=chosen)
     finally:
-        rate = stage.steps / (time.monotonic() - began)
-        sys.stdout.write(f"\n{stage.steps} steps, {rate:.0f} a second, STATE_MACHINE_SEED={SEED}\n")
+        rate = harness.steps / (time.monotonic() - began)
+        sys.stdout.write(f"\n{harness.steps} steps, {rate:.0f} a second, STATE_MACHINE_SEED={SEED}\n")

@@ -1,7 +1,7 @@
-"""What ticks, edits, removals and run-now do to definitions and runs, in plain Python, beside `board_model`.
+"""The model of schedules: what ticks, edits, removals and run-now do to definitions and runs, in plain Python.
 
-Every schedule ticks each hour, half an hour away from now. Ticks are numbered: number 0 is the first one that was to
-come when the example began. Hours pass by the machine's word, so that tick n is due when more than n hours have passed.
+Every schedule ticks each hour, half an hour from now. Tick 0 is the first future one at the start of the example. The
+machine says how many hours have passed: tick n is due when more than n have.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NEWEST: Final = {"Skip": 0, "Latest": 1, "All": 2}  # of the missed ticks, how m
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """What of a schedule's spec these examples change."""
+    """The fields of a schedule's spec that the examples change."""
 
     policy: str = "Allow"
     catch_up: str = "Latest"
@@ -52,7 +52,7 @@ class ModelDefinition:
 
 @dataclass(frozen=True)
 class ModelPlan:
-    """What becomes of a definition's due ticks, as somebody computed it."""
+    """A plan for a definition's due ticks: which run and which are skipped."""
 
     definition: int
     generation: int
@@ -79,7 +79,7 @@ class TickModel:
         """By id."""
         return next(each for each in self.by_name.values() if each.id == number)
 
-    # -- deciding ------------------------------------------------------------------------------------------------------
+    # -- plans ---------------------------------------------------------------------------------------------------------
 
     def is_paused(self, definition: ModelDefinition) -> bool:
         """Whether a pause holds its ticks back."""
@@ -90,7 +90,7 @@ class TickModel:
         return range(self.hours if definition.cursor is None else definition.cursor, self.hours)
 
     def plan(self, definition: ModelDefinition, reason: str = "") -> ModelPlan | None:
-        """What becomes of them; with a reason all are skipped. None: none is due."""
+        """The plan for its due ticks. With a reason all are skipped. None: none is due."""
         ticks = self.due(definition)
         if not ticks:
             return None
@@ -104,25 +104,25 @@ class TickModel:
         return ModelPlan(definition.id, definition.generation, ticks[0], self.hours, tuple(run), tuple(skip))
 
     def plans(self) -> list[ModelPlan]:
-        """Of all that `due_definitions` gives."""
+        """The plans of all definitions that `due_definitions` returns."""
         free = [each for each in self.by_name.values() if not self.is_paused(each)]
         return [plan for each in free if (plan := self.plan(each))]
 
-    # -- doing ---------------------------------------------------------------------------------------------------------
+    # -- scheduling ----------------------------------------------------------------------------------------------------
 
     def enqueue_due_ticks(self, plans: Iterable[ModelPlan]) -> list[tuple[int, int]]:
-        """The runs that come of them: (definition, tick). Plans that were overtaken do nothing."""
+        """The runs of these plans: (definition, tick). Outdated plans do nothing."""
         made: list[tuple[int, int]] = []
         for plan in plans:
             definition = self.definition(plan.definition)
             now = definition.generation, definition.cursor
             if now == (plan.generation, plan.cursor) and not definition.removed:
-                made += [(plan.definition, tick) for tick in self._judge(definition, plan)]
+                made += [(plan.definition, tick) for tick in self._apply_policy(definition, plan)]
                 definition.cursor = definition.last_tick + 1
         return made
 
-    def _judge(self, definition: ModelDefinition, plan: ModelPlan) -> Sequence[int]:
-        """The ticks that become runs, as the concurrency policy says."""
+    def _apply_policy(self, definition: ModelDefinition, plan: ModelPlan) -> Sequence[int]:
+        """The ticks that become runs by the concurrency policy."""
         definition.skipped.update(plan.skip)
         definition.last_tick = plan.hours - 1
         run = plan.run
@@ -140,7 +140,7 @@ class TickModel:
                 return run
 
     def unfinished(self, definition: ModelDefinition) -> list[ModelRun]:
-        """Its runs that are queued, running or failed, whatever made them."""
+        """Its queued, running or failed runs, of any trigger."""
         return [run for run in self.store.live() if run.definition == definition.id and run.status in UNFINISHED]
 
     def _replace(self, definition: ModelDefinition) -> None:
@@ -150,8 +150,8 @@ class TickModel:
             else:
                 self.store.finish(run, "cancelled", "Replaced")
 
-    def tick_became(self, number: int, definition: ModelDefinition, tick: int) -> None:
-        """The run that a tick was made into."""
+    def tick_became_run(self, number: int, definition: ModelDefinition, tick: int) -> None:
+        """Adds the run of a tick."""
         self.store.runs[number] = ModelRun(
             number,
             priority=definition.spec.priority,
@@ -194,7 +194,7 @@ class TickModel:
         return "updated", made
 
     def remove(self, name: str) -> None:
-        """Its due ticks are skipped, what waits is cancelled; what runs or is dead stays."""
+        """Skips its due ticks and cancels its queued and failed runs. Running and dead runs stay."""
         known = self.by_name[name]
         plan = self.plan(known, "ScheduleRemoved")
         self.enqueue_due_ticks([plan] if plan else [])

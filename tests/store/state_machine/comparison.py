@@ -1,4 +1,4 @@
-"""What the board shows, held against the model: every row of every table that a move writes."""
+"""Compares the store with the model: every row of every table that an SQL function writes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def differences(model: StoreModel, ticks: TickModel, seen: dict[str, list[Any]]) -> dict[str, tuple[Any, Any]]:
-    """By table: what should not be there, and what is missing."""
+    """By table: the rows that should not exist, and the rows that are missing."""
     expected = _expected(model, ticks)
     found = {table: Counter(_row(row) for row in seen[table]) for table in expected if table != "ticks"}
     found["ticks"] = _ticks(seen)
@@ -44,7 +44,7 @@ def _expected(model: StoreModel, ticks: TickModel) -> dict[str, Counter[Any]]:
 def _live(run: ModelRun) -> tuple[Any, ...]:
     return (
         *(run.id, run.status, run.by, run.epoch, run.attempts, run.crashes, run.releases),
-        *(run.limit_key is not None and run.by != 0, run.status == "dead", run.cancel, run.due, bool(run.lapsed)),
+        *(run.limit_key is not None and run.by != 0, run.status == "dead", run.cancel, run.due, bool(run.expired)),
         *(run.error_type, run.queue, run.priority, run.limit_key, run.shared_limit_key),
         *(run.definition, run.trigger, run.tick),
     )
@@ -55,7 +55,7 @@ def _past(run: ModelRun) -> tuple[Any, ...]:
 
 
 def _ticks(seen: dict[str, list[Any]]) -> Counter[Any]:
-    """The ticks that were not run, one by one."""
+    """The skipped ticks, one by one."""
     skipped: Counter[Any] = Counter()
     for definition, reason, first, last, count in seen["skipped"]:
         assert last - first + 1 >= count > 0

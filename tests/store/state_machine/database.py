@@ -1,4 +1,4 @@
-"""The real board under the state machine: its players, its clock's hands, and what can be seen of it in one look."""
+"""The real store under the state machine: SQL clients, ways to let time pass, and a snapshot of all tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wakeboard.maintenance.sync import SyncReport
 
 TIMEOUT_S: Final = 2 * ALL_DAY
-NOBODY_WAITS_S: Final = 20
+STATEMENT_TIMEOUT_S: Final = 20
 
 _CLEAR: Final = """
 delete from job_runs; delete from job_run_history; delete from job_attempts; delete from job_steps;
@@ -28,8 +28,8 @@ delete from definition_changes; delete from pauses; delete from workers; delete 
 update installation set reap_completed_at = 'epoch', reap_started_at = 'epoch', reap_skipped_at = 'epoch'
 """
 
-# Ticks are numbered from the first one to come when the example began; hours have passed since by the machine's word.
-_LOOK: Final = """
+# Ticks are numbered from the first future one at the start of the example. The machine says how many hours have passed.
+_SNAPSHOT: Final = """
 with taken as (delete from definition_changes returning definition_id)
 select json_build_object(
   'runs', array(select json_build_array(
@@ -55,7 +55,7 @@ select json_build_object(
   'uuids', array(select json_build_array(id, uuid) from all_runs),
   'changed', array(select distinct definition_id from taken))
 """
-# By a detour: two ticks of one schedule may not stand at one moment, not even on the way.
+# Via another millennium: two ticks of one schedule may never have one moment, not even between two statements.
 _HOURS_PASS: Final = """
 update job_definitions
    set next_run_at = next_run_at - {h}, last_tick_at = greatest(last_tick_at - {h}, 'epoch');
@@ -67,89 +67,91 @@ update job_run_history
 """
 
 
-class Stage:
-    """The players at one board. `first`: the moment of tick 0; `hours`: how many have passed."""
+class StoreHarness:
+    """SQL clients of one store. `first`: the moment of tick 0; `hours`: how many have passed."""
 
     def __init__(self, dsn: str) -> None:
         self._runner = asyncio.Runner()
-        self.person, self.handler = SqlClient(dsn), SqlClient(dsn)
+        self.user, self.handler = SqlClient(dsn), SqlClient(dsn)
         self.workers = {worker_id: SqlClient(dsn, worker_id) for worker_id in QUEUES}
         self.store = Store(self.do(connect(dsn)))
-        for player in (self.person, *self.workers.values()):
-            player.sql(f"set statement_timeout = '{NOBODY_WAITS_S} s'")  # whatever the handler's open transaction holds
-        self.person.sql("create table bank (run bigint, key text)")
-        self.steps, self.first, self.hours = 0, self.person.value("select now()"), 0
+        for client in (self.user, *self.workers.values()):
+            client.sql(
+                f"set statement_timeout = '{STATEMENT_TIMEOUT_S} s'"
+            )  # no call may wait for the handler's open transaction
+        self.user.sql("create table bank (run bigint, key text)")
+        self.steps, self.first, self.hours = 0, self.user.value("select now()"), 0
 
-    def do(self, duty: Coroutine[Any, Any, Any]) -> Any:
-        """Makes an async move, and waits for it."""
-        return self._runner.run(duty)
+    def do(self, call: Coroutine[Any, Any, Any]) -> Any:
+        """Runs a coroutine."""
+        return self._runner.run(call)
 
     def close(self) -> None:
-        """All leave."""
-        for player in (self.person, self.handler, *self.workers.values()):
-            player.close()
+        """Closes all connections."""
+        for client in (self.user, self.handler, *self.workers.values()):
+            client.close()
         self.do(self.store.conn.close())
         self._runner.close()
 
     def clear(self) -> None:
-        """An empty board."""
-        self.person.sql(_CLEAR)
+        """Empties the store."""
+        self.user.sql(_CLEAR)
         self.cron, self.hours = hourly(), 0
-        self.first = self.person.value(
+        self.first = self.user.value(
             "select hour + make_interval(hours => (hour <= now())::int)"
             "  from (select date_trunc('hour', now(), 'UTC') + make_interval(mins => %s)) as next (hour)",
             int(self.cron.split()[0]),
         )
 
-    def look(self) -> dict[str, list[Any]]:
-        """Everything on the board; takes the definitions whose status may have changed."""
+    def snapshot(self) -> dict[str, list[Any]]:
+        """All rows. It also pops the definitions whose status may have changed."""
         self.steps += 1
         values = {"first": self.first, "hours": self.hours}
-        return self.person.conn.execute(_LOOK.encode(), values).fetchall()[0][0]
+        return self.user.conn.execute(_SNAPSHOT.encode(), values).fetchall()[0][0]
 
     # -- time passes ---------------------------------------------------------------------------------------------------
 
     def hours_pass(self, hours: int) -> None:
-        """For schedules and their ticks alone: they move into the past."""
+        """Moves schedules and their ticks into the past."""
         self.hours += hours
-        self.person.sql(_HOURS_PASS.format(h=f"interval '{hours} h'"))
+        self.user.sql(_HOURS_PASS.format(h=f"interval '{hours} h'"))
 
     def five_seconds_pass(self) -> None:
-        """For walks over the leases alone: one that had to pass by a lapsed lease is repeated then, others are not."""
-        self.person.sql(
+        """For reap only: it repeats a scan then that had to skip an expired lease, and no other."""
+        self.user.sql(
             "update installation set reap_started_at = now() - interval '5 s', reap_skipped_at = 'epoch',"
             " reap_completed_at = now() - case when reap_completed_at < reap_started_at"
             " then interval '6 s' else interval '5 s' end"
         )
 
-    def lapse(self, run: int, worker: int, *, timeout: bool) -> None:
-        """A lease lapsed: its worker was not heard of, or lives and ran it for too long."""
+    def expire_lease(self, run: int, worker: int, *, timeout: bool) -> None:
+        """A lease expired: its worker sent no heartbeat, or (`timeout`) it ran for too long."""
         began = f"now() - interval '{TIMEOUT_S + 20} s'" if timeout else "started_at"
-        self.person.sql(
+        self.user.sql(
             f"update job_runs set started_at = {began}, locked_until = now() - interval '1 s' where id = %s", run
         )
         if timeout:
-            self.person.sql(
+            self.user.sql(
                 "update workers set last_seen = now() where worker_id = %s and last_seen > now() - interval '1 h'",
                 worker,
             )
 
-    def falls_silent(self, worker: int) -> None:
-        """It was last seen long ago."""
-        self.person.sql("update workers set last_seen = now() - interval '2 h' where worker_id = %s", worker)
+    def stops_heartbeats(self, worker: int) -> None:
+        """The last heartbeat was long ago."""
+        self.user.sql("update workers set last_seen = now() - interval '2 h' where worker_id = %s", worker)
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
     def declared(self, name: str, spec: ModelSpec) -> DesiredSchedule:
-        """A schedule as somebody declares it."""
-        said: dict[str, Any] = {"startingDeadlineSeconds": 2 * ALL_DAY} if spec.deadline else {}
+        """The schedule of this spec."""
+        fields: dict[str, Any] = {"startingDeadlineSeconds": 2 * ALL_DAY} if spec.deadline else {}
         if spec.catch_up == "All":
-            said["catchUp"] = {"policy": "All", "limit": 2}
+            fields["catchUp"] = {"policy": "All", "limit": 2}
         else:
-            said["catchUp"] = {"policy": spec.catch_up}
+            fields["catchUp"] = {"policy": spec.catch_up}
         return declared(
             name,
-            **said,
+            **fields,
             schedule=self.cron,
             queue="a",
             priority=spec.priority,
@@ -162,11 +164,11 @@ class Stage:
         )
 
     def sync(self, *schedules: DesiredSchedule, prune: bool = False) -> SyncReport:
-        """Brings the board up to these."""
+        """Syncs these schedules."""
         return self.do(put(self.store, *schedules, prune=prune))
 
     def register(self, worker: int) -> None:
-        """It says who it is."""
-        player = self.workers[worker]
+        """Registers a worker."""
+        client = self.workers[worker]
         query = "select register_worker(%s, %s, 'pool', 'here', '1', %s, 10, %s, %s)"
-        player.sql(query, worker, f"worker {worker}", list(QUEUES[worker]), ALL_DAY, list(TYPES[worker]))
+        client.sql(query, worker, f"worker {worker}", list(QUEUES[worker]), ALL_DAY, list(TYPES[worker]))

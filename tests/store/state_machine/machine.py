@@ -1,7 +1,7 @@
-"""The state machine: moves in any order, made on a real board and in the model, and compared after each.
+"""The state machine: calls operations in random order on a real store and in the model, and compares both after each.
 
-A rule names a worker, a lease or a run by a number that is taken modulo what there is: old leases and other workers'
-leases too, so that zombies speak up often. The numbers come from Hypothesis, which makes a failing story short.
+An operation picks a worker, a lease or a run by a number modulo the number of choices. Old leases and other workers'
+leases are among them, so that zombies act often. Hypothesis draws the numbers and shortens a failing example.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from tests.maintenance.schedules import MISFIRE_GRACE
 from tests.store.sql_clients import Lease
 from tests.store.state_machine.comparison import differences
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, ModelRun, StoreModel
-from tests.store.state_machine.operations import ANY_MOVE, JOB, SPEC
+from tests.store.state_machine.operations import ANY_OPERATION, JOB, SPEC
 from tests.store.tick_model import ModelPlan, ModelSpec, TickModel
 from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tests.store.state_machine.database import Stage
+    from tests.store.state_machine.database import StoreHarness
     from wakeboard.store.maintenance_api import TickPlan
 
-CROWD = 8  # live runs: of few runs the moves of one example tell more
+MAX_LIVE_RUNS = 8  # with few runs, the operations of an example meet more often
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """One example: a board, its model, and every lease that was ever given out."""
+    """One example: a store, its model, and every lease that was ever claimed."""
 
-    stage: ClassVar[Stage]
+    harness: ClassVar[StoreHarness]
 
     def __init__(self) -> None:
         super().__init__()
-        self.stage.clear()
+        self.harness.clear()
         self.model = StoreModel()
         self.ticks = TickModel(self.model)
-        self.given: list[tuple[int, Lease]] = []
+        self.leases: list[tuple[int, Lease]] = []
         self.uuids: dict[int, str] = {}
-        self.open: tuple[int, Lease, str] | None = None  # the handler's transaction
+        self.open_transaction: tuple[int, Lease, str] | None = None  # of the handler
         self.old_plans: list[tuple[TickPlan, ModelPlan]] = []
         self.moment = 0
         self.before = self._statuses()
@@ -53,9 +53,9 @@ class StoreMachine(RuleBasedStateMachine):
     # -- choosing ------------------------------------------------------------------------------------------------------
 
     def _lease(self, pick: int, *, by_other: bool) -> tuple[int, Lease] | None:
-        """A lease that holds, more often than not; an old one or another worker's otherwise."""
-        holding = [(worker, lease) for worker, lease in self.given if self.model.lease(worker, lease)]
-        over = [named for named in self.given if named not in holding]
+        """A valid lease in most cases, else an old one or another worker's."""
+        holding = [(worker, lease) for worker, lease in self.leases if self.model.lease(worker, lease)]
+        over = [named for named in self.leases if named not in holding]
         choices = [*holding * 2, *over[-6:]]
         if not choices:
             return None
@@ -68,11 +68,11 @@ class StoreMachine(RuleBasedStateMachine):
         if chosen is None:
             return 1, []
         worker, lease = chosen
-        same = [one for by, one in self.given if by == worker and one.epoch == lease.epoch] if all_of_it else []
+        same = [one for by, one in self.leases if by == worker and one.epoch == lease.epoch] if all_of_it else []
         return worker, list(dict.fromkeys([lease, *same]))
 
     def _run(self, pick: int, *statuses: str) -> int:
-        """A run, live or finished, more often than not with such a status; once in a while one that is none."""
+        """A run, in most cases with such a status, else any live or finished one, or the id of none."""
         runs = list(reversed(self.model.runs.values()))
         choices = [*[run.id for run in runs if run.status in statuses] * 2, *(run.id for run in runs), 0]
         return choices[pick % len(choices)]
@@ -85,10 +85,14 @@ class StoreMachine(RuleBasedStateMachine):
         self.moment += 1
         return self.moment
 
-    @rule(move=ANY_MOVE)
-    def make(self, move: tuple[str, dict[str, Any]]) -> None:
-        name, given = move
-        getattr(self, name)(**given)
+    @rule(operation=ANY_OPERATION)
+    def call(self, operation: tuple[str, dict[str, Any]]) -> None:
+        self.apply(operation)
+
+    def apply(self, operation: tuple[str, dict[str, Any]]) -> None:
+        """Calls a method of this machine, which runs an operation in the store and in the model."""
+        name, arguments = operation
+        getattr(self, name)(**arguments)
 
     # -- applications --------------------------------------------------------------------------------------------------
 
@@ -97,8 +101,8 @@ class StoreMachine(RuleBasedStateMachine):
         hours=st.sampled_from([0, 1, 3]),
         jobs=st.lists(st.fixed_dictionaries(JOB), max_size=8),
     )
-    def a_day_at_the_store(self, specs: tuple[ModelSpec, ModelSpec], hours: int, jobs: list[dict[str, Any]]) -> None:
-        """Workers are there, schedules and jobs: most moves have something to do from the first one on."""
+    def initial_load(self, specs: tuple[ModelSpec, ModelSpec], hours: int, jobs: list[dict[str, Any]]) -> None:
+        """Registers workers, schedules and jobs, so that most operations have an effect from the first one on."""
         for worker in (1, 2, 3):
             self.register(worker)
         for name, spec in zip("xy", specs, strict=True):
@@ -118,7 +122,7 @@ class StoreMachine(RuleBasedStateMachine):
         *,
         later: bool,
     ) -> None:
-        if len(self.model.live()) > CROWD:
+        if len(self.model.live()) > MAX_LIVE_RUNS:
             return
         name, payload = key or (None, 0)
         moment = self._next_moment()
@@ -132,9 +136,9 @@ class StoreMachine(RuleBasedStateMachine):
         times = 2 * ALL_DAY, 4 * ALL_DAY, 4 * ALL_DAY
         if known and known[1] != payload:
             with pytest.raises(psycopg.Error, match="has another payload"):
-                self.stage.person.sql(query, *values, *times)
+                self.harness.user.sql(query, *values, *times)
             return
-        number, created = self.stage.person.sql(query, *values, *times)[0]
+        number, created = self.harness.user.sql(query, *values, *times)[0]
         if known:
             assert (number, created, payload) == (known[0], False, known[1])
             return
@@ -147,30 +151,30 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- workers -------------------------------------------------------------------------------------------------------
 
-    def _took(self, worker: int, leases: Sequence[Lease], expected: Sequence[int]) -> None:
+    def _record_leases(self, worker: int, leases: Sequence[Lease], expected: Sequence[int]) -> None:
         assert {lease.id for lease in leases} == set(expected)
         assert set(leases) == self.model.claimed(worker, expected)
-        self.given += [(worker, lease) for lease in leases]
+        self.leases += [(worker, lease) for lease in leases]
 
     def claim(self, worker: int, count: int, scan_limit: int | None) -> None:
         expected = self.model.claimable(worker, count, scan_limit)
-        leases = self.stage.workers[worker].claim(
+        leases = self.harness.workers[worker].claim(
             count, types=TYPES[worker], queues=QUEUES[worker], lease_s=ALL_DAY, scan_limit=scan_limit
         )
-        self._took(worker, leases, expected)
+        self._record_leases(worker, leases, expected)
 
     def claim_limited(self, worker: int, count: int) -> None:
-        player, queues = self.stage.workers[worker], list(QUEUES[worker])
-        keys = player.column("select due_limit_keys(%s)", queues)
-        assert keys == self.model.keys_to_look_at(worker)
+        client, queues = self.harness.workers[worker], list(QUEUES[worker])
+        keys = client.column("select due_limit_keys(%s)", queues)
+        assert keys == self.model.due_limit_keys(worker)
         by_priority = {key: self.model.limited(worker, key, oldest_first=False) for key in keys}
         by_age = {key: self.model.limited(worker, key, oldest_first=True) for key in keys}
-        room: dict[str, int] = {}
+        free_slots: dict[str, int] = {}
         for key in keys:
             shared = self.model.shared_key_of(key)
-            room[shared] = min(self.model.slots(shared), room.get(shared, 0) + len(by_priority[key]))
+            free_slots[shared] = min(self.model.slots(shared), free_slots.get(shared, 0) + len(by_priority[key]))
         leases = (
-            player.claim_limited(*keys, count=count, types=TYPES[worker], queues=queues, lease_s=ALL_DAY)
+            client.claim_limited(*keys, count=count, types=TYPES[worker], queues=queues, lease_s=ALL_DAY)
             if keys
             else []
         )
@@ -178,120 +182,120 @@ class StoreMachine(RuleBasedStateMachine):
             for needed in (key, self.model.shared_key_of(key)):
                 self.model.limits.setdefault(needed, 1)
             mine = {lease.id for lease in leases if self.model.runs[lease.id].limit_key == key}
-            # The first ones in one of the two orders, and never more than there is room.
+            # The first ones in one of the two orders, and never more than there are free slots.
             assert mine in (set(by_priority[key][: len(mine)]), set(by_age[key][: len(mine)]))
-        assert len(leases) == min(count, sum(max(0, free) for free in room.values()))
-        self._took(worker, leases, [lease.id for lease in leases])
+        assert len(leases) == min(count, sum(max(0, free) for free in free_slots.values()))
+        self._record_leases(worker, leases, [lease.id for lease in leases])
 
     def claim_quarantined(self, worker: int) -> None:
         query = "select id, lease_epoch from claim_quarantined(%s, %s, %s, %s)"
-        player, expected = self.stage.workers[worker], self.model.suspect(worker)
-        rows = player.sql(query, worker, ALL_DAY, list(QUEUES[worker]), list(TYPES[worker]))
-        self._took(worker, [Lease(*row) for row in rows], expected)
+        client, expected = self.harness.workers[worker], self.model.quarantined(worker)
+        rows = client.sql(query, worker, ALL_DAY, list(QUEUES[worker]), list(TYPES[worker]))
+        self._record_leases(worker, [Lease(*row) for row in rows], expected)
 
     def renew(self, worker: int, pick: int, *, all_of_it: bool) -> None:
-        mine = list(dict.fromkeys(lease for by, lease in self.given if by == worker))
+        mine = list(dict.fromkeys(lease for by, lease in self.leases if by == worker))
         chosen = mine if all_of_it or not mine else [mine[pick % len(mine)]]
-        newest = list({lease.id: lease for lease in chosen}.values())  # a worker names a run once
-        assert self.stage.workers[worker].renew(*newest, lease_s=ALL_DAY) == self.model.renew(worker, newest)
+        newest = list({lease.id: lease for lease in chosen}.values())  # a worker sends each run once
+        assert self.harness.workers[worker].renew(*newest, lease_s=ALL_DAY) == self.model.renew(worker, newest)
 
     def complete(self, pick: int, *, by_other: bool, all_of_it: bool) -> None:
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
-        refused = self.stage.workers[worker].complete(*leases)
+        refused = self.harness.workers[worker].complete(*leases)
         assert set(refused) == self.model.complete(worker, leases)
 
     def fail(self, pick: int, outcome: str, delay_s: float | None, *, by_other: bool, all_of_it: bool) -> None:
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
-        refused = self.stage.workers[worker].fail(*leases, outcome=outcome, delay_s=delay_s)
+        refused = self.harness.workers[worker].fail(*leases, outcome=outcome, delay_s=delay_s)
         assert set(refused) == self.model.fail(worker, leases, outcome, at_once=delay_s == 0.0)
 
     def release(self, pick: int, *, by_other: bool, all_of_it: bool, delayed: bool, reason: str) -> None:
         worker, leases = self._batch(pick, by_other=by_other, all_of_it=all_of_it)
-        refused = self.stage.workers[worker].release(*leases, delay_s=ALL_DAY * delayed, reason=reason)
+        refused = self.harness.workers[worker].release(*leases, delay_s=ALL_DAY * delayed, reason=reason)
         assert set(refused) == self.model.release(worker, leases, delayed=delayed, reason=reason)
 
     def register(self, worker: int) -> None:
-        self.stage.register(worker)
+        self.harness.register(worker)
         self.model.present[worker] = True
 
     def deregister_worker(self, worker: int) -> None:
-        self.stage.workers[worker].sql("select deregister_worker(%s)", worker)
+        self.harness.workers[worker].sql("select deregister_worker(%s)", worker)
         self.model.present.pop(worker, None)
 
     # -- handlers ------------------------------------------------------------------------------------------------------
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
-        """What a handler's move says; None: the lease is lost."""
+    def _call(self, do: Callable[[], Any]) -> Any:
+        """The result of a handler's call, or None if the lease is lost."""
         try:
-            return ask()
+            return do()
         except psycopg.Error as error:
             if error.sqlstate != "WB001":
                 raise
             return None
 
     def once(self, pick: int, key: str, *, by_other: bool, commit: bool) -> None:
-        """With its effect, in a transaction that is committed now or stays open."""
+        """Calls `once` and inserts the effect, in a transaction that is committed now or stays open."""
         chosen = self._lease(pick, by_other=by_other)
-        if chosen is None or self.open:
+        if chosen is None or self.open_transaction:
             return
         worker, lease = chosen
-        handler = self.stage.handler
+        handler = self.harness.handler
         handler.worker_id = worker
         handler.sql("begin")
-        said = self._asked(lambda: handler.once(lease, key))
-        assert said == self.model.once(worker, lease, key)
-        if not said:
+        answer = self._call(lambda: handler.once(lease, key))
+        assert answer == self.model.once(worker, lease, key)
+        if not answer:
             handler.sql("rollback")
             return
         handler.sql("insert into bank values (%s, %s)", lease.id, key)
         run = self.model.runs[lease.id]
-        self.open = worker, lease, key
-        run.held = True
+        self.open_transaction = worker, lease, key
+        run.locked = True
         if commit:
             self.end_of_transaction(commit=True)
 
     def end_of_transaction(self, *, commit: bool) -> None:
-        if self.open is None:
+        if self.open_transaction is None:
             return
-        _, lease, key = self.open
-        self.stage.handler.sql("commit" if commit else "rollback")
-        self.open, self.model.runs[lease.id].held = None, False
+        _, lease, key = self.open_transaction
+        self.harness.handler.sql("commit" if commit else "rollback")
+        self.open_transaction, self.model.runs[lease.id].locked = None, False
         if commit:
             self.model.effect_done(lease, key)
 
     def effect(self, pick: int, key: str, *, by_other: bool, done: bool) -> None:
         chosen = self._lease(pick, by_other=by_other)
-        if chosen is None or self.model.runs[chosen[1].id].held:
+        if chosen is None or self.model.runs[chosen[1].id].locked:
             return
         worker, lease = chosen
         query = "select effect(%s, %s, %s, %s, %s)"
-        said = self._asked(lambda: self.stage.workers[worker].value(query, worker, *lease, key, done))
-        assert said == self.model.effect(worker, lease, key, done=done)
+        answer = self._call(lambda: self.harness.workers[worker].value(query, worker, *lease, key, done))
+        assert answer == self.model.effect(worker, lease, key, done=done)
 
     def step(self, pick: int, name: str, result: Any, *, by_other: bool) -> None:
         chosen = self._lease(pick, by_other=by_other)
         if chosen is None:
             return
         worker, lease = chosen
-        player, given = self.stage.workers[worker], [] if result is None else [result]
-        said = self._asked(lambda: player.step(lease, name, *given))
-        assert (said and tuple(said)) == self.model.step(worker, lease, name, result)
+        client, given = self.harness.workers[worker], [] if result is None else [result]
+        answer = self._call(lambda: client.step(lease, name, *given))
+        assert (answer and tuple(answer)) == self.model.step(worker, lease, name, result)
 
     # -- time passes ---------------------------------------------------------------------------------------------------
 
-    def a_lease_lapses(self, pick: int, *, timeout: bool) -> None:
-        running = [run for run in self.model.live() if run.by and not run.held]
+    def a_lease_expires(self, pick: int, *, timeout: bool) -> None:
+        running = [run for run in self.model.live() if run.by and not run.locked]
         if running:
             run = running[pick % len(running)]
-            self.stage.lapse(run.id, run.by, timeout=timeout)
-            run.lapsed = "timeout" if timeout or run.lapsed == "timeout" else "crash"
+            self.harness.expire_lease(run.id, run.by, timeout=timeout)
+            run.expired = "timeout" if timeout or run.expired == "timeout" else "crash"
 
-    def a_lease_lapses_and_is_taken_back(self, pick: int, *, timeout: bool) -> None:
-        self.a_lease_lapses(pick, timeout=timeout)
+    def a_lease_expires_and_is_reaped(self, pick: int, *, timeout: bool) -> None:
+        self.a_lease_expires(pick, timeout=timeout)
         self.reap(always=True)
 
-    def a_worker_falls_silent(self, worker: int) -> None:
-        self.stage.falls_silent(worker)
+    def a_worker_stops_heartbeats(self, worker: int) -> None:
+        self.harness.stops_heartbeats(worker)
         if worker in self.model.present:
             self.model.present[worker] = False
 
@@ -299,71 +303,71 @@ class StoreMachine(RuleBasedStateMachine):
         if run := self._free_run(pick):
             moment = self._next_moment()
             at = "'2000-01-01 00:00Z'::timestamptz + make_interval(secs => %s)"
-            self.stage.person.sql(f"update job_runs set run_at = {at} where id = %s", moment, run.id)
+            self.harness.user.sql(f"update job_runs set run_at = {at} where id = %s", moment, run.id)
             run.due, run.rank = True, (0, moment)
 
-    def a_run_has_a_past(self, pick: int, crashes: int, releases: int) -> None:
-        """Long ago: workers died under it, others left."""
+    def a_run_has_earlier_crashes(self, pick: int, crashes: int, releases: int) -> None:
+        """As if workers had crashed with it, or released it, long ago."""
         if run := self._free_run(pick):
             run.crashes, run.releases = crashes, releases
             query = "update job_runs set crash_count = %s, release_count = %s where id = %s"
-            self.stage.person.sql(query, crashes, releases, run.id)
+            self.harness.user.sql(query, crashes, releases, run.id)
 
     def hours_pass(self, hours: int) -> None:
-        self.stage.hours_pass(hours)
+        self.harness.hours_pass(hours)
         self.ticks.hours += hours
         self.old_plans = [(_older(plan, timedelta(hours=hours)), expected) for plan, expected in self.old_plans]
 
-    def hours_pass_and_ticks_come(self, hours: int) -> None:
+    def hours_pass_and_ticks_are_scheduled(self, hours: int) -> None:
         self.hours_pass(hours)
-        self.make_due_ticks()
+        self.schedule_due_ticks()
 
-    # -- duties --------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     def reap(self, *, always: bool) -> None:
-        assert self.stage.person.reap(always=always) == self.model.reap(always=always)
-        self.stage.five_seconds_pass()
+        assert self.harness.user.reap(always=always) == self.model.reap(always=always)
+        self.harness.five_seconds_pass()
 
     def skip_past_deadline(self) -> None:
-        assert self.stage.person.value("select skip_past_deadline()") == self.model.skip_past_deadline()
+        assert self.harness.user.value("select skip_past_deadline()") == self.model.skip_past_deadline()
 
-    def make_due_ticks(self) -> None:
+    def schedule_due_ticks(self) -> None:
         expected = self.ticks.enqueue_due_ticks(self.ticks.plans())
-        made = self.stage.do(schedule_due_ticks(self.stage.store, misfire_grace=MISFIRE_GRACE))
+        made = self.harness.do(schedule_due_ticks(self.harness.store, misfire_grace=MISFIRE_GRACE))
         assert made.runs == len(expected)
-        self._meet(expected)
+        self._record_tick_runs(expected)
 
     def plan_ticks_for_later(self) -> None:
-        """A worker computes what to do, and is slow."""
-        due = self.stage.do(self.stage.store.due_definitions())
+        """A worker computes a plan and enqueues it later."""
+        due = self.harness.do(self.harness.store.due_definitions())
         plans = {plan.definition: plan for plan in self.ticks.plans()}
         assert {each.id for each in due} == set(plans)
         self.old_plans += [(plan_ticks(each, MISFIRE_GRACE), plans[each.id]) for each in due]
 
-    def make_ticks_of_an_old_plan(self, pick: int) -> None:
+    def enqueue_ticks_of_an_old_plan(self, pick: int) -> None:
         if not self.old_plans:
             return
         plan, expected = self.old_plans[pick % len(self.old_plans)]
         made = self.ticks.enqueue_due_ticks([expected])
-        assert self.stage.do(self.stage.store.enqueue_due_ticks([plan])).runs == len(made)
-        self._meet(made)
+        assert self.harness.do(self.harness.store.enqueue_due_ticks([plan])).runs == len(made)
+        self._record_tick_runs(made)
 
-    def _meet(self, made: Sequence[tuple[int, int]]) -> None:
-        """Learns the ids of the runs that ticks were made into."""
+    def _record_tick_runs(self, made: Sequence[tuple[int, int]]) -> None:
+        """Adds the runs of these ticks to the model."""
         if made:
             new = "trigger = 'tick' and not id = any (%s) order by scheduled_for"
-            found = self.stage.person.sql(f"select definition_id, id from job_runs where {new}", list(self.model.runs))
+            found = self.harness.user.sql(f"select definition_id, id from job_runs where {new}", list(self.model.runs))
             assert sorted(row.definition_id for row in found) == sorted(definition for definition, _ in made)
             for definition, tick in made:
                 row = found.pop(next(n for n, row in enumerate(found) if row.definition_id == definition))
-                self.ticks.tick_became(row.id, self.ticks.definition(definition), tick)
+                self.ticks.tick_became_run(row.id, self.ticks.definition(definition), tick)
 
     # -- schedules -----------------------------------------------------------------------------------------------------
 
     def declare(self, name: str, spec: ModelSpec) -> None:
         old = self.ticks.by_name.get(name)
-        report = self.stage.sync(self.stage.declared(name, spec))
-        number = self.stage.person.value("select id from job_definitions where name = %s", name)
+        report = self.harness.sync(self.harness.declared(name, spec))
+        number = self.harness.user.value("select id from job_definitions where name = %s", name)
         answer, made = self._declared(name, spec, number, old.spec if old else spec)
         assert getattr(report, answer) == [f"team/{name}"]
         assert (report.failed, report.contended, report.pending_removal) == ({}, [], None)
@@ -374,7 +378,7 @@ class StoreMachine(RuleBasedStateMachine):
         answer, made = self.ticks.declare(name, spec, number)
         definition = self.ticks.by_name[name]
         definition.spec = old
-        self._meet(made)
+        self._record_tick_runs(made)
         definition.spec = spec
         self.ticks.rekey(definition)
         return answer, made
@@ -382,8 +386,8 @@ class StoreMachine(RuleBasedStateMachine):
     def remove(self, name: str) -> None:
         kept = [each for each in self.ticks.by_name if each != name and not self.ticks.by_name[each].removed]
         known = self.ticks.by_name.get(name)
-        report = self.stage.sync(
-            *(self.stage.declared(each, self.ticks.by_name[each].spec) for each in kept), prune=True
+        report = self.harness.sync(
+            *(self.harness.declared(each, self.ticks.by_name[each].spec) for each in kept), prune=True
         )
         gone = known is not None and not known.removed
         assert report.removed == ([f"team/{name}"] if gone else [])
@@ -393,33 +397,33 @@ class StoreMachine(RuleBasedStateMachine):
     def run_now(self, pick: int) -> None:
         names = sorted(self.ticks.by_name)
         definition = self.ticks.by_name[names[pick % len(names)]]
-        number, answer = self.stage.person.sql("select id, answer from run_now(%s)", definition.id)[0]
+        number, answer = self.harness.user.sql("select id, answer from run_now(%s)", definition.id)[0]
         assert answer.split(":")[0] == self.ticks.run_now(definition, number)
 
-    # -- people --------------------------------------------------------------------------------------------------------
+    # -- users ---------------------------------------------------------------------------------------------------------
 
     def cancel(self, pick: int) -> None:
         run = self._run(pick, "queued", "running")
-        said = self.stage.person.cancel(run)[run]
-        assert said.split(":")[0] == self.model.cancel(self.model.runs.get(run))
+        answer = self.harness.user.cancel(run)[run]
+        assert answer.split(":")[0] == self.model.cancel(self.model.runs.get(run))
 
     def retry(self, pick: int) -> None:
         run = self._run(pick, "dead", "failed")
-        said = self.stage.person.retry(run)[run]
-        assert said.split(":")[0] == self.model.retry(self.model.runs.get(run))
+        answer = self.harness.user.retry(run)[run]
+        assert answer.split(":")[0] == self.model.retry(self.model.runs.get(run))
 
     def discard(self, pick: int) -> None:
         run = self._run(pick, "dead")
-        said = self.stage.person.discard(run)[run]
-        assert said.split(":")[0] == self.model.discard(self.model.runs.get(run))
+        answer = self.harness.user.discard(run)[run]
+        assert answer.split(":")[0] == self.model.discard(self.model.runs.get(run))
 
     def replay(self, pick: int) -> None:
         run = self._run(pick, "succeeded", "cancelled")
-        said, new = self.stage.person.replay(run)
-        assert said.split(":")[0] == self.model.replay(self.model.runs.get(run), new, self.ticks.keys_of)
+        answer, new = self.harness.user.replay(run)
+        assert answer.split(":")[0] == self.model.replay(self.model.runs.get(run), new, self.ticks.keys_of)
 
     def set_limit(self, key: str, most: int) -> None:
-        self.stage.person.sql("select set_limit(%s, %s)", key, most)
+        self.harness.user.sql("select set_limit(%s, %s)", key, most)
         self.model.limits[key] = most
 
     def _pause_named(self, what: str, pick: int) -> str | None:
@@ -428,48 +432,48 @@ class StoreMachine(RuleBasedStateMachine):
 
     def pause(self, what: str, pick: int) -> None:
         if named := self._pause_named(what, pick):
-            assert self.stage.person.value("select pause(%s)", named) == (named not in self.model.pauses)
+            assert self.harness.user.value("select pause(%s)", named) == (named not in self.model.pauses)
             self.model.pauses.add(named)
 
     def resume(self, pick: int) -> None:
         if not self.model.pauses:
             return
         named = sorted(self.model.pauses)[pick % len(self.model.pauses)]
-        assert self.stage.person.value("select resume(%s)", named) is True
+        assert self.harness.user.value("select resume(%s)", named) is True
         self.model.pauses.remove(named)
 
-    # -- after each move -----------------------------------------------------------------------------------------------
+    # -- after each operation ------------------------------------------------------------------------------------------
 
     def _statuses(self) -> dict[int, tuple[int | None, str, bool]]:
         return {run.id: (run.definition, run.status, run.live) for run in self.model.runs.values()}
 
     @invariant()
-    def the_store_is_what_the_model_says(self) -> None:
-        seen = self.stage.look()
+    def the_store_equals_the_model(self) -> None:
+        seen = self.harness.snapshot()
         assert not differences(self.model, self.ticks, seen)
         for number, uuid in seen["uuids"]:  # a run keeps its uuid whatever happens, and a replay has a new one
             assert self.uuids.setdefault(number, uuid) == uuid
         assert len(set(self.uuids.values())) == len(self.uuids)
         now = self._statuses()
         changed = {now[number][0] for number in now if now[number] != self.before.get(number)} - {None}
-        assert changed <= set(seen["changed"]), "a run changed, and nobody will look at its schedule's status"
+        assert changed <= set(seen["changed"]), "a run changed, and its schedule is not in definition_changes"
         self.before = now
 
     def teardown(self) -> None:
-        """Nothing is stuck: with nobody in the way and time enough every run comes to an end."""
+        """Nothing is stuck: without pauses and open transactions, every run can be claimed and completed."""
         self.end_of_transaction(commit=False)
         if sys.exc_info()[0] is not None:
-            return  # there is a worse story to tell
+            return  # the example has failed already
         while self.model.pauses:
             self.resume(0)
         for key in ("k", "l"):
             self.set_limit(key, 1)
         for run in [run for run in self.model.live() if run.by]:
-            self.stage.lapse(run.id, run.by, timeout=False)
-            run.lapsed = run.lapsed or "crash"
+            self.harness.expire_lease(run.id, run.by, timeout=False)
+            run.expired = run.expired or "crash"
         self.reap(always=True)
         self.skip_past_deadline()
-        self.stage.person.sql("update job_runs set run_at = now() where status in ('queued', 'failed')")
+        self.harness.user.sql("update job_runs set run_at = now() where status in ('queued', 'failed')")
         for run in self.model.live():
             run.due = True
         while any(run.waits for run in self.model.live()):
@@ -477,8 +481,8 @@ class StoreMachine(RuleBasedStateMachine):
             assert done, f"stuck: {[run for run in self.model.live() if run.waits]}"
 
     def _drain(self) -> int:
-        """Claims whatever one worker can, by every claim there is, and completes it; how many runs."""
-        me, queues, types = self.stage.workers[1], QUEUES[1], TYPES[1]
+        """Claims with every claim function and completes the runs. Returns their number."""
+        me, queues, types = self.harness.workers[1], QUEUES[1], TYPES[1]
         leases = me.claim(types=types, queues=queues) + me.claim_limited(types=types, queues=queues)
         query = "select id, lease_epoch from claim_quarantined(1, 60, %s, %s)"
         leases += [Lease(*row) for row in me.sql(query, list(queues), list(types))]
@@ -489,7 +493,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def _older(plan: TickPlan, by: timedelta) -> TickPlan:
-    """A plan made so much earlier."""
+    """The plan as if computed so much earlier."""
     return replace(
         plan,
         cursor=plan.cursor - by,

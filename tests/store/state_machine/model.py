@@ -1,7 +1,7 @@
-"""What the moves do to runs, in plain Python: the model that the state machine holds the board against.
+"""The model of runs: what each SQL function does to them, in plain Python.
 
-It knows no clock. A run is due or not, its lease has lapsed or not; the machine moves what the board compares with its
-clock, and tells the model. Written from docs/sql-functions.md and DESIGN's rules, not from the SQL.
+The model has no clock. A run is due or not, and its lease has expired or not; the machine changes the store's times and
+the model together. The model is written from docs/sql-functions.md, not from the SQL.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 QUEUES: Final = {1: ("a", "b"), 2: ("b", "a"), 3: ("a",)}  # of each worker
 TYPES: Final = {1: ("ping", "pong"), 2: ("ping", "pong"), 3: ("ping",)}
 UNFINISHED: Final = ("queued", "running", "failed")
-ALL_DAY: Final = 3600  # s: a delay, a lease or a backoff that ends in no example
+ALL_DAY: Final = 3600  # s: longer than any example
 
-Rank = tuple[int, int]  # of run_at: moments long ago, moments of ticks, moments of moves, each in their order
+Rank = tuple[int, int]  # of run_at: long ago, then ticks, then the moments of operations
 
 
 @dataclass
 class ModelRun:
-    """A run, live or finished. `held`: a handler's open transaction has locked it."""
+    """A run, live or finished. `locked`: a handler's open transaction has locked it."""
 
     id: int
     job_type: str = "ping"
@@ -40,11 +40,11 @@ class ModelRun:
     attempts: int = 0
     crashes: int = 0
     releases: int = 0
-    lapsed: str = ""  # crash: its worker fell silent; timeout: it ran for too long
+    expired: str = ""  # crash: its worker stopped its heartbeats; timeout: it ran for too long
     cancel: bool = False
     cancel_reason: str = ""
     started: bool = False
-    began: bool = False  # under a lease that is over
+    began: bool = False  # under an earlier lease
     error_type: str | None = None
     definition: int | None = None
     trigger: str = "application"
@@ -52,23 +52,23 @@ class ModelRun:
     deadline: bool = False
     reason: str | None = None
     live: bool = True
-    held: bool = False
-    shared_limit_key: str | None = None  # of its schedule, beside the schedule's own key
+    locked: bool = False
+    shared_limit_key: str | None = None  # of its schedule, in addition to the schedule's own key
 
     @property
     def waits(self) -> bool:
-        """Whether somebody may claim it, when it is due."""
+        """Whether a worker may claim it once it is due."""
         return self.live and self.status in {"queued", "failed"}
 
     def free(self, *, began: bool = True) -> None:
-        """Nobody has it any more."""
-        self.by, self.lapsed = 0, ""
+        """Ends its lease."""
+        self.by, self.expired = 0, ""
         self.began = self.started = self.began or began
 
 
 @dataclass
 class StoreModel:
-    """The board as it should be."""
+    """The expected state of the store."""
 
     runs: dict[int, ModelRun] = field(default_factory=dict[int, ModelRun])
     attempts: dict[tuple[int, int], tuple[str, int]] = field(default_factory=dict[tuple[int, int], tuple[str, int]])
@@ -80,13 +80,13 @@ class StoreModel:
     keys: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict[tuple[str, str], tuple[int, int]])
     limits: dict[str, int] = field(default_factory=dict[str, int])
     pauses: set[str] = field(default_factory=set[str])
-    present: dict[int, bool] = field(default_factory=dict[int, bool])  # workers that registered; False: silent since
-    walked: bool = False  # reap has walked within the last minute
-    late: Callable[[ModelRun], bool] = lambda _: False  # its deadline to start has passed
+    present: dict[int, bool] = field(default_factory=dict[int, bool])  # registered; False: no heartbeats
+    scanned: bool = False  # reap has scanned all leases within the last minute
+    late: Callable[[ModelRun], bool] = lambda _: False  # its starting deadline has passed
     now: int = 0
 
     def rank_of_now(self) -> Rank:
-        """Of a run_at that a move sets to its own moment."""
+        """The rank of a run_at that an operation sets to the current moment."""
         self.now += 1
         return 2, self.now
 
@@ -95,11 +95,11 @@ class StoreModel:
         return [run for run in self.runs.values() if run.live]
 
     def finish(self, run: ModelRun, status: str, reason: str | None) -> None:
-        """Into history."""
-        run.live, run.status, run.reason, run.lapsed = False, status, reason, ""
+        """Moves a run into history."""
+        run.live, run.status, run.reason, run.expired = False, status, reason, ""
 
     def lease(self, worker: int, lease: Lease) -> ModelRun | None:
-        """The run, if this worker holds it under this lease."""
+        """The run, if this worker has this lease of it."""
         run = self.runs.get(lease.id)
         holds = run is not None and run.live and run.by == worker and run.epoch == lease.epoch
         return run if holds else None
@@ -121,7 +121,7 @@ class StoreModel:
         return run.started or not self.late(run)
 
     def claimable(self, worker: int, count: int, scan_limit: int | None) -> list[int]:
-        """What `claim` gives, by queue and priority, then by run_at."""
+        """The result of `claim`, by priority and queue, then by run_at."""
         found: list[int] = []
         for priority in PRIORITIES:
             for queue in QUEUES[worker]:
@@ -137,8 +137,8 @@ class StoreModel:
                 found += [run.id for run in pair[:scan_limit] if self.may_start(worker, run) and self.in_time(run)]
         return found[:count]
 
-    def keys_to_look_at(self, worker: int) -> list[str]:
-        """What `due_limit_keys` gives: keys with runs that hold no slot, due or not."""
+    def due_limit_keys(self, worker: int) -> list[str]:
+        """The result of `due_limit_keys`: keys of runs without a slot, due or not."""
         return sorted(
             {
                 run.limit_key
@@ -152,7 +152,7 @@ class StoreModel:
         )
 
     def slots(self, key: str) -> int:
-        """Free slots of a limit; a lease that lapsed holds its own until it is taken back."""
+        """Free slots of a limit; an expired lease occupies its slot until it is reaped."""
         return self.limits.get(key, 1) - sum(
             key in {run.limit_key, run.shared_limit_key} and run.by != 0 for run in self.live()
         )
@@ -162,7 +162,7 @@ class StoreModel:
         return run.shared_limit_key is None or self.slots(run.shared_limit_key) > 0
 
     def limited(self, worker: int, key: str, *, oldest_first: bool) -> list[int]:
-        """What `claim_limited` gives of one key, if no other key takes slots that both need."""
+        """The result of `claim_limited` for one key, if no other key takes slots that both need."""
         queues = QUEUES[worker]
         waiting = [
             run for run in self.live() if run.limit_key == key and run.crashes < 2 and self.may_start(worker, run)
@@ -184,8 +184,8 @@ class StoreModel:
         """The key whose slots the runs behind `key` need as well; `key` itself when there is none."""
         return next((run.shared_limit_key for run in self.live() if run.limit_key == key), None) or key
 
-    def suspect(self, worker: int) -> list[int]:
-        """What `claim_quarantined` gives: one, or none."""
+    def quarantined(self, worker: int) -> list[int]:
+        """The result of `claim_quarantined`: one run, or none."""
         waiting = [
             run
             for run in self.live()
@@ -198,7 +198,7 @@ class StoreModel:
     def claimed(self, worker: int, ids: Iterable[int]) -> set[Lease]:
         """These runs are taken; their leases."""
         for run in (self.runs[number] for number in ids):
-            run.status, run.by, run.started, run.lapsed = "running", worker, True, ""
+            run.status, run.by, run.started, run.expired = "running", worker, True, ""
             run.epoch += 1
             run.attempts += 1
             for key in (run.limit_key, run.shared_limit_key):
@@ -212,7 +212,7 @@ class StoreModel:
         refused: set[int] = set()
         for lease in leases:
             run = self.lease(worker, lease)
-            if run and run.held:
+            if run and run.locked:
                 refused.add(lease.id)
             elif run:
                 self.finish(run, "succeeded", None)
@@ -229,7 +229,7 @@ class StoreModel:
         kind = "timed_out" if outcome == "timed_out" else "failed"
         for lease in leases:
             run = self.lease(worker, lease)
-            if run and run.held:
+            if run and run.locked:
                 refused.add(lease.id)
                 continue
             if run is None:
@@ -252,7 +252,7 @@ class StoreModel:
         counted = reason in {"worker_stopped", "disconnected"}
         for lease in leases:
             run = self.lease(worker, lease)
-            if run and run.held:
+            if run and run.locked:
                 refused.add(lease.id)
                 continue
             if run is None:
@@ -277,7 +277,7 @@ class StoreModel:
         return refused
 
     def _uncounted(self, worker: int, lease: Lease, reason: str) -> bool:
-        """Whether it was taken for crashed, and was not: its worker says so."""
+        """Whether a reap counted a crash, and the worker now reports that there was none."""
         run = self.runs[lease.id]
         if not run.live or self.attempts.get((lease.id, lease.epoch)) != ("crashed", worker):
             return False
@@ -296,16 +296,16 @@ class StoreModel:
         answers: dict[int, str] = {}
         for lease in leases:
             run = self.lease(worker, lease)
-            if run is None or run.lapsed:
+            if run is None or run.expired:
                 answers[lease.id] = "refused"
             elif run.cancel:
                 answers[lease.id] = "cancel"
         return answers
 
-    # -- what handlers ask ---------------------------------------------------------------------------------------------
+    # -- handlers ------------------------------------------------------------------------------------------------------
 
     def once(self, worker: int, lease: Lease, key: str) -> bool | None:
-        """None: the lease is lost. What it says counts when its transaction commits."""
+        """None: the lease is lost. The result takes effect when the transaction commits."""
         return None if self.lease(worker, lease) is None else (lease.id, key) not in self.effects
 
     def effect_done(self, lease: Lease, key: str) -> None:
@@ -333,27 +333,27 @@ class StoreModel:
         self.steps[lease.id, name] = epoch, done, stored
         return done, stored
 
-    # -- duties --------------------------------------------------------------------------------------------------------
+    # -- maintenance ---------------------------------------------------------------------------------------------------
 
     def reap(self, *, always: bool) -> tuple[int, int, int, int]:
         """Crashed, timed out, dead, cancelled."""
-        silent = [worker for worker, seen in self.present.items() if not seen]
-        if not (always or silent or not self.walked):
+        stopped = [worker for worker, seen in self.present.items() if not seen]
+        if not (always or stopped or not self.scanned):
             return 0, 0, 0, 0
-        verdicts = [self._taken_back(run) for run in self.live() if run.lapsed and not run.held]
-        for worker in silent:
+        outcomes = [self._reap_run(run) for run in self.live() if run.expired and not run.locked]
+        for worker in stopped:
             del self.present[worker]
-        self.walked = not any(run.lapsed for run in self.live())  # five seconds later
+        self.scanned = not any(run.expired for run in self.live())  # five seconds later
         return (
-            sum(verdict.startswith("crashed") for verdict in verdicts),
-            sum(verdict.startswith("timed out") for verdict in verdicts),
-            sum(verdict.endswith("dead") for verdict in verdicts),
-            verdicts.count("cancelled"),
+            sum(outcome.startswith("crashed") for outcome in outcomes),
+            sum(outcome.startswith("timed out") for outcome in outcomes),
+            sum(outcome.endswith("dead") for outcome in outcomes),
+            outcomes.count("cancelled"),
         )
 
-    def _taken_back(self, run: ModelRun) -> str:
-        timed_out = run.lapsed == "timeout" and self.present.get(run.by, False)
-        verdict = "timed out" if timed_out else "crashed"
+    def _reap_run(self, run: ModelRun) -> str:
+        timed_out = run.expired == "timeout" and self.present.get(run.by, False)
+        outcome = "timed out" if timed_out else "crashed"
         self.attempts[run.id, run.epoch] = "timed_out" if timed_out and not run.cancel else "crashed", run.by
         if run.cancel:
             self.finish(run, "cancelled", run.cancel_reason)
@@ -366,7 +366,7 @@ class StoreModel:
         run.status = "dead" if dead else "failed" if timed_out else "queued"
         run.error_type = "Timeout" if timed_out else "WorkerCrashed"
         run.due = run.due and not (timed_out and not dead)
-        return f"{verdict} dead" if dead else verdict
+        return f"{outcome} dead" if dead else outcome
 
     def skip_past_deadline(self) -> int:
         late = [run for run in self.live() if self.late(run) and not run.started and run.by == 0]
@@ -374,7 +374,7 @@ class StoreModel:
             self.finish(run, "skipped", "TooLate")
         return len(late)
 
-    # -- people: the first word of each answer -------------------------------------------------------------------------
+    # -- users: the first word of each answer --------------------------------------------------------------------------
 
     def cancel(self, run: ModelRun | None) -> str:
         if run is None or not run.live or run.status == "dead":

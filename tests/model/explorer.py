@@ -1,4 +1,4 @@
-"""Walks a world of the lease model to its ends, breadth first: the first wrong state found is the shortest story."""
+"""Searches a world of the lease model completely, breadth first, so the first wrong state has the fewest steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.model.lease_model import moves
+from tests.model.lease_model import transitions
 from tests.model.lease_state import start, wrong_with
 
 if TYPE_CHECKING:
@@ -16,54 +16,54 @@ STUCK = "a run can never be claimed again"
 
 
 @dataclass
-class QueueScan:
-    """What was found. `wrong`: what is wrong at the end of `story`; empty: nothing anywhere."""
+class Exploration:
+    """The result. `wrong`: what is wrong after `steps`; empty if nothing is wrong in any state."""
 
     states: list[State]
-    moves: int = 0
+    transitions: int = 0
     wrong: str = ""
-    story: list[str] = field(default_factory=list[str])
+    steps: list[str] = field(default_factory=list[str])
 
     def __str__(self) -> str:
-        lines = [f"{number:3}  {said}" for number, said in enumerate(self.story, 1)]
+        lines = [f"{number:3}  {event}" for number, event in enumerate(self.steps, 1)]
         return "\n".join([self.wrong or "nothing wrong", *lines])
 
 
-def walk(world: World) -> QueueScan:
-    """Every state that can be reached, or the shortest way to one that must not be."""
+def explore(world: World) -> Exploration:
+    """Every reachable state, or the shortest steps to a wrong one."""
     first = start(world)
     number_of = {first: 0}
-    found = QueueScan([first])
+    found = Exploration([first])
     came_from: list[tuple[int, str]] = [(0, "")]
-    onward: list[list[tuple[int, int]]] = []  # by state: (the worker without whom it would not happen, the next one)
-    for here, state in enumerate(found.states):  # grows while it is walked
+    onward: list[list[tuple[int, int]]] = []  # by state: (the worker that the step depends on, the next state)
+    for here, state in enumerate(found.states):  # grows during the loop
         onward.append([])
-        for who, said, then in moves(world, state):
-            found.moves += 1
+        for who, event, then in transitions(world, state):
+            found.transitions += 1
             if then not in number_of:
                 number_of[then] = len(found.states)
                 found.states.append(then)
-                came_from.append((here, said))
+                came_from.append((here, event))
                 if wrong := wrong_with(world, then):
-                    return _told(found, wrong, came_from, len(found.states) - 1)
+                    return _with_steps(found, wrong, came_from, len(found.states) - 1)
             onward[here].append((who, number_of[then]))
     for gone in (1, 2):
         for run in range(world.runs):
             if (stuck := _stuck(found.states, onward, gone, run)) is not None:
-                return _told(found, f"{STUCK} if worker {gone} does nothing more", came_from, stuck)
+                return _with_steps(found, f"{STUCK} if worker {gone} stops", came_from, stuck)
     return found
 
 
-def _told(found: QueueScan, wrong: str, came_from: list[tuple[int, str]], end: int) -> QueueScan:
+def _with_steps(found: Exploration, wrong: str, came_from: list[tuple[int, str]], end: int) -> Exploration:
     found.wrong = wrong
     while end:
-        end, said = came_from[end]
-        found.story.insert(0, said)
+        end, event = came_from[end]
+        found.steps.insert(0, event)
     return found
 
 
 def _stuck(states: list[State], onward: list[list[tuple[int, int]]], gone: int, run: int) -> int | None:
-    """The first state from which the run comes neither to the other worker nor to an end without worker `gone`."""
+    """The first state in which, without worker `gone`, the run neither reaches the other worker nor ends."""
     backward: list[list[int]] = [[] for _ in states]
     for here, moves_on in enumerate(onward):
         for who, then in moves_on:
@@ -82,5 +82,5 @@ def _stuck(states: list[State], onward: list[list[tuple[int, int]]], gone: int, 
 def _is_fine(state: State, gone: int, run: int) -> bool:
     row = state.runs[run]
     if not any(each.claims for each in state.runs):
-        return True  # whoever claims first is called worker 1
+        return True  # worker 1 is the one that claims first
     return row.status in {"succeeded", "dead"} or row.by == 3 - gone
