@@ -1,4 +1,4 @@
-"""What Prometheus and Grafana get from the chart, in forms that promtool and tests can look at."""
+"""The chart's alerts and dashboard queries in formats for promtool and tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def alerts_of(objects: Iterable[dict[str, Any]]) -> list[Rules]:
 
 
 def reduced(rules: Rules) -> Rules:
-    """The rules with nothing but their summaries: a test of them need not repeat the rest."""
+    """The rules with only their summaries as annotations, so that tests need not repeat the descriptions."""
     return {
         "groups": [
             {**group, "rules": [{**rule, "annotations": _summary(rule["annotations"])} for rule in group["rules"]]}
@@ -39,7 +39,7 @@ def panels(dashboard: Path) -> Iterator[dict[str, Any]]:
 
 
 def queries(dashboard: Path) -> list[str]:
-    """What the dashboard asks, with its variables filled in."""
+    """The queries of the dashboard, with values for its variables."""
     found = [target["expr"] for panel in panels(dashboard) for target in panel["targets"]]
     for variable, text in FILLED_IN.items():
         found = [query.replace(variable, text) for query in found]
@@ -47,6 +47,6 @@ def queries(dashboard: Path) -> list[str]:
 
 
 def dashboard_queries(dashboard: Path) -> Rules:
-    """What the dashboard asks, as recording rules, which promtool reads."""
+    """The queries of the dashboard as recording rules, which promtool can check."""
     rules = [{"record": f"panel:{place}", "expr": query} for place, query in enumerate(queries(dashboard))]
     return {"groups": [{"name": "dashboard", "rules": rules}]}

@@ -195,8 +195,8 @@ def _help_block(words: list[str]) -> list[str]:
 
     from wakeboard.cli.app import application
 
-    said = CliRunner().invoke(application, [*words, "--help"], prog_name="wakeboard").output
-    return ["```text", *(line.rstrip() for line in said.rstrip().splitlines()), "```"]
+    output = CliRunner().invoke(application, [*words, "--help"], prog_name="wakeboard").output
+    return ["```text", *(line.rstrip() for line in output.rstrip().splitlines()), "```"]
 
 
 def _answer_lines(answer: Answer) -> list[str]:

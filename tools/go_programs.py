@@ -1,8 +1,8 @@
-"""Programs that are built from pinned Go modules, once, into the user's cache; tests and checks run them.
+"""Builds programs from pinned Go modules into the user's cache, for tests and checks.
 
-The key of a build is a hash of everything that decides what is built, so that checkouts share it and no stale file is
-taken. Go's own cache is left where it is: after a small edit a build takes seconds. Without a Go that is new enough, a
-toolchain is installed by `locks/go.txt`, apart from everything else.
+The key of a build is a hash of all its inputs, so that checkouts share it and stale builds are not used. Go keeps its
+own cache, so that a build after a small edit takes seconds. If Go is missing or too old, a toolchain is installed from
+`locks/go.txt` into a separate folder.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ LINES_KEPT = 40  # of what a failed build said
 
 
 def cache() -> Path:
-    """Where this user's builds are kept."""
+    """The folder of this user's builds."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wakeboard"
 
 
 def key(module: Path, linker_flags: str) -> str:
-    """What names a build of the module in the folder `module` in the cache."""
+    """The cache key for a build of the module in the folder `module`."""
     digest = hashlib.sha256(f"{linker_flags} {sys.platform} {platform.machine()}".encode())
     for file in (*sorted(module.glob("*.go")), module / "go.mod", module / "go.sum"):
         digest.update(file.read_bytes())
@@ -46,7 +46,7 @@ def key(module: Path, linker_flags: str) -> str:
 
 
 def pinned(module: Path, pattern: str) -> str:
-    """What the pattern's group finds in the module's go.mod."""
+    """The match of the pattern's group in the module's go.mod."""
     found = re.search(pattern, (module / "go.mod").read_text())
     assert found, f"go.mod has no {pattern}"
     return found[1]
