@@ -1,4 +1,4 @@
-"""A database with a table that handlers write to, and a wake of a real worker process on it."""
+"""A database with a table that handlers write to, and real worker processes on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HANDLERS = "tests.worker.reporting_handlers"
 
 
 class Store:
-    """A board, and workers that wake on it."""
+    """A database with the schema, and workers on it."""
 
     def __init__(self, dsn: str, folder: Path, watcher: Watcher) -> None:
         self.dsn, self.folder, self.watcher = dsn, folder, watcher
@@ -27,7 +27,7 @@ class Store:
         return Worker(self.dsn, self.folder, *options, **given)
 
     def wake(self, *options: str, **settings: object) -> Worker:
-        """A wake from start to end; it must end well."""
+        """Run a draining worker to its end. It must exit with 0."""
         with self.worker(*options, **settings) as worker:
             assert worker.exit_code() == 0, worker.log
         return worker
@@ -37,7 +37,7 @@ class Store:
         return self.watcher.enqueue(job_type, count, payload=payload, **columns)
 
     def run(self, run_id: int) -> dict[str, Any]:
-        """A run as people see it."""
+        """A row of all_runs."""
         (row,) = self.watcher.rows("select to_jsonb(run) from wakeboard.all_runs as run where id = %s", run_id)
         return row[0]
 

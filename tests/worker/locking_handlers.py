@@ -1,4 +1,4 @@
-"""Handlers that hang in a transaction of their own, and one that does nothing."""
+"""Handlers that hang in their own transaction, and one that does nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _note(run: Any, what: str) -> None:
 
 @wakeboard.handler("hang_behind_once")
 def hang_behind_once(run: wakeboard.Run) -> None:
-    """The lock of `once` stays for as long as the server thinks that this transaction goes on."""
+    """The lock of `once` remains until the server ends this transaction."""
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         run.once(conn, "charge")
         _note(run, "began")
@@ -28,7 +28,7 @@ def hang_behind_once(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("hang_behind_its_own_lock")
 def hang_behind_its_own_lock(run: Any) -> None:
-    """The same by hand: the worker does not know the connection."""
+    """The same with a direct call: the worker does not know the connection."""
     lease = run.context.worker_id, run.id, run.uuid, run.epoch
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         conn.execute("select wakeboard.once(%s, %s, %s, %s, 'charge')", lease)
@@ -38,7 +38,7 @@ def hang_behind_its_own_lock(run: Any) -> None:
 
 @wakeboard.handler("until_cancelled_behind_once")
 def until_cancelled_behind_once(run: wakeboard.Run) -> None:
-    """Looks whether it is to stop, as it should."""
+    """Stops when `run.cancelled` is set, as it should."""
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         run.once(conn, "charge")
         _note(run, "began")

@@ -1,4 +1,4 @@
-"""The same for plain functions, which run in threads."""
+"""Plain handlers that misbehave or take a long time. They run in threads."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ mine = contextvars.ContextVar[int]("mine", default=0)
 
 @wakeboard.handler("sits")
 def sits(run: wakeboard.Run) -> None:
-    """Looks at nothing until its time is over."""
+    """Ignores `run.cancelled` until its time is over."""
     time.sleep(run.payload["seconds"])
 
 
 @wakeboard.handler("complains")
 def complains(run: wakeboard.Run) -> None:
-    """Sees that it is to stop, and raises something of its own."""
+    """Raises its own error when it is to stop."""
     while not run.cancelled:
         time.sleep(0.01)
-    raise RuntimeError("I was told to stop")
+    raise RuntimeError("stopped by the worker")
 
 
 @wakeboard.handler("leaves-something")

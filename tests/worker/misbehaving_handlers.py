@@ -1,4 +1,4 @@
-"""Handlers that do what handlers should not, or take their time over it. None is a plain function."""
+"""Async handlers that misbehave or take a long time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import wakeboard
 DSN = os.environ["WAKEBOARD_DSN"]
 
 
-def _tell(what: str) -> None:
+def _record(what: str) -> None:
     with psycopg.connect(DSN, autocommit=True) as conn:
         conn.execute("insert into calls values (%s)", (what,))
 
@@ -33,9 +33,9 @@ async def naps(run: wakeboard.Run) -> None:
 @wakeboard.handler("blocks-at-once")
 async def blocks_at_once(run: wakeboard.Run) -> None:
     """Blocks the event loop before it has waited for anything."""
-    _tell("began")
+    _record("began")
     time.sleep(4)  # noqa: ASYNC251 - that is the misbehaviour
-    _tell("ended")
+    _record("ended")
 
 
 @wakeboard.handler("never-comes-back")
@@ -78,7 +78,7 @@ async def logs(run: wakeboard.Run) -> None:
 
 @wakeboard.handler("loses-its-connection")
 async def loses_its_connection(run: wakeboard.Run) -> int:
-    """Makes a step after somebody has ended the connection that steps are made over."""
+    """Makes a step after the connection for steps was terminated."""
     await run.step("first", lambda: 1)
     with psycopg.connect(DSN, autocommit=True) as conn:
         conn.execute(

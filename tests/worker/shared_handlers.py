@@ -1,4 +1,4 @@
-"""Handlers that a worker and a trial run alike; each tells all that it saw."""
+"""Handlers that a worker and a FakeRun both run. Each returns all that it observed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def steps_plainly(run: wakeboard.Run) -> Any:
 
 @wakeboard.handler("shared/effects")
 async def effects(run: wakeboard.Run) -> Any:
-    """An effect beside the board and two outside, of which one fails at first."""
+    """An effect in the database and two outside, of which one fails at first."""
     if dsn := os.environ.get("WAKEBOARD_DSN"):
         async with await psycopg.AsyncConnection.connect(dsn) as conn:
             first = await run.once(conn, "book")

@@ -1,4 +1,4 @@
-"""The built-in `command`: real programs."""
+"""The built-in job type `command`, with real programs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def call(payload: Any, run: FakeRun | None = None) -> Outcome:
     return await run_handler(Command(read_settings(commands=json.dumps(COMMANDS))), run or FakeRun(payload))
 
 
-async def test_an_argument_is_one_word_and_never_meets_a_shell() -> None:
+async def test_an_argument_is_never_split_or_read_by_a_shell() -> None:
     outcome = await call({"command": "say", "args": {"word": "a b; $(rm -rf /) {word}"}})
     assert outcome.result["output"] == "['--word=a b; $(rm -rf /) {word}', 'a b; $(rm -rf /) {word}']\n"
 
@@ -66,7 +66,7 @@ async def test_output_and_errors_are_kept_in_their_order() -> None:
     assert (await call({"command": "both"})).result == {"exit_code": 0, "output": "one\ntwo\nthree\n"}
 
 
-async def test_the_environment_is_free_of_wakeboards_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_environment_has_no_wakeboard_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAKEBOARD_DSN", "postgresql://u:pw@h/d")
     monkeypatch.setenv("PGPASSWORD", "pw")
     monkeypatch.setenv("PGPASSFILE", "/pw")
@@ -78,7 +78,7 @@ async def test_the_environment_is_free_of_wakeboards_own(monkeypatch: pytest.Mon
     assert "PGPASSFILE" not in found
 
 
-async def test_nobody_answers_a_program_that_asks() -> None:
+async def test_a_program_has_no_standard_input() -> None:
     assert "EOF" in str((await call({"command": "ask"})).error)
 
 
@@ -90,18 +90,18 @@ async def test_a_failure_keeps_the_tail_of_the_output() -> None:
     assert len(str(outcome.error)) < 2_000
 
 
-async def test_a_program_that_a_signal_killed_says_which() -> None:
+async def test_the_error_names_the_signal_that_killed_the_program() -> None:
     assert str((await call({"command": "killed"})).error) == "killed ended with signal 9"
 
 
-async def test_any_output_stays_an_object_when_it_is_stored() -> None:
+async def test_a_result_with_any_output_is_stored_as_an_object() -> None:
     stored = json.loads(result_json((await call({"command": "binary"})).result))
     assert stored["exit_code"] == 0
     assert len(stored["output"]) == 8_000
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "message"),
     [
         ([], "a command payload is an object"),
         ({"command": ["rm"]}, "a command payload is an object"),
@@ -129,13 +129,13 @@ async def test_any_output_stays_an_object_when_it_is_stored() -> None:
         ({"command": "env", "env": {"WAKEBOARD_DSN": ""}}, "does not let a payload set"),
     ],
 )
-async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(payload: Any, said: str) -> None:
+async def test_an_invalid_payload_makes_the_run_dead_with_one_sentence(payload: Any, message: str) -> None:
     outcome = await call(payload)
     assert outcome.status == "discarded"
-    assert said in str(outcome.error)
+    assert message in str(outcome.error)
 
 
-async def test_a_program_that_is_not_there_is_one_sentence() -> None:
+async def test_a_missing_program_is_reported_in_one_sentence() -> None:
     outcome = await call({"command": "gone"})
     assert (outcome.status, str(outcome.error)) == (
         "failed",
@@ -144,7 +144,7 @@ async def test_a_program_that_is_not_there_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("words", [[], [""], ["{program}", "a"]])
-def test_a_command_that_names_no_program_stops_the_worker_with_a_sentence(words: list[str]) -> None:
+def test_a_command_without_a_program_is_an_invalid_setting(words: list[str]) -> None:
     with pytest.raises(InvalidSettings, match="WAKEBOARD_COMMANDS: 'x' must begin with a program; write for example"):
         Command(read_settings(commands=json.dumps({"x": words})))
 
@@ -152,7 +152,7 @@ def test_a_command_that_names_no_program_stops_the_worker_with_a_sentence(words:
 # -- ends --------------------------------------------------------------------------------------------------------------
 
 
-async def test_nobody_of_its_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
+async def test_no_process_of_the_group_outlives_a_cancelled_run(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     run = FakeRun({"command": "stay", "args": {"file": str(file)}})
     task = asyncio.create_task(call(None, run))
@@ -164,7 +164,7 @@ async def test_nobody_of_its_group_outlives_a_cancelled_run(tmp_path: Path) -> N
     await _end_of(child)
 
 
-async def test_nobody_of_its_group_outlives_a_program_that_ended(tmp_path: Path) -> None:
+async def test_no_process_of_the_group_outlives_a_program_that_ended(tmp_path: Path) -> None:
     file = tmp_path / "pid"
     assert (await call({"command": "leave", "args": {"file": str(file)}})).result["output"] == "done\n"
     await _end_of(await _pid_in(file))
@@ -199,12 +199,12 @@ async def test_no_process_outlives_a_worker_that_is_killed(store: Store, tmp_pat
         await _end_of(child)
 
 
-def test_a_variable_that_can_have_no_such_name_stops_the_worker_with_a_sentence() -> None:
+def test_an_invalid_variable_name_is_an_invalid_setting() -> None:
     with pytest.raises(InvalidSettings, match="WAKEBOARD_COMMANDS: env of 'x' names 'A=B'"):
         Command(read_settings(commands='{"x": {"argv": ["/bin/ls"], "env": ["A=B"]}}'))
 
 
-def test_a_leaving_worker_sees_the_end_of_its_programs() -> None:
+def test_programs_are_killed_before_a_worker_that_shuts_down_exits() -> None:
     assert KILL_AFTER_S < UNWIND_S
 
 
@@ -234,7 +234,7 @@ async def _end_of(pid: int) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Whether it runs; a zombie that nobody waits for does not."""
+    """Whether the process runs and is not a zombie."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):

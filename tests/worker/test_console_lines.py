@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
 
-def test_a_staying_worker_logs_what_it_serves_and_each_run(store: Store) -> None:
+def test_a_worker_that_stays_logs_what_it_serves_and_each_run(store: Store) -> None:
     with store.worker("--forever", log_format="console", log_level="info", queues="default,mail") as worker:
         (run,) = store.enqueue("answers")
         store.watcher.wait("select true from wakeboard.job_run_history")
@@ -21,6 +21,6 @@ def test_a_staying_worker_logs_what_it_serves_and_each_run(store: Store) -> None
     assert "; pool default, queues default, mail, up to 100 runs at once; knows " in log
 
 
-def test_logs_for_programs_have_no_line_for_a_run_that_succeeded(store: Store) -> None:
+def test_json_logs_have_no_record_for_a_run_that_succeeded(store: Store) -> None:
     store.enqueue("answers")
     assert '"outcome"' not in store.wake(log_format="json", log_level="info").log

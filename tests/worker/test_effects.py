@@ -31,7 +31,7 @@ def test_two_steps_of_one_name_in_one_attempt_are_refused(store: Store, job_type
 
 
 @pytest.mark.parametrize("job_type", ["steps", "steps-plainly"])
-def test_a_step_that_completed_is_not_run_again_and_its_result_comes_back(store: Store, job_type: str) -> None:
+def test_a_completed_step_is_not_repeated_and_returns_its_stored_result(store: Store, job_type: str) -> None:
     (run,) = store.enqueue(job_type)
     log = store.wake(**SOON).log
     assert store.run(run)["result"] == [{"name": "first"}, {"name": "second"}], log
@@ -48,14 +48,14 @@ def test_an_effect_happens_once_however_many_attempts_there_are(store: Store, jo
 
 
 def test_an_effect_may_take_longer_than_a_lease(store: Store) -> None:
-    """Its transaction holds the run against others, and not against the heartbeat."""
+    """Its transaction locks the run for other sessions, but not for the heartbeat."""
     (run,) = store.enqueue("charges-slowly")
     log = store.wake(lease_seconds=2).log
     assert store.run(run)["status"] == "succeeded", log
     assert (store.run(run)["result"], store.run(run)["lease_epoch"]) == (1, 1)
 
 
-def test_an_outside_effect_that_never_said_done_is_in_doubt(store: Store) -> None:
+def test_an_outside_effect_that_was_not_recorded_as_done_is_in_doubt(store: Store) -> None:
     (run,) = store.enqueue("charges", '{"dies": true}')
     log = store.wake(**SOON).log
     assert store.run(run)["result"], log

@@ -130,7 +130,7 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
 
 
 @pytest.mark.parametrize(
-    ("said", "number"),
+    ("words", "number"),
     [
         ("16,384 characters", outcomes.MAX_RESULT),
         ("up to 2,000 characters", outcomes.MAX_ERROR),
@@ -139,6 +139,6 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
         ("1.5 s later", process.KILL_AFTER_S),
     ],
 )
-def test_the_guides_numbers_are_those_of_the_code(said: str, number: float) -> None:
-    assert said in GUIDE.read_text("utf-8")
-    assert f"{number:,}" in said
+def test_the_numbers_in_the_guide_match_the_code(words: str, number: float) -> None:
+    assert words in GUIDE.read_text("utf-8")
+    assert f"{number:,}" in words

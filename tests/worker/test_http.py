@@ -1,4 +1,4 @@
-"""The built-in `http`, against a real receiver on loopback."""
+"""The built-in job type `http`, with a real server on loopback."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_a_payload_decides_about_method_headers_and_text(call: Call, recei
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
-async def test_an_answer_that_may_get_better_is_tried_again(call: Call, receiver: Receiver, status: int) -> None:
+async def test_a_run_is_retried_after_a_temporary_status(call: Call, receiver: Receiver, status: int) -> None:
     outcome = await call({"url": receiver.url(f"/{status}")})
     assert outcome.status == "failed"
     assert isinstance(outcome.error, HttpError)
@@ -86,26 +86,28 @@ async def test_an_answer_that_may_get_better_is_tried_again(call: Call, receiver
 
 
 @pytest.mark.parametrize("status", [300, 400, 401, 404, 410, 422])
-async def test_an_answer_that_will_not_get_better_is_the_end(call: Call, receiver: Receiver, status: int) -> None:
+async def test_a_run_is_dead_after_a_permanent_status(call: Call, receiver: Receiver, status: int) -> None:
     outcome = await call({"url": receiver.url(f"/{status}")})
     assert outcome.status == "discarded"
     assert str(outcome.error) == f"the server answered {status}: because"
 
 
-async def test_a_server_that_says_when_is_tried_again_then(call: Call, receiver: Receiver) -> None:
+async def test_retry_after_sets_the_delay(call: Call, receiver: Receiver) -> None:
     outcome = await call({"url": receiver.url("/busy?for=7")})
     assert isinstance(outcome.error, RetryAfter)
     assert outcome.delay_s == 7
 
 
-async def test_a_server_that_is_not_there_or_hangs_up_is_tried_again(call: Call, receiver: Receiver) -> None:
+async def test_a_run_is_retried_if_the_server_is_missing_or_closes_the_connection(
+    call: Call, receiver: Receiver
+) -> None:
     for url in (receiver.url("/broken"), "http://127.0.0.1:1/"):
         outcome = await call({"method": "POST", "url": url})
         assert outcome.status == "failed"
         assert str(outcome.error).startswith("no answer: ")
 
 
-async def test_a_cancelled_run_waits_for_no_answer(call: Call, receiver: Receiver) -> None:
+async def test_a_cancelled_run_does_not_wait_for_the_response(call: Call, receiver: Receiver) -> None:
     run = FakeRun({"url": receiver.url("/silent")})
     task = asyncio.ensure_future(call(None, run))
     await receiver.asked.wait()
@@ -116,16 +118,16 @@ async def test_a_cancelled_run_waits_for_no_answer(call: Call, receiver: Receive
 # -- what is kept of an answer -----------------------------------------------------------------------------------------
 
 
-async def test_no_answer_is_read_beyond_its_bound(call: Call, receiver: Receiver) -> None:
+async def test_a_response_is_not_read_beyond_its_limit(call: Call, receiver: Receiver) -> None:
     outcome = await call({"url": receiver.url("/endless")}, http_max_body_bytes=1000)
     assert outcome.result["body"] == ("and so on, " * 100)[:1000]
 
 
-async def test_a_small_answer_does_not_become_a_large_one(call: Call, receiver: Receiver) -> None:
+async def test_a_compressed_response_is_not_decompressed(call: Call, receiver: Receiver) -> None:
     assert len((await call({"url": receiver.url("/bomb")})).result["body"]) <= 8_000
 
 
-async def test_any_answer_stays_an_object_when_it_is_stored(call: Call, receiver: Receiver) -> None:
+async def test_a_result_with_any_body_is_stored_as_an_object(call: Call, receiver: Receiver) -> None:
     outcome = await call({"url": receiver.url("/hostile")})
     stored = json.loads(result_json(outcome.result))
     assert stored["status"] == 200
@@ -137,7 +139,7 @@ async def test_any_answer_stays_an_object_when_it_is_stored(call: Call, receiver
     [("latin-1", "café"), ("windows-1252", "café")]
     + [(name, "caf\ufffd") for name in ("no-such", "rot13", "punycode", "idna", "unicode_escape", "utf-7")],
 )
-async def test_an_answer_is_text_whatever_it_says_it_is(
+async def test_a_body_is_stored_as_text_whatever_charset_the_server_declares(
     call: Call, receiver: Receiver, charset: str, read: str
 ) -> None:
     assert (await call({"url": receiver.url(f"/charset/{charset}")})).result["body"] == read
@@ -147,7 +149,7 @@ async def test_an_answer_is_text_whatever_it_says_it_is(
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "message"),
     [
         ({}, "an http payload is an object"),
         (["http://127.0.0.1/"], "an http payload is an object"),
@@ -173,17 +175,19 @@ async def test_an_answer_is_text_whatever_it_says_it_is(
         ({"url": "http://127.0.0.1/", "method": 1}, "is not one of GET"),
     ],
 )
-async def test_a_payload_that_cannot_work_is_dead_with_one_sentence(call: Call, payload: Any, said: str) -> None:
+async def test_an_invalid_payload_makes_the_run_dead_with_one_sentence(call: Call, payload: Any, message: str) -> None:
     outcome = await call(payload)
     assert outcome.status == "discarded"
-    assert said in str(outcome.error)
+    assert message in str(outcome.error)
 
 
 # -- where it may go ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_private_address_is_refused_where_it_is_connected_to(call: Call, receiver: Receiver, host: str) -> None:
+async def test_a_private_address_is_refused_when_the_connection_is_made(
+    call: Call, receiver: Receiver, host: str
+) -> None:
     outcome = await call({"url": receiver.url("/hook", host)}, http_allowed_private_networks="10.0.0.0/8")
     assert outcome.status == "discarded"
     assert (
@@ -193,12 +197,12 @@ async def test_a_private_address_is_refused_where_it_is_connected_to(call: Call,
     assert receiver.seen == []
 
 
-async def test_a_port_that_the_list_does_not_name_is_refused(call: Call, receiver: Receiver) -> None:
+async def test_a_port_that_is_not_allowed_is_refused(call: Call, receiver: Receiver) -> None:
     assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts="127.0.0.1:1")).status == "discarded"
     assert (await call({"url": receiver.url("/hook")}, http_allowed_hosts=f"127.0.0.1:{receiver.port}")).result
 
 
-async def test_no_proxy_of_the_environment_stands_between(
+async def test_proxies_of_the_environment_are_ignored(
     call: Call, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
@@ -224,20 +228,20 @@ async def test_closing_ends_the_connections(receiver: Receiver) -> None:
 # -- redirects ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_redirect_is_followed_on_the_list_only(call: Call, receiver: Receiver) -> None:
+async def test_a_redirect_is_followed_to_allowed_hosts_only(call: Call, receiver: Receiver) -> None:
     assert (await call({"url": receiver.url("/moved/307?to=/hook")})).result["body"] == "thanks"
     outcome = await call({"url": receiver.url("/moved/307?to=http://example.com/")})
     assert (outcome.status, str(outcome.error)[:14]) == ("discarded", "example.com:80")
 
 
 @pytest.mark.parametrize("to", ["ftp://127.0.0.1/", "http://me:pw@127.0.0.1/", "http://[", "mailto:me"])
-async def test_a_redirect_to_nowhere_is_the_end(call: Call, receiver: Receiver, to: str) -> None:
+async def test_a_redirect_to_an_invalid_url_makes_the_run_dead(call: Call, receiver: Receiver, to: str) -> None:
     outcome = await call({"url": receiver.url(f"/moved/302?to={to}")})
     assert str(outcome.error) == "the server redirected to a URL that is not http or https"
     assert isinstance(outcome.error, Discard)
 
 
-async def test_a_redirect_to_an_address_that_is_not_public_is_refused_there(call: Call, receiver: Receiver) -> None:
+async def test_a_redirect_to_a_private_address_is_refused(call: Call, receiver: Receiver) -> None:
     url = receiver.url(f"/moved/307?to=http://localhost:{receiver.port}/hook")
     outcome = await call(
         {"url": url}, http_allowed_private_networks="127.0.0.1/32", http_allowed_hosts="127.0.0.1,[::1]"
@@ -250,7 +254,7 @@ async def test_a_redirect_to_an_address_that_is_not_public_is_refused_there(call
     assert (outcome.status, str(outcome.error)[:28]) == ("discarded", "::1 is not a public address:")
 
 
-async def test_redirects_come_to_an_end(call: Call, receiver: Receiver) -> None:
+async def test_the_number_of_redirects_is_limited(call: Call, receiver: Receiver) -> None:
     outcome = await call({"url": receiver.url("/round")})
     assert (outcome.status, str(outcome.error)) == ("discarded", "the server redirected more than 5 times")
     assert len(receiver.seen) == 6
@@ -277,7 +281,7 @@ async def test_a_redirect_keeps_or_changes_the_method_as_browsers_do(
     assert ("Content-Type" in receiver.seen[1].headers) == (then != "GET")
 
 
-async def test_a_redirect_to_another_host_takes_no_credentials_along(call: Call, receiver: Receiver) -> None:
+async def test_a_redirect_to_another_host_carries_no_credentials(call: Call, receiver: Receiver) -> None:
     url = receiver.url(f"/moved/307?to={receiver.url('/hook', 'localhost')}")
     await call({"url": url, "headers": {"Authorization": "Bearer x", "X-Key": "y", "Accept": "text/plain"}})
     first, second = receiver.seen
@@ -297,7 +301,7 @@ async def test_a_worker_sends_what_was_enqueued(store: Store, receiver: Receiver
     assert receiver.seen[0].headers["Idempotency-Key"] == store.run(run)["uuid"]
 
 
-async def test_a_worker_that_may_call_nobody_leaves_http_runs_to_others(store: Store) -> None:
+async def test_a_worker_without_allowed_hosts_does_not_claim_http_runs(store: Store) -> None:
     (run,) = store.enqueue("http", '{"url": "http://127.0.0.1:1/"}')
     await asyncio.to_thread(store.wake)
     assert store.run(run)["status"] == "queued"

@@ -148,7 +148,7 @@ NOW = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("header", "seconds"),
     [
         ("7", 7.0),
         (" 7 ", 7.0),
@@ -168,8 +168,8 @@ NOW = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)
         (None, None),
     ],
 )
-def test_retry_after_is_seconds_or_a_date_of_at_most_a_day(said: str | None, seconds: float | None) -> None:
-    assert retry_after_s(said, NOW) == seconds
+def test_retry_after_is_seconds_or_a_date_of_at_most_a_day(header: str | None, seconds: float | None) -> None:
+    assert retry_after_s(header, NOW) == seconds
 
 
 def test_a_redirect_never_leaves_tls() -> None:

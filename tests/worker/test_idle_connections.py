@@ -1,4 +1,4 @@
-"""Connections that are closed while idle: due runs are executed all the same."""
+"""Due runs are executed although idle connections are closed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
 
-def test_ticks_are_made_and_leases_taken_back_although_idle_connections_are_cut(store: Store) -> None:
+def test_ticks_are_enqueued_and_leases_reaped_although_idle_connections_are_closed(store: Store) -> None:
     name = store.watcher.ask("select current_database()")
     store.watcher.do(f"alter database {name} set idle_session_timeout = '400ms'")
     with store.worker("--forever", poll_seconds=1, listen="false") as worker:

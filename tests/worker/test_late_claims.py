@@ -1,4 +1,4 @@
-"""A claim that is answered late is not believed: its lease could lapse before its worker stops by itself."""
+"""A claim whose reply comes late is not used: its lease could expire before the worker stops the run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
-# The first claim of a run takes 0.8 s. A lease of 2 s is trusted for 1.5 s, so that a claim may take half a second.
+# The first claim of a run takes 0.8 s. A lease of 2 s is valid for 1.5 s, so a claim may take half a second.
 SLOW_FIRST_CLAIM = """
 create function slowly() returns trigger language plpgsql as $$
 begin
@@ -22,12 +22,12 @@ create trigger slowly before update on wakeboard.job_runs for each row execute f
 """
 
 
-@pytest.mark.parametrize("kind", ["any", "limited", "suspect"])
-def test_runs_of_a_claim_that_was_answered_late_are_given_back_before_they_start(store: Store, kind: str) -> None:
+@pytest.mark.parametrize("kind", ["any", "limited", "quarantined"])
+def test_runs_of_a_claim_whose_reply_came_late_are_released_before_they_start(store: Store, kind: str) -> None:
     (run,) = store.enqueue("answers")
     if kind == "limited":
         store.watcher.do("update wakeboard.job_runs set limit_key = 'one'")
-    if kind == "suspect":
+    if kind == "quarantined":
         store.watcher.do("update wakeboard.job_runs set crash_count = 2")
     store.watcher.do(SLOW_FIRST_CLAIM)
     worker = store.wake(lease_seconds=2)

@@ -16,7 +16,7 @@ COMPLETED = "select count(*) = %s from wakeboard.job_run_history where job_type 
 
 
 def executed_once(store: Store) -> bool:
-    """Whether no run of the neighbours was begun twice or crashed."""
+    """Whether no other run started twice or crashed."""
     query = "select bool_and(lease_epoch = 1 and crash_count = 0) from wakeboard.all_runs where job_type = 'count'"
     return store.watcher.ask(query)
 
@@ -40,7 +40,7 @@ def test_a_handler_that_hangs_behind_once_delays_no_other_run_and_times_out(stor
     assert store.run(hung)["error_type"] == "Timeout"
 
 
-def test_a_worker_whose_handler_keeps_its_run_locked_for_a_lease_ends_and_others_go_on(store: Store) -> None:
+def test_a_worker_exits_if_its_handler_keeps_a_run_locked_for_a_lease(store: Store) -> None:
     settings = HANDLERS | {"lease_seconds": 3, "grace_seconds": 1}
     with store.worker("--forever", **settings) as worker:
         (hung,) = store.enqueue("hang_behind_its_own_lock", timeout_s=2, max_attempts=1)
@@ -67,7 +67,7 @@ def test_sigterm_ends_a_worker_whose_outcome_is_blocked(store: Store) -> None:
         assert time.monotonic() - asked < 2 + 2 + 2 + 2  # grace, unwinding, what is blocked, and leaving
 
 
-def test_a_run_that_an_administrator_keeps_locked_ends_as_it_did_and_delays_no_other(store: Store) -> None:
+def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delays_no_other(store: Store) -> None:
     with store.worker("--forever", **HANDLERS), psycopg.connect(store.dsn) as administrator:
         (locked,) = store.enqueue("linger")
         begins(store, locked)

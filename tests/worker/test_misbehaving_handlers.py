@@ -1,4 +1,4 @@
-"""Whatever a handler does, its worker goes on, keeps its leases, and ends."""
+"""A worker keeps its leases, runs other handlers, and exits, whatever a handler does."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def test_a_handler_that_blocks_in_its_first_step_keeps_its_lease(store: Store) -
     assert least > 0
 
 
-def test_outcomes_are_told_while_handlers_that_never_wait_go_on(store: Store) -> None:
+def test_outcomes_are_reported_while_handlers_that_never_wait_run(store: Store) -> None:
     store.enqueue("grinds", count=200)
     with store.worker(handlers=ASYNC):
         store.watcher.wait("select count(*) > 0 from wakeboard.job_run_history")
         assert store.watcher.ask("select count(*) from wakeboard.job_runs") > 100
 
 
-def test_a_handler_that_never_stops_does_not_keep_the_wake(store: Store) -> None:
+def test_a_handler_that_never_stops_does_not_keep_a_draining_worker(store: Store) -> None:
     (run,) = store.enqueue("never-stops", timeout_s=1, max_attempts=1)
     store.wake(handlers=ASYNC)
     seen = store.run(run)
@@ -47,7 +47,7 @@ def test_a_handler_that_never_stops_does_not_keep_the_wake(store: Store) -> None
 def test_a_handler_that_blocks_for_ever_ends_its_worker_and_its_neighbours_run_elsewhere(store: Store) -> None:
     (stuck,) = store.enqueue("never-comes-back", timeout_s=1, max_attempts=1)
     (neighbour,) = store.enqueue("naps", '{"seconds": 1}')
-    with store.worker("--forever", handlers=PLAIN):  # it makes duties, and knows neither of the two
+    with store.worker("--forever", handlers=PLAIN):  # it runs the maintenance, and knows neither job type
         with store.worker("--forever", handlers=ASYNC, lease_seconds=2) as blocked:
             assert blocked.exit_code() == 1
             assert "blocked the event loop" in blocked.log
@@ -81,7 +81,7 @@ def test_a_handler_that_cancels_itself_fails_alone(store: Store) -> None:
     assert store.run(after)["status"] == "succeeded"
 
 
-def test_a_plain_handler_that_complains_when_the_worker_leaves_is_given_back(store: Store) -> None:
+def test_a_plain_handler_that_raises_during_shutdown_is_released(store: Store) -> None:
     (run,) = store.enqueue("complains")
     with store.worker("--forever", handlers=PLAIN, grace_seconds=0) as worker:
         store.watcher.wait("select true from wakeboard.job_runs where status = 'running'")
@@ -97,7 +97,7 @@ def test_context_variables_do_not_pass_from_one_run_in_a_thread_to_the_next(stor
     assert store.watcher.rows("select distinct result from wakeboard.job_run_history") == [(0,)]
 
 
-def test_lines_that_a_handlers_code_logs_carry_the_run(store: Store) -> None:
+def test_log_records_of_a_handlers_code_carry_the_run(store: Store) -> None:
     (run,) = store.enqueue("logs")
     worker = store.wake(handlers=ASYNC, log_level="info")
     (line,) = [line for line in worker.log.splitlines() if "a line of mine" in line]
@@ -110,7 +110,7 @@ def test_a_step_outlives_the_connection_that_it_began_on(store: Store) -> None:
     assert store.run(run)["result"] == 2
 
 
-def test_what_threads_have_in_reserve_is_given_back_uncounted_when_the_worker_leaves(store: Store) -> None:
+def test_the_prefetch_of_threads_is_released_uncounted_during_shutdown(store: Store) -> None:
     store.enqueue("sits", '{"seconds": 0}', count=1_000, priority=5)
     store.enqueue("complains", count=400)
     with store.worker("--forever", handlers=PLAIN, threads=2, grace_seconds=0) as worker:

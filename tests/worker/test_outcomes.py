@@ -1,4 +1,4 @@
-"""What handlers return and raise, and what becomes of their runs."""
+"""The outcomes of runs, by what their handlers return and raise."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("job_type", ["answers", "answers-plainly"])
-def test_what_a_handler_returns_is_the_runs_result(store: Store, job_type: str) -> None:
+def test_the_value_that_a_handler_returns_is_stored_as_the_result(store: Store, job_type: str) -> None:
     (run,) = store.enqueue(job_type, '{"a": [1, "ü"]}')
     store.wake()
     assert (store.run(run)["status"], store.run(run)["result"]) == ("succeeded", {"a": [1, "ü"]})
 
 
-def test_a_handler_knows_its_run(store: Store) -> None:
+def test_a_handler_can_read_all_fields_of_its_run(store: Store) -> None:
     (run,) = store.enqueue("facts")
     log = store.wake().log
     seen = store.run(run)
@@ -33,7 +33,7 @@ def test_a_handler_knows_its_run(store: Store) -> None:
     assert f'"message": "here", "run": {run}, "job_type": "facts", "attempt": 1' in log
 
 
-def test_an_error_is_tried_again_and_people_see_it(store: Store) -> None:
+def test_a_failed_run_is_retried_and_its_error_is_stored(store: Store) -> None:
     (run,) = store.enqueue("raises", '{"what": "error"}')
     store.wake()
     seen = store.run(run)
@@ -62,7 +62,7 @@ def test_retry_after_chooses_the_moment_of_the_next_attempt(store: Store) -> Non
     assert store.watcher.ask("select run_at > now() + interval '50 minutes' from wakeboard.job_runs")
 
 
-def test_snooze_gives_the_attempt_back(store: Store) -> None:
+def test_snooze_does_not_count_as_an_attempt(store: Store) -> None:
     (run,) = store.enqueue("raises", '{"what": "snooze"}')
     store.wake()
     seen = store.run(run)
@@ -82,7 +82,7 @@ def test_snooze_gives_the_attempt_back(store: Store) -> None:
         ("nan", "succeeded"),
     ],
 )
-def test_garbage_is_bounded_and_kept_as_text_and_the_worker_goes_on(store: Store, what: str, status: str) -> None:
+def test_huge_and_invalid_results_and_errors_are_stored_as_cut_text(store: Store, what: str, status: str) -> None:
     (run,) = store.enqueue("raises", f'{{"what": "{what}"}}')
     (neighbour,) = store.enqueue("answers")
     store.wake()
@@ -92,7 +92,7 @@ def test_garbage_is_bounded_and_kept_as_text_and_the_worker_goes_on(store: Store
     assert store.run(neighbour)["status"] == "succeeded"
 
 
-def test_a_type_that_nobody_knows_stays_queued(store: Store) -> None:
+def test_a_run_of_an_unknown_job_type_stays_queued(store: Store) -> None:
     (run,) = store.enqueue("unheard-of")
     store.wake()
     assert store.run(run)["status"] == "queued"

@@ -42,8 +42,8 @@ async def call(secret: str, prefix: str, monkeypatch: pytest.MonkeyPatch, **sett
 
 def assert_unnamed(outcome: Outcome) -> None:
     assert outcome.error is not None
-    said = f"{outcome.error!r} {outcome.error.__cause__!r}".lower()
-    assert "hush7" not in said, said
+    text = f"{outcome.error!r} {outcome.error.__cause__!r}".lower()
+    assert "hush7" not in text, text
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Secrets: named in payloads, resolved in the worker, hidden from whatever people see."""
+"""Secrets are named in payloads, resolved in the worker, and masked in everything that users can read."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def test_a_secret_is_a_file_without_its_last_newline(folder: Path) -> None:
     assert found == {"a": ["hush-hush", 1], "b": {"c": "hush-hush"}, "d": None}
 
 
-def test_a_text_may_stand_before_it(folder: Path) -> None:
+def test_a_prefix_precedes_the_secret(folder: Path) -> None:
     secrets = Secrets(str(folder))
     assert secrets.resolve({**KEY, "prefix": "Bearer "}) == "Bearer hush-hush"
     assert secrets.redact("Bearer hush-hush") == "Bearer [secret key]"
 
 
-def test_without_a_file_it_is_a_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_without_a_file_is_read_from_a_variable(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WAKEBOARD_SECRET_API_KEY_2", "of the variable")
     monkeypatch.setenv("WAKEBOARD_SECRET_KEY", "of the variable")
     assert Secrets("").resolve({"$secret": "api-key.2"}) == "of the variable"
@@ -57,33 +57,33 @@ def test_without_a_file_it_is_a_variable(folder: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("name", ["../key", "..", ".", "/etc/passwd", "a/b", "..data/key", "", "a" * 300, "a\0b", "é"])
-def test_a_name_is_no_path(folder: Path, name: str) -> None:
+def test_the_name_of_a_secret_is_not_a_path(folder: Path, name: str) -> None:
     with pytest.raises(Discard, match="the name of a secret may contain letters"):
         Secrets(str(folder)).resolve({"$secret": name})
 
 
 @pytest.mark.parametrize("wrong", [{"$secret": 1}, {"$secret": "key", "more": 1}, {"$secret": "key", "prefix": 1}])
-def test_a_secret_is_written_in_one_way(folder: Path, wrong: dict[str, Any]) -> None:
+def test_other_forms_of_a_secret_are_refused(folder: Path, wrong: dict[str, Any]) -> None:
     with pytest.raises(Discard, match="write a secret as"):
         Secrets(str(folder)).resolve(wrong)
 
 
-def test_a_secret_that_is_not_there_is_missed_by_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_secret_is_reported_by_its_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME_KEY", "not ours")
     (folder / "none").write_text("\n")
     (folder / "binary").write_bytes(b"\xff\xfe")
-    for name, said in [
+    for name, message in [
         ("HOME_KEY", "mount a file of that name, or set WAKEBOARD_SECRET_HOME_KEY"),
         ("..data", "letters"),
         ("none", "'none' is empty"),
         ("binary", "'binary' is not UTF-8 text"),
     ]:
-        with pytest.raises(Discard, match=said):
+        with pytest.raises(Discard, match=message):
             Secrets(str(folder)).resolve({"$secret": name})
 
 
 @given(st.text(min_size=1, max_size=30), st.text(max_size=30), st.text(max_size=30))
-def test_a_secret_is_hidden_however_it_is_written(secret: str, before: str, after: str) -> None:
+def test_a_secret_is_masked_in_any_escaping(secret: str, before: str, after: str) -> None:
     secrets = Secrets("")
     secrets.hide(secret, "s")
     for written in (secret, json.dumps(secret)[1:-1], quote(secret, safe="")):
@@ -93,7 +93,7 @@ def test_a_secret_is_hidden_however_it_is_written(secret: str, before: str, afte
 
 
 @given(st.text(alphabet="abc", min_size=2, max_size=12), st.data())
-def test_half_a_secret_at_a_cut_is_hidden_too(secret: str, data: st.DataObject) -> None:
+def test_a_part_of_a_secret_at_a_cut_is_masked(secret: str, data: st.DataObject) -> None:
     secrets = Secrets("")
     secrets.hide(secret, "s")
     kept = data.draw(st.integers(1, len(secret) - 1))
@@ -101,7 +101,7 @@ def test_half_a_secret_at_a_cut_is_hidden_too(secret: str, data: st.DataObject) 
     assert secrets.redact("xyz" + secret[:kept], cut="end") == "xyz"
 
 
-def test_each_line_of_a_secret_with_lines_is_hidden() -> None:
+def test_each_line_of_a_multi_line_secret_is_masked() -> None:
     secrets = Secrets("")
     secrets.hide("-----BEGIN-----\nMIIEvgIBADANBg\n-----END-----", "pem")
     assert secrets.redact("bad key: MIIEvgIBADANBg!") == "bad key: [secret pem]!"
@@ -132,7 +132,7 @@ async def test_http_sends_secrets_and_never_shows_them(folder: Path) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_url_that_is_a_secret_is_not_given_away_by_its_path(folder: Path) -> None:
+async def test_the_path_of_a_secret_url_is_masked(folder: Path) -> None:
     async with receiving() as receiver:
         (folder / "hook").write_text(receiver.url("/path/T000/very%20secret?a=b"))
         settings = read_settings(
@@ -159,12 +159,12 @@ async def test_command_gets_secrets_and_never_shows_them(folder: Path, code: int
     tell = [sys.executable, "-c", f"import os; print(os.environ['KEY']); raise SystemExit({code})"]
     settings = read_settings(commands=json.dumps({"tell": {"argv": tell, "env": ["KEY"]}}), secrets_dir=str(folder))
     outcome = await run_handler(Command(settings), {"command": "tell", "env": {"KEY": KEY}})
-    said = outcome.returned["output"] if code == 0 else str(outcome.error)
-    assert "[secret key]" in said
-    assert "hush-hush" not in said
+    text = outcome.returned["output"] if code == 0 else str(outcome.error)
+    assert "[secret key]" in text
+    assert "hush-hush" not in text
 
 
-def test_the_database_and_the_log_of_a_worker_never_see_a_secret(store: Store, folder: Path) -> None:
+def test_the_database_and_the_log_contain_no_secret(store: Store, folder: Path) -> None:
     tell = [sys.executable, "-c", "import os, sys; print(os.environ['KEY']); sys.exit(3)"]
     payload = json.dumps({"command": "tell", "env": {"KEY": KEY}})
     (run,) = store.enqueue("command", payload, max_attempts=1)

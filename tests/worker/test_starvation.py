@@ -1,4 +1,4 @@
-"""Under any load of higher priorities, one start in twenty goes to the oldest due runs."""
+"""Under any load of higher priorities, one run in twenty is the oldest due run."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def test_each_of_the_oldest_runs_starts_within_twenty_starts(
         wait_for(store, runs)
     assert store.watcher.ask("select count(*) > 5000 from wakeboard.job_runs where priority = 5"), "the load ended"
     for place, before in store.watcher.rows(STARTED_BEFORE):
-        assert before <= 20 * (place + workers) + 200 * workers * concurrency  # what a worker starts in 200 ms
+        assert before <= 20 * (place + workers) + 200 * workers * concurrency  # the runs that a worker starts in 200 ms
 
 
-def test_workers_that_live_for_a_moment_start_the_oldest_runs_too(store: Store) -> None:
+def test_workers_with_a_short_life_start_the_oldest_runs_too(store: Store) -> None:
     runs = old_runs(store, 2)
     load(store, 5_000, 0.05)
     for _ in range(30):
@@ -82,7 +82,7 @@ def test_the_oldest_run_of_each_queue_starts_whatever_the_other_queues_have(stor
     assert store.watcher.ask("select count(*) > 15000 from wakeboard.job_runs where queue = 'full'")
 
 
-def test_an_old_run_behind_thousands_that_the_worker_cannot_take_starts(store: Store) -> None:
+def test_an_old_run_starts_behind_thousands_of_other_job_types(store: Store) -> None:
     store.watcher.do(
         "insert into wakeboard.job_runs (job_type, priority, run_at)"
         " select 'of-another-image', 1, now() - interval '2 h' from generate_series(1, 9000)"
@@ -94,7 +94,7 @@ def test_an_old_run_behind_thousands_that_the_worker_cannot_take_starts(store: S
     assert store.watcher.ask("select count(*) > 10000 from wakeboard.job_runs where priority = 5")
 
 
-def test_limited_runs_start_beside_a_backlog_of_others(store: Store) -> None:
+def test_limited_runs_start_during_a_backlog_of_unlimited_ones(store: Store) -> None:
     load(store, 2_000, 0.02)
     runs = old_runs(store, 2, limit_key="k")
     with store.worker("--forever", handlers=HANDLERS, concurrency=1):
@@ -102,7 +102,7 @@ def test_limited_runs_start_beside_a_backlog_of_others(store: Store) -> None:
     assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
 
 
-def test_other_runs_start_beside_a_backlog_of_limited_ones(store: Store) -> None:
+def test_unlimited_runs_start_during_a_backlog_of_limited_ones(store: Store) -> None:
     store.watcher.do("select wakeboard.set_limit('k', 100)")
     load(store, 2_000, 0.02, limit_key="k")
     runs = old_runs(store, 2)

@@ -60,7 +60,7 @@ def test_the_store_never_sees_the_credential_of_an_error(store: Store) -> None:
         ("\ud800", "?"),
     ],
 )
-def test_a_part_that_is_no_json_leaves_the_rest_as_it_is(part: Any, stored: Any) -> None:
+def test_a_part_that_json_cannot_express_becomes_text_and_the_rest_is_unchanged(part: Any, stored: Any) -> None:
     assert json.loads(result_json({"sent": 3, "at": part, "list": [part, 1]})) == {
         "sent": 3,
         "at": stored,
@@ -68,14 +68,14 @@ def test_a_part_that_is_no_json_leaves_the_rest_as_it_is(part: Any, stored: Any)
     }
 
 
-def test_a_result_that_holds_itself_is_stored_as_text() -> None:
+def test_a_recursive_result_is_stored_as_text() -> None:
     endless: list[Any] = [datetime(2026, 1, 2, tzinfo=UTC)]
     endless.append(endless)
     assert len(result_json(endless)) <= MAX_RESULT + 2
 
 
 @pytest.mark.parametrize("levels", [33, 500, 900])
-def test_a_result_has_no_more_levels_than_readers_can_follow(levels: int) -> None:
+def test_a_result_has_at_most_32_levels(levels: int) -> None:
     value: object = "core"
     for _ in range(levels):
         value = [value]
@@ -87,6 +87,6 @@ def test_a_result_has_no_more_levels_than_readers_can_follow(levels: int) -> Non
     assert "core" in value
 
 
-def test_a_result_full_of_brackets_in_strings_stays_what_it_is() -> None:
+def test_brackets_in_strings_do_not_count_as_levels() -> None:
     value = {"code": "[{" * 16, "n": [[1], [2]] * 40}
     assert json.loads(result_json(value)) == value

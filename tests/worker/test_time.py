@@ -1,4 +1,4 @@
-"""Timeouts, cancellation, and when a worker stays or goes."""
+"""Timeouts, cancellation, and when a worker exits."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_a_cancelled_run_is_stopped_at_the_next_heartbeat(store: Store) -> None:
         store.watcher.wait("select true from wakeboard.job_run_history where status = 'cancelled'")
 
 
-def test_a_draining_worker_stays_for_what_is_due_soon(store: Store) -> None:
+def test_a_draining_worker_waits_for_runs_that_are_due_soon(store: Store) -> None:
     store.watcher.do("insert into wakeboard.job_runs (job_type, run_at) values ('answers', now() + interval '2 s')")
     store.wake(drain_lookahead_seconds=10)
     assert store.watcher.ask("select status::text from wakeboard.all_runs") == "succeeded"
 
 
-def test_a_worker_that_stays_wakes_on_notify(store: Store) -> None:
+def test_a_worker_that_stays_claims_a_run_on_notify(store: Store) -> None:
     with store.worker("--forever", poll_seconds=60) as worker:
         store.watcher.wait("select true from pg_stat_activity where application_name = 'wakeboard listen'")
         (run,) = store.enqueue("answers")
@@ -55,7 +55,7 @@ def test_a_worker_that_stays_wakes_on_notify(store: Store) -> None:
         assert worker.exit_code() == 0
 
 
-def test_a_lingering_worker_takes_what_comes_and_then_goes(store: Store) -> None:
+def test_a_lingering_worker_claims_new_runs_and_then_exits(store: Store) -> None:
     with store.worker("--linger", "3") as worker:
         store.watcher.wait("select true from wakeboard.workers")
         (run,) = store.enqueue("answers")
@@ -63,7 +63,7 @@ def test_a_lingering_worker_takes_what_comes_and_then_goes(store: Store) -> None
         assert worker.exit_code() == 0
 
 
-def test_runs_with_a_longer_timeout_than_the_pool_takes_stay_queued(store: Store) -> None:
+def test_runs_whose_timeout_exceeds_that_of_the_pool_stay_queued(store: Store) -> None:
     (run,) = store.enqueue("answers", timeout_s=100)
     store.wake(max_timeout_seconds=99)
     assert store.run(run)["status"] == "queued"

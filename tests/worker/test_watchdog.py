@@ -1,4 +1,4 @@
-"""A server that has gone silent is waited for only as long as was said."""
+"""The watchdog limits how long a thread waits for a reply."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from wakeboard_worker.watchdog import Watchdog
 
 
-def test_a_connection_whose_answer_does_not_come_in_time_is_cut(database: str) -> None:
+def test_a_connection_whose_reply_is_late_is_aborted(database: str) -> None:
     watchdog = Watchdog()
     watchdog.start()
     for _ in range(2):  # one thread, again and again
@@ -20,7 +20,7 @@ def test_a_connection_whose_answer_does_not_come_in_time_is_cut(database: str) -
         conn.close()
 
 
-def test_a_connection_is_left_alone_once_its_answer_is_there(database: str) -> None:
+def test_a_connection_whose_reply_arrived_is_not_aborted(database: str) -> None:
     watchdog = Watchdog()
     watchdog.start()
     with psycopg.connect(database) as conn:
