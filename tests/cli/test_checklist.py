@@ -31,29 +31,13 @@ AGO = {
 
 HEALTHY = HealthFacts(
     server=Server(
-        now=NOW,
-        version=180_001,
-        replica=False,
-        autovacuum=True,
-        durable=True,
-        replicas=0,
-        synchronous_replicas=0,
-        oldest_transaction=timedelta(seconds=3),
-        oldest_transaction_of="psql",
-        oldest_prepared=None,
-        slots_holding_back=[],
-        notify_trigger=True,
-        encoding="UTF8",
-        odd_settings=[],
+        now=NOW, version=180_001, replica=False, autovacuum=True, durable=True, replicas=0, synchronous_replicas=0,
+        oldest_transaction=timedelta(seconds=3), oldest_transaction_of="psql", oldest_prepared=None,
+        slots_holding_back=[], notify_trigger=True, encoding="UTF8", odd_settings=[],
     ),
     installed=Installed(schema_version=4, functions_by="0.1.0", functions_hash="h", functions_revision=7),
     runs=LiveRuns(
-        running=3,
-        lapsed=0,
-        oldest_lapse=None,
-        cancels_unheeded=0,
-        dead=0,
-        dead_since_yesterday=0,
+        running=3, lapsed=0, oldest_lapse=None, cancels_unheeded=0, dead=0, dead_since_yesterday=0,
         oldest_quarantined=None,
     ),
     due=[],
@@ -61,43 +45,24 @@ HEALTHY = HealthFacts(
         schedules=7, stalled=0, stalled_example=None, late=0, oldest_late=None, unserved=[], tzdata_versions=["2026a"]
     ),
     maintenance=MaintenanceFacts(
-        last_worker=AGO["1 min"],
-        workers=1,
-        releases=["0.1.0"],
-        last_reap=AGO["1 min"],
-        partition_now=True,
-        partitions_until=NOW + timedelta(weeks=5),
-        oldest_partition_end=NOW - timedelta(days=33),
+        last_worker=AGO["1 min"], workers=1, releases=["0.1.0"], last_reap=AGO["1 min"], partition_now=True,
+        partitions_until=NOW + timedelta(weeks=5), oldest_partition_end=NOW - timedelta(days=33),
         oldest_change=AGO["1 h"],
     ),
     pauses=[],
     removals=[],
-)
+)  # fmt: skip
 LOCAL = LocalFacts(
-    clock_ahead=timedelta(milliseconds=3),
-    route="direct",
-    functions_hash="h",
-    functions_revision=7,
-    version="0.1.0",
-    tzdata="2026a",
-    listen=True,
-    prepared_statements=False,
-    history_retention=timedelta(days=30),
-    max_timeout_s=3600,
-)
+    clock_ahead=timedelta(milliseconds=3), route="direct", functions_hash="h", functions_revision=7, version="0.1.0",
+    tzdata="2026a", listen=True, prepared_statements=False, history_retention=timedelta(days=30), max_timeout_s=3600,
+)  # fmt: skip
 
 
 def due(**changed: Any) -> Due:
     usual = Due(
-        queue="mail",
-        job_type="send",
-        runs=4,
-        oldest=AGO["1 h"],
-        longest_timeout_s=600,
-        known=True,
-        served=True,
+        queue="mail", job_type="send", runs=4, oldest=AGO["1 h"], longest_timeout_s=600, known=True, served=True,
         paused=False,
-    )
+    )  # fmt: skip
     return replace(usual, **changed)
 
 

@@ -105,14 +105,16 @@ def test_json_keeps_the_original_text(cli: Cli, hostile_run: int) -> None:
     assert cli("run", str(hostile_run), "--json").json["payload"] == {HOSTILE: HOSTILE}
 
 
-def test_all_print_functions_sanitise_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_print_functions_sanitise_text_and_mask_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     print_message(HOSTILE)
     print_lines([HOSTILE, Text(HOSTILE, "bold")])
     print_table([Column("A"), Column("B", shrinks=True)], [[HOSTILE, Text(HOSTILE, "red")]])
     PlainView().print(Message(HOSTILE, HOSTILE))
     print_error(HOSTILE)
+    print_error("cannot connect to postgresql://app:hunter2@db/shop")
     result = capsys.readouterr()
     assert_harmless(result.out + result.err)
+    assert "hunter2" not in result.err
 
 
 def test_the_live_view_sanitises_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,8 +131,3 @@ def test_the_live_view_sanitises_text(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\u009b" not in out.getvalue()
     assert "\x1b]" not in out.getvalue()
     assert "owned" in out.getvalue()
-
-
-def test_errors_mask_credentials(capsys: pytest.CaptureFixture[str]) -> None:
-    print_error("cannot connect to postgresql://app:hunter2@db/shop")
-    assert "hunter2" not in capsys.readouterr().err

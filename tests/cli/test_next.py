@@ -65,7 +65,7 @@ def test_next_of_a_schedule_uses_its_stored_rules(cli: Cli, sample: SampleStore)
     ("words", "sentence"),
     [
         (["61 * * * *"], 'has the minute "61"'),
-        (["0 8 * * MON", "--zone", "Lisbon"], 'timeZone "Lisbon" is not known'),
+        (["0 8 * * MON", "--zone", "Lisbon"], 'timeZone "Lisbon" is not a known time zone'),
         (["0 0 31 2 *"], "would never run"),
     ],
 )

@@ -14,37 +14,16 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Cli
     from tests.cli.sample_store import SampleStore
 
-COMMANDS = """
-schedules
-schedules --json
-next tidy
-runs
-runs --json
-runs --schedule tidy
-run 1
-run 0b0e1c5a
-failures
-failures --json
-enqueue ping
-run-now tidy
-retry 1
-cancel 1
-replay 1
-discard 1
-cancel --all-queued --yes
-discard --all-dead --dry-run
-pause
-pause all
-pause queue mail
-resume all
-limit
-limit api 3
-confirm removal file:x
-check
-check --json
-apply schedules
-apply schedules --dry-run
-""".strip().splitlines()
+COMMANDS = (
+    """
+schedules, schedules --json, next tidy, runs, runs --json, runs --schedule tidy, run 1, run 0b0e1c5a, failures,
+failures --json, enqueue ping, run-now tidy, retry 1, cancel 1, replay 1, discard 1, cancel --all-queued --yes,
+discard --all-dead --dry-run, pause, pause all, pause queue mail, resume all, limit, limit api 3, confirm removal
+file:x, check, check --json, apply schedules, apply schedules --dry-run
+""".replace("\n", " ")
+    .strip()
+    .split(", ")
+)
 WRITES = (
     "enqueue",
     "run-now",
@@ -55,7 +34,7 @@ WRITES = (
 )  # others find nothing to change
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path: Path) -> None:
     """Creates the folder `schedules` in the current folder."""
     folder = tmp_path / "schedules"
@@ -86,7 +65,6 @@ def run_all(bare_cli: Cli, dsn: str) -> dict[str, str]:
     return {command: answer.err + answer.out for command, answer in result.items() if answer.code}
 
 
-@pytest.mark.usefixtures("folder")
 def test_an_unreachable_database(bare_cli: Cli):
     result = run_all(bare_cli, "postgresql://ada@127.0.0.1:1/board")
 
@@ -94,7 +72,6 @@ def test_an_unreachable_database(bare_cli: Cli):
     assert all("cannot connect to database board on 127.0.0.1:1 as ada: " in each for each in result.values())
 
 
-@pytest.mark.usefixtures("folder")
 def test_a_database_without_the_schema(bare_cli: Cli, empty_database: str):
     result = run_all(bare_cli, empty_database)
 
@@ -102,7 +79,6 @@ def test_a_database_without_the_schema(bare_cli: Cli, empty_database: str):
     assert all("has no wakeboard schema: run `wakeboard migrate`" in each for each in result.values())
 
 
-@pytest.mark.usefixtures("folder")
 def test_a_role_that_can_only_read(bare_cli: Cli, database: str, sample: SampleStore):
     sample.add_schedule("tidy")
     sample.enqueue()
@@ -115,7 +91,6 @@ def test_a_role_that_can_only_read(bare_cli: Cli, database: str, sample: SampleS
     assert not {each for each in result if each.startswith(("runs", "run 1", "failures", "schedules", "next"))}
 
 
-@pytest.mark.usefixtures("folder")
 def test_read_only_transactions(bare_cli: Cli, database: str, sample: SampleStore):
     sample.add_schedule("tidy")
     sample.enqueue()
