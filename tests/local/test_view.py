@@ -11,7 +11,7 @@ from wakeboard.store.queries.recent_events import RunEvent
 NOON = datetime(2026, 3, 1, 12, 0, 7, tzinfo=UTC)
 
 
-def event(what: str, **values: object) -> RunEvent:
+def event(kind: str, **values: object) -> RunEvent:
     defaults: dict[str, object] = {
         "at": NOON,
         "run_id": 7,
@@ -21,26 +21,26 @@ def event(what: str, **values: object) -> RunEvent:
         "attempt": 1,
         "max_attempts": 3,
         "started_at": NOON - timedelta(seconds=2.41),
-        "next_try_at": None,
+        "next_attempt_at": None,
         "error_type": None,
         "error": None,
         "reason": None,
         "ticks": None,
         "crashes": 0,
     }
-    return RunEvent(what=what, **{**defaults, **values})  # pyright: ignore[reportArgumentType]
+    return RunEvent(kind=kind, **{**defaults, **values})  # pyright: ignore[reportArgumentType]
 
 
 WRONG = {"error_type": "ValueError", "error": "no\nsuch thing"}
 
 EVENT_LINES = [
-    (event("began"), "12:00:07  run 7     shop/report started"),
-    (event("began", attempt=2), "12:00:07  run 7     shop/report started, attempt 2 of 3"),
+    (event("started"), "12:00:07  run 7     shop/report started"),
+    (event("started", attempt=2), "12:00:07  run 7     shop/report started, attempt 2 of 3"),
     (event("succeeded"), "12:00:07  run 7     shop/report succeeded in 2.4 s"),
     (event("succeeded", attempt=3), "12:00:07  run 7     shop/report succeeded in 2.4 s, attempt 3 of 3"),
     (event("succeeded", schedule=None), "12:00:07  run 7     report succeeded in 2.4 s"),
     (
-        event("failed", next_try_at=NOON + timedelta(seconds=4), **WRONG),
+        event("failed", next_attempt_at=NOON + timedelta(seconds=4), **WRONG),
         "12:00:07  run 7     shop/report failed, attempt 1 of 3, retry in 4 s: ValueError: no such thing",
     ),
     (event("crashed"), "12:00:07  run 7     shop/report lost its worker and is queued again"),

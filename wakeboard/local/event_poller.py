@@ -78,7 +78,7 @@ class EventPoller:
         for event in await live.recent_events(max(self._since, now - OVERLAP)):
             if event.key not in self._printed:
                 self._printed[event.key] = event.at
-                self.counts[event.what] = self.counts.get(event.what, 0) + 1
+                self.counts[event.kind] = self.counts.get(event.kind, 0) + 1
                 self.view.print(event_message(event, self._program))
         self._printed = {key: at for key, at in self._printed.items() if at > now - 2 * OVERLAP}
         self._problems.update("waiting runs", [_unserved_problem(each) for each in await live.unserved()])

@@ -128,15 +128,15 @@ def event_message(event: RunEvent, program: str) -> Message:
 
 def _event_text(event: RunEvent, program: str) -> tuple[str, Level]:  # noqa: PLR0911 - one case per event
     attempt = f"attempt {event.attempt} of {event.max_attempts}"
-    match event.what:
-        case "began":
+    match event.kind:
+        case "started":
             return f"started, {attempt}" if event.attempt > 1 else "started", "debug"
         case "succeeded":
             took = f" in {lasted(event.at - event.started_at)}" if event.started_at else ""
             return f"succeeded{took}" + (f", {attempt}" if event.attempt > 1 else ""), "success"
         case "failed" | "timed_out":
-            verb = "failed" if event.what == "failed" else "timed out"
-            retry = f", retry {relative(event.next_try_at, event.at)}" if event.next_try_at else ""
+            verb = "failed" if event.kind == "failed" else "timed out"
+            retry = f", retry {relative(event.next_attempt_at, event.at)}" if event.next_attempt_at else ""
             return f"{verb}, {attempt}{retry}: {_error(event)}", "warning"
         case "crashed":
             return "lost its worker and is queued again", "warning"
@@ -146,10 +146,10 @@ def _event_text(event: RunEvent, program: str) -> tuple[str, Level]:  # noqa: PL
             return f"is dead after {cause}: {_error(event)} ({retry_hint(event.run_id, program)})", "error"
         case "skipped":
             ticks = f" {times(event.ticks)}" if event.ticks and event.ticks > 1 else ""
-            return f"was skipped{ticks}: {reason_in_words(event.reason, event.what) or 'no reason'}", "debug"
+            return f"was skipped{ticks}: {reason_in_words(event.reason, event.kind) or 'no reason'}", "debug"
         case _:
-            reason = reason_in_words(event.reason, event.what)
-            return f"was {event.what}" + (f": {reason}" if reason else ""), "debug"
+            reason = reason_in_words(event.reason, event.kind)
+            return f"was {event.kind}" + (f": {reason}" if reason else ""), "debug"
 
 
 def retry_hint(run_id: int, program: str) -> str:

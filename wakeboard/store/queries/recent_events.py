@@ -1,6 +1,7 @@
-"""What somebody who watches the board wants to know each second: what happened, what is due, what waits.
+"""The queries that `wakeboard up` polls: recent events of runs, due runs, and runs that no worker can claim.
 
-Needs SELECT on the tables. `happenings` walks the live runs and this week's history: ask it seldom on a large board.
+They need SELECT on the tables. `recent_events` reads all unfinished runs and the newest partitions of the history, so
+poll it less often on a large database.
 """
 
 from __future__ import annotations
@@ -18,19 +19,19 @@ if TYPE_CHECKING:
 
     import psycopg
 
-MAX_EVENTS: Final = 200  # of each sort, in one answer
+MAX_EVENTS: Final = 200  # per part of the query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunEvent:
-    """Something that became of a run.
+    """An event of a run.
 
-    `what`: began (and has not ended yet), failed, timed_out or crashed (an attempt), dead, succeeded, cancelled,
-    skipped or discarded. `next_try_at`: after a failed attempt that is tried again. `ticks`: how many a skipped row
-    stands for.
+    `kind`: started (and still running); failed, timed_out or crashed (one attempt); dead, succeeded, cancelled, skipped
+    or discarded. `next_attempt_at`: only after a failed attempt that will be retried. `ticks`: the number of ticks that
+    a skipped run covers.
     """
 
-    what: str
+    kind: str
     at: datetime
     run_id: int
     lease_epoch: int
@@ -39,7 +40,7 @@ class RunEvent:
     attempt: int
     max_attempts: int
     started_at: datetime | None
-    next_try_at: datetime | None
+    next_attempt_at: datetime | None
     error_type: str | None
     error: str | None
     reason: str | None
@@ -48,13 +49,13 @@ class RunEvent:
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What makes it this one: two looks may meet it twice."""
-        return (self.what, self.run_id, self.lease_epoch)
+        """Identifies the event: two polls may return it twice."""
+        return (self.kind, self.run_id, self.lease_epoch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unserved:
-    """Due runs that wait because no worker was seen lately that serves their queue, or knows their job type."""
+    """Due runs of a job type and queue for which no worker with a handler was seen in the last 10 minutes."""
 
     job_type: str
     queue: str
@@ -63,16 +64,16 @@ class Unserved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Whether something is due, at the database's moment `at`."""
+    """Whether a run or a tick is due, as of `at` by the database's clock."""
 
     due: bool
     at: datetime
 
 
 _EVENTS: LiteralString = """
-(select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as what, att.ended_at as at, att.run_id,
+(select case when att.ended_at = run.dead_at then 'dead' else att.outcome end as kind, att.ended_at as at, att.run_id,
         att.lease_epoch, run.schedule, run.job_type, att.attempt, run.max_attempts, att.started_at,
-        case when run.dead_at is null and run.run_at > att.ended_at then run.run_at end as next_try_at,
+        case when run.dead_at is null and run.run_at > att.ended_at then run.run_at end as next_attempt_at,
         coalesce(att.error_type, run.error_type) as error_type, coalesce(att.error, run.last_error) as error,
         null as reason, null as ticks, run.crash_count as crashes
    from wakeboard.job_attempts as att
@@ -82,7 +83,7 @@ _EVENTS: LiteralString = """
       from wakeboard.all_runs where id = att.run_id limit 1) as run
   where att.ended_at > %(since)s
     and (att.outcome not in ('snoozed', 'released') or att.ended_at = run.dead_at)
-    and att.ended_at is distinct from run.finished_at                 -- it was cancelled then: its history says so
+    and att.ended_at is distinct from run.finished_at                 -- cancelled: the history has that event
   order by att.ended_at desc limit %(count)s)
 union all
 (select case status when 'dead' then 'discarded' else status::text end, finished_at, id, lease_epoch, schedule,
@@ -92,7 +93,7 @@ union all
   where finished_at > %(since)s
   order by finished_at desc limit %(count)s)
 union all
-(select 'began', started_at, id, lease_epoch, schedule, job_type, attempts, max_attempts, started_at, null, null,
+(select 'started', started_at, id, lease_epoch, schedule, job_type, attempts, max_attempts, started_at, null, null,
         null, null, null, crash_count
    from wakeboard.job_runs
   where locked_by <> 0 and started_at > %(since)s
@@ -100,20 +101,20 @@ union all
  order by at, run_id
 """
 
-# A run is due from run_at on; the tick of a schedule, from next_run_at on, whoever makes it into a run.
+# Due runs, and schedules whose next tick is due but not yet enqueued.
 _DUE_SINCE: LiteralString = """
-with behind (mark) as materialized (
+with lower_bound (moment) as materialized (
   select case when %(since)s::timestamptz is null then '-infinity'
               else greatest(%(since)s, statement_timestamp() - interval '5 s') end)
 select exists (
          select from wakeboard.job_runs
           where queue = any (%(queues)s) and priority = any ('{1,2,3,4,5}')
-            and run_at > (select mark from behind) and run_at <= statement_timestamp()
+            and run_at > (select moment from lower_bound) and run_at <= statement_timestamp()
             and locked_by = 0 and dead_at is null)
     or exists (
          select from wakeboard.job_definitions
           where removed_at is null and not suspended and schedule_error is null
-            and next_run_at > (select mark from behind) and next_run_at <= statement_timestamp()
+            and next_run_at > (select moment from lower_bound) and next_run_at <= statement_timestamp()
             and queue = any (%(queues)s)) as due,
        statement_timestamp() as at
 """
@@ -133,32 +134,32 @@ select job_type::text, queue::text, count(*) as runs
 
 
 class EventQueries:
-    """The questions, asked over one async connection. Errors come as WakeboardError (see errors.py)."""
+    """The queries over one async connection. They raise WakeboardError."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
         self.conn = conn
 
     async def recent_events(self, since: datetime) -> list[RunEvent]:
-        """What happened after `since`, oldest first; of each sort the newest 200."""
+        """Returns events after `since`, oldest first. Each part of the query returns only its newest 200."""
         return await self._rows(RunEvent, _EVENTS, since=since, count=MAX_EVENTS)
 
     async def due_since(self, since: datetime | None, queues: Sequence[str]) -> Due:
-        """Whether something free is due in these queues by now that was not due at `since`; None: at all.
+        """Whether an unleased run or a tick of these queues became due after `since`; None: whether any is due.
 
-        No more than the last five seconds are looked at, unless `since` is None.
+        With `since`, at most the last five seconds are searched.
         """
         found = await self._rows(Due, _DUE_SINCE, since=since, queues=list(queues))
         return found[0]
 
     async def running(self, queues: Sequence[str]) -> int:
-        """How many runs of these queues are leased to a worker."""
+        """Returns how many runs of these queues are leased to a worker."""
         query: LiteralString = (
             "select count(*) from wakeboard.job_runs where locked_by <> 0 and queue = any (%(queues)s)"
         )
         return (await read(self.conn, scalar_row, query, {"queues": list(queues)}))[0]
 
     async def unserved(self) -> list[Unserved]:
-        """What waits for a worker that nobody has seen."""
+        """Returns due runs that wait because no known worker can claim them."""
         return await self._rows(Unserved, _UNSERVED)
 
     async def _rows(self, kind: type[Any], query: LiteralString, **values: Any) -> list[Any]:
