@@ -92,9 +92,7 @@ def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(scene: Scene
     wait_for(lambda: scene.row("report", "id") is None, why=lambda: operator.log)
 
 
-def test_a_spec_that_cannot_be_honoured_is_stalled_and_the_last_good_one_stays(
-    scene: Scene, operator: Operator
-) -> None:
+def test_an_invalid_spec_is_stalled_and_the_last_good_one_stays(scene: Scene, operator: Operator) -> None:
     scene.create(job_schedule(schedule="0 8 * * *"))
     wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
     scene.edit("report", schedule="0 0 H(30-31) 2 *")

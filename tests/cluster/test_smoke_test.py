@@ -112,7 +112,7 @@ def seen(**status: Any) -> Resource:
     return Resource("jobs", "smoke-test", "uid", 1, "7", {}, {}, {"observedGeneration": 1, **status})
 
 
-def test_a_schedule_that_cannot_be_honoured_ends_a_trial_at_once() -> None:
+def test_a_stalled_schedule_ends_the_smoke_test_at_once() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "NotAllowed", "message": "queue x is not yours."}
     with pytest.raises(SmokeTestFailed, match=r"NotAllowed.*queue x is not yours"):
         known(seen(conditions=[stalled]))

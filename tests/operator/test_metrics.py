@@ -131,10 +131,10 @@ def test_no_worker_is_missed_in_the_first_three_minutes(last_worker_s: int | Non
 
 async def test_what_the_stream_went_through_only_grows(leadership: Leadership) -> None:
     metrics, supervisor = Metrics(), Supervisor([], PendingChanges(asyncio.get_running_loop()))
-    for deaf in (1, 1, 3):
-        supervisor.stalled = deaf
+    for stalled in (1, 1, 3):
+        supervisor.stalled = stalled
         page = metrics.text(leadership, supervisor).decode()
-        assert f"wakeboard_watch_stalled_total {deaf}.0" in page
+        assert f"wakeboard_watch_stalled_total {stalled}.0" in page
 
 
 async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Leadership, database: str) -> None:

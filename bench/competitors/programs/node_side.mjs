@@ -8,7 +8,7 @@ export const installed = createRequire(`${process.env.BENCH_NODE_PACKAGES}/`)
 const BATCH = 10_000 // jobs of one bulk call
 let unreported = process.env.BENCH_FIRST
 
-// The job's only deed.
+// The job's only action.
 export function began () {
   if (unreported) {
     writeFileSync(`${unreported}.${process.pid}`, String(Date.now() / 1000))
