@@ -1,7 +1,6 @@
-"""wakeboard: cron wakes, the board decides.
+"""wakeboard: scheduled and background jobs on Postgres and Kubernetes. This is the public API for applications.
 
-What an application imports stands here; each name is loaded when it is first used, because a waking worker counts
-milliseconds.
+Each name is imported at its first use, so that a worker starts fast.
 """
 
 from __future__ import annotations

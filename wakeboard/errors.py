@@ -1,32 +1,32 @@
-"""What can go wrong, as one tree.
+"""All exceptions, as one tree.
 
 WakeboardError
-├── InvalidSchedule     a JobSchedule, cron line or time zone that cannot be honoured as written
-├── InvalidSettings     a setting that cannot be honoured as written
-├── InvalidValue        an argument that cannot be honoured as written
-├── BrokenHandlers      a module of handlers that cannot be imported, or handlers that contradict each other
-├── DatabaseUnavailable no connection, for now
-│   ├── LoginRefused    the server refuses this login
-│   └── Locked          another transaction keeps a lock that this needs: try again
+├── InvalidSchedule     an invalid JobSchedule, cron expression or time zone
+├── InvalidSettings     an invalid setting
+├── InvalidValue        an invalid argument
+├── BrokenHandlers      a handler module that cannot be imported, or handlers that conflict
+├── DatabaseUnavailable no connection at the moment
+│   ├── LoginRefused    the server rejects this login
+│   └── Locked          another transaction has a lock that this needs: try again
 ├── SchemaMismatch      the database's schema and this release do not fit
-├── Refused             a move said no
-├── LeadershipLost      another operator leads by now
-├── LeaseLost           the run belongs to somebody else by now: stop, write nothing
+├── Refused             the store refused an operation
+├── LeadershipLost      another operator is the leader
+├── LeaseLost           another worker may have the run: stop, write nothing
 ├── StepRepeated        a handler gave two steps one name
-└── KeyReused           an idempotency key came back with another payload
-RequestedOutcome                 what a handler may raise to decide about its run
-├── Discard             dead now, without further attempts
-├── RetryAfter          try again after so many seconds
-└── Snooze              not yet: back to the queue, the attempt is given back
+└── KeyReused           an idempotency key was used with another payload
+RequestedOutcome        what a handler raises to request an outcome
+├── Discard             dead, without further attempts
+├── RetryAfter          failed; retry after this many seconds
+└── Snooze              back to the queue; the attempt does not count
 """
 
 
 class WakeboardError(Exception):
-    """Anything wakeboard says no to. Its text is one sentence for the person who asked."""
+    """Base class. The message is one sentence for the user."""
 
 
 class InvalidSchedule(WakeboardError):
-    """Something a person declared cannot be honoured: each sentence names the field, its value and a valid example."""
+    """A declared schedule is invalid. Each sentence names the field, its value and a valid example."""
 
     def __init__(self, *problems: str) -> None:
         self.problems = problems
@@ -34,7 +34,7 @@ class InvalidSchedule(WakeboardError):
 
 
 class InvalidSettings(WakeboardError):
-    """A setting cannot be honoured: the sentence names the environment variable and a valid example."""
+    """A setting is invalid. The message names the environment variable and a valid example."""
 
 
 class InvalidValue(WakeboardError):
@@ -42,11 +42,11 @@ class InvalidValue(WakeboardError):
 
 
 class BrokenHandlers(WakeboardError):
-    """Handlers cannot be used as they are: the sentence names the module or the function, and what is wrong with it."""
+    """Handlers are invalid. The message names the module or the function, and the error."""
 
 
 class DatabaseUnavailable(WakeboardError):
-    """There is no connection to the database, for now or for a reason that the sentence gives (never the password)."""
+    """The database cannot be reached. The message has the reason, never the password."""
 
 
 class LoginRefused(DatabaseUnavailable):
@@ -62,11 +62,11 @@ class SchemaMismatch(WakeboardError):
 
 
 class Refused(WakeboardError):
-    """The board refused a move: the run or schedule is not in a state that allows it."""
+    """The store refused an operation: the state of the run or schedule does not allow it."""
 
 
 class LeadershipLost(WakeboardError):
-    """The term of this operator is over: another one leads, or may at any moment. Stop acting, write nothing."""
+    """This operator is no longer the leader, or may lose the leadership at any moment. Stop, write nothing."""
 
 
 class LeaseLost(WakeboardError):
@@ -88,15 +88,15 @@ class KeyReused(WakeboardError):
 
 
 class RequestedOutcome(Exception):
-    """What a handler may raise to decide about its run."""
+    """What a handler raises to request an outcome other than success and failure."""
 
 
 class Discard(RequestedOutcome):
-    """The run is dead now; its reason is shown to people."""
+    """The run is dead, without further attempts. The reason is shown to users."""
 
 
 class RetryAfter(RequestedOutcome):
-    """The attempt failed; the next one comes after `seconds` instead of the run's backoff."""
+    """The attempt failed; the next one is due after `seconds` instead of the run's backoff."""
 
     def __init__(self, seconds: float, reason: str = "") -> None:
         self.seconds = seconds
@@ -104,7 +104,7 @@ class RetryAfter(RequestedOutcome):
 
 
 class Snooze(RequestedOutcome):
-    """Not yet: the run is due again after `seconds`, and its attempt is given back."""
+    """The run is due again after `seconds`. The attempt does not count."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds

@@ -1,12 +1,12 @@
-"""Which function runs which job type, and the object that it is given.
+"""Handlers: which function executes which job type.
 
     @wakeboard.handler("send_weekly_report")
     async def send_weekly_report(run: wakeboard.Run) -> dict[str, int]:
         ...
 
 An `async def` runs in the worker's event loop, a plain `def` in one of its threads. What a handler returns is stored as
-the run's result (JSON, else text). Raising anything fails the attempt, which is tried again with backoff; raising
-`Discard`, `RetryAfter` or `Snooze` says what to do instead.
+the run's result (JSON, else text). An exception fails the attempt, which is retried with backoff. `Discard`,
+`RetryAfter` and `Snooze` request another outcome. wakeboard/run.py has the Run.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wakeboard.rules.name_patterns import IN_WORDS, WORD
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-ENTRY_POINTS = "wakeboard.handlers"  # the group in which an installed package names its modules of handlers
+ENTRY_POINTS = "wakeboard.handlers"  # the group in which an installed package names its handler modules
 LONGEST_JOB_TYPE = 128  # characters
 
 _Declared = TypeVar("_Declared", bound="Callable[[Any], Any]")
@@ -32,7 +32,7 @@ _Declared = TypeVar("_Declared", bound="Callable[[Any], Any]")
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """What runs a job type: an `async def` or a plain function of one Run."""
+    """The function that executes a job type: an `async def` or a plain function with one parameter, the Run."""
 
     job_type: str
     function: Callable[[Any], Any]
@@ -45,7 +45,7 @@ class Handler:
 
     @property
     def place(self) -> str:
-        """Where the function is, for people: module.name."""
+        """The function as module.name, for messages."""
         module = getattr(self.function, "__module__", "?")
         return f"{module}.{getattr(self.function, '__qualname__', type(self.function).__qualname__)}"
 
@@ -54,9 +54,9 @@ _declared: dict[str, Handler] = {}
 
 
 def handler(job_type: str) -> Callable[[_Declared], _Declared]:
-    """Declares the function below it as what runs `job_type`; the function stays as it is.
+    """Register the decorated function as the handler of `job_type`. The function itself is unchanged.
 
-    Raises BrokenHandlers when another function runs that job type already, or when this one cannot run anything.
+    Raises BrokenHandlers if the job type has another handler, or if the function or the name is invalid.
     """
 
     def declare(function: _Declared) -> _Declared:
@@ -71,7 +71,7 @@ def handler(job_type: str) -> Callable[[_Declared], _Declared]:
 
 
 def checked(declared: Handler) -> Handler:
-    """The handler itself, if it can run anything; BrokenHandlers otherwise."""
+    """Returns the handler if it is valid. Raises BrokenHandlers otherwise."""
     if len(declared.job_type) > LONGEST_JOB_TYPE or not re.fullmatch(WORD, declared.job_type):
         rule = f"{IN_WORDS[WORD]}, at most {LONGEST_JOB_TYPE}"
         raise BrokenHandlers(f"{declared.place} handles {declared.job_type!r}: a job type is {rule}.")
@@ -81,9 +81,9 @@ def checked(declared: Handler) -> Handler:
 
 
 def load_handlers(modules: Iterable[str], builtin: Mapping[str, Handler]) -> dict[str, Handler]:
-    """Every handler there is: the built-in ones, those of `modules`, and those that installed packages offer.
+    """All handlers: the built-in ones, those of `modules`, and those of installed packages (entry points).
 
-    Raises BrokenHandlers in one sentence that says which module is wrong, and how.
+    Raises BrokenHandlers with the module and the error.
     """
     for module in modules:
         _import(module, "WAKEBOARD_HANDLERS names")
@@ -102,17 +102,17 @@ def _offered_modules() -> list[str]:
     return sorted({entry.module for entry in entry_points(group=ENTRY_POINTS)})
 
 
-def _import(module: str, who_names_it: str) -> None:
+def _import(module: str, named_by: str) -> None:
     try:
         import_module(module)
     except BrokenHandlers:
         raise
     except (Exception, SystemExit) as exc:
-        said = f"{type(exc).__name__}: {exc}"[:500]
-        raise BrokenHandlers(f"{who_names_it} {module!r}, which cannot be imported: {said}{_place_of(exc)}.") from exc
+        error = f"{type(exc).__name__}: {exc}"[:500]
+        raise BrokenHandlers(f"{named_by} {module!r}, which cannot be imported: {error}{_line_of(exc)}.") from exc
 
 
-def _place_of(exc: BaseException) -> str:
+def _line_of(exc: BaseException) -> str:
     """' (jobs.py, line 3)': the line of the user's code in which an import failed; '' if it never got that far."""
     if isinstance(exc, SyntaxError):
         return ""  # its text says it

@@ -1,4 +1,4 @@
-"""Logs of our processes: JSON lines for programs, or console lines for people, on stderr."""
+"""Configure logging: JSON lines or console lines, on stderr."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from wakeboard.settings import Settings
 
-FACTS = ("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error", "next_try_s", "counts")
+RUN_FIELDS = ("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error", "next_try_s", "counts")
 
 
-class SafeLines(logging.Formatter):
+class SafeFormatter(logging.Formatter):
     """Formats log records: masks what looks like a credential, and shows records that cannot be formatted."""
 
     def message(self, record: logging.LogRecord) -> str:
@@ -35,8 +35,8 @@ class SafeLines(logging.Formatter):
         return redact("\n".join(part for part in parts if part))
 
 
-class JsonLines(SafeLines):
-    """One JSON object a line: time, level, logger, message, and the facts of the run."""
+class JsonFormatter(SafeFormatter):
+    """One JSON object a line: time, level, logger, message, and the fields of the run."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""
@@ -46,15 +46,15 @@ class JsonLines(SafeLines):
             "logger": record.name,
             "message": self.message(record),
         }
-        facts = {fact: value for fact in FACTS if (value := getattr(record, fact, None)) is not None}
-        line |= {fact: redact(value) if isinstance(value, str) else value for fact, value in facts.items()}
+        fields = {field: value for field in RUN_FIELDS if (value := getattr(record, field, None)) is not None}
+        line |= {field: redact(value) if isinstance(value, str) else value for field, value in fields.items()}
         if stack := self.stack(record):
             line["stack"] = stack
         return json_text(line)
 
 
-class ConsoleLines(SafeLines):
-    """`12:00:01 warning run 7 default/report attempt 2: …` for people."""
+class ConsoleFormatter(SafeFormatter):
+    """`12:00:01 warning run 7 default/report attempt 2: …` for users."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line. A stack follows on indented lines, so that none of them looks like a record."""
@@ -73,15 +73,15 @@ def for_console(settings: Settings) -> bool:
     return settings.log_format == "console" or (settings.log_format == "auto" and sys.stderr.isatty())
 
 
-def send_logs(
+def configure_logging(
     settings: Settings, *, quiet: Iterable[str], add: Callable[[logging.LogRecord], bool] | None = None
 ) -> None:
-    """Sends every line of this process to stderr in the chosen format.
+    """Sends all log records of this process to stderr in the configured format.
 
-    `quiet`: libraries that talk below a warning only about themselves. `add` may add facts to a line.
+    `quiet`: libraries that log only warnings and errors. `add` may add fields to a record.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(ConsoleLines() if for_console(settings) else JsonLines())
+    handler.setFormatter(ConsoleFormatter() if for_console(settings) else JsonFormatter())
     if add is not None:
         handler.addFilter(add)
     root = logging.getLogger()

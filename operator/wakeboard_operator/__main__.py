@@ -4,10 +4,10 @@
 before it had begun.
 """
 
-from wakeboard.pid1 import stand_in_front
+from wakeboard.pid1 import fork_if_pid1
 
 if __name__ == "__main__":
-    stand_in_front()  # before anything else is imported: in a pod this process is PID 1
+    fork_if_pid1()  # before anything else is imported: in a pod this process is PID 1
 
     from wakeboard_operator.main import main
 

@@ -16,13 +16,13 @@ def main() -> None:
     """Runs an operator until SIGTERM or SIGINT, then ends the process."""
     code = 1
     try:
-        from wakeboard.logging_setup import send_logs
+        from wakeboard.logging_setup import configure_logging
         from wakeboard.settings import unknown_settings
         from wakeboard_operator.operator import operate
         from wakeboard_operator.settings import read_operator_settings
 
         settings = read_operator_settings()
-        send_logs(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
+        configure_logging(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
         for sentence in unknown_settings(os.environ):
             logging.getLogger("wakeboard.operator").warning("%s", sentence)
         logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its problems mean

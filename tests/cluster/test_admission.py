@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from testbed.cluster.job_schedules import job_schedule, refusals
-from tests.rules.admission import admitted
-from tests.rules.cron_lines import cron_lines, loose_lines
+from tests.rules.cel_rules import admitted
+from tests.rules.cron_expressions import cron_lines, loose_lines
 from tools.generated import ROOT
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.admission_rules import RULES

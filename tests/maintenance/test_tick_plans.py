@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from wakeboard.maintenance.scheduler import plan_skip, plan_ticks
 from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import tick_schedule_for
+from wakeboard.rules.dst_ticks import dst_ticks_for
 from wakeboard.store.maintenance_api import DueDefinition, Skipped
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def test_no_due_tick_is_forgotten_and_none_is_counted_twice(
     line: str, zone: str, behind: int, catch_up: str, limit: int, deadline: int | None, misfire_grace: int
 ):
     now = datetime(2026, 4, 10, 12, 34, 56, 789, tzinfo=UTC)
-    tick_schedule = tick_schedule_for(parse_cron(line, name="").to_text(), zone, "RunAfter", "First")
+    tick_schedule = dst_ticks_for(parse_cron(line, name="").to_text(), zone, "RunAfter", "First")
     cursor = tick_schedule.next_tick(now - timedelta(seconds=behind))
     assert cursor is not None
     if cursor > now:

@@ -1,4 +1,4 @@
-"""The rules of the resource definition beside those of the loader; tests/cluster puts them to an API server."""
+"""The CEL rules of the CRD accept all that job_schedule accepts. tests/cluster tests them with an API server."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rules.admission import admitted
-from tests.rules.cron_lines import cron_lines, loose_lines
+from tests.rules.cel_rules import admitted
+from tests.rules.cron_expressions import cron_lines, loose_lines
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.admission_rules import RULES, ZONE
 from wakeboard.rules.cron_parser import parse_cron
@@ -55,18 +55,18 @@ def test_the_api_server_admits_what_the_loader_accepts_and_little_else(line: str
         "0 0 * * sat-sun",
     ],
 )
-def test_all_that_a_line_may_say_is_admitted(line: str):
+def test_every_valid_cron_expression_is_admitted(line: str):
     assert why_refused(line) is None
     assert admitted(line)
 
 
 @pytest.mark.parametrize("zone", sorted(known_zones()))
-def test_every_known_zone_fits_the_pattern_that_stands_beside_the_api_servers_own_look_up(zone: str):
+def test_every_known_time_zone_matches_the_pattern(zone: str):
     assert re.fullmatch(ZONE, zone)
 
 
 @pytest.mark.parametrize("zone", ["+05:00", "05:30", "posixrules", "posix/UTC", "right/UTC", "../UTC", " UTC", "UTC\n"])
-def test_what_is_no_name_does_not_fit_it(zone: str):
+def test_what_is_not_a_zone_name_does_not_match_the_pattern(zone: str):
     assert not re.fullmatch(ZONE, zone)
 
 

@@ -8,14 +8,14 @@ import pytest
 from tests.rules.moments import at, utc
 from wakeboard.rules.clock_change_notes import explain, skipped_between
 from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import TickSchedule
+from wakeboard.rules.dst_ticks import DstTicks
 
 if TYPE_CHECKING:
     from wakeboard.rules.dst_ticks import Gap, Overlap
 
 
-def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap = "First") -> TickSchedule:
-    return TickSchedule(parse_cron(line, name="billing/report"), zone, gap, overlap)
+def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap = "First") -> DstTicks:
+    return DstTicks(parse_cron(line, name="billing/report"), zone, gap, overlap)
 
 
 @pytest.mark.parametrize(
@@ -64,12 +64,12 @@ def test_a_tick_that_a_clock_change_touched_is_explained(
         ("0 */3 * * *", "Skip", ()),
     ],
 )
-def test_what_a_gap_swallows_is_said(line: str, gap: Gap, expected: tuple[str, ...]):
+def test_a_note_names_the_ticks_that_a_gap_skips(line: str, gap: Gap, expected: tuple[str, ...]):
     after = at("2024-03-30 12:00", "Europe/Lisbon")
     assert skipped_between(tick_schedule(line, "Europe/Lisbon", gap), after, after + timedelta(days=2)) == expected
 
 
-def test_only_gaps_between_the_two_moments_are_told():
+def test_only_gaps_between_the_two_times_have_notes():
     ticks = tick_schedule("30 1 * * *", "Europe/Lisbon", "Skip")
     change = utc("2024-03-31 01:00")
     assert skipped_between(ticks, change, change + timedelta(days=30)) == ()

@@ -10,16 +10,16 @@ from croniter import croniter
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.rules.cron_lines import cron_lines
+from tests.rules.cron_expressions import cron_lines
 from tests.rules.moments import moments, utc
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.compiled_cron import CronFields
 from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import TickSchedule
+from wakeboard.rules.dst_ticks import DstTicks
 
 
 def ticks_of(line: str, after: str, n: int = 3, name: str = "billing/report") -> list[str]:
-    ticks = TickSchedule(parse_cron(line, name=name), "Etc/UTC", "RunAfter", "First").upcoming(utc(after), n)
+    ticks = DstTicks(parse_cron(line, name=name), "Etc/UTC", "RunAfter", "First").upcoming(utc(after), n)
     return [f"{tick:%a %Y-%m-%d %H:%M}" for tick in ticks]
 
 
@@ -71,7 +71,7 @@ def ticks_of(line: str, after: str, n: int = 3, name: str = "billing/report") ->
         ("0 0 * 2 MON#5", "2026-01-01 00:00", "Mon 2044-02-29 00:00, Mon 2072-02-29 00:00"),
     ],
 )
-def test_a_line_means_what_cron_means(line: str, after: str, expected: str):
+def test_a_cron_expression_means_what_cron_means(line: str, after: str, expected: str):
     wanted = expected.split(", ")
     assert ticks_of(line, after, len(wanted)) == wanted
 
@@ -85,9 +85,9 @@ def test_a_line_means_what_cron_means(line: str, after: str, expected: str):
         ("0 0 8 * * MON 2026", "has 7 fields, not five", "0 8 * * MON"),
         ("tomorrow", "has 1 field, not five", "0 8 * * MON"),
         ("@reboot", "is not one of the short forms", "@hourly"),
-        ("@every 5m", "is not a cron line", "*/5 * * * *"),
-        ("TZ=Europe/Lisbon 0 8 * * *", "names a time zone", '"0 8 * * *" with timeZone: Europe/Lisbon'),
-        ("CRON_TZ=Asia/Tokyo 0 8 * * *", "names a time zone", '"0 8 * * *" with timeZone: Asia/Tokyo'),
+        ("@every 5m", "is not a cron expression", "*/5 * * * *"),
+        ("TZ=Europe/Lisbon 0 8 * * *", "names a time zone", '"0 8 * * *" and timeZone: Europe/Lisbon'),
+        ("CRON_TZ=Asia/Tokyo 0 8 * * *", "names a time zone", '"0 8 * * *" and timeZone: Asia/Tokyo'),
         ("61 8 * * *", 'the minute "61", which is not within 0-59', "*/15"),
         ("0 24 * * *", 'the hour "24", which is not within 0-23', "9-17"),
         ("0 0 0 * *", 'the day of the month "0", which is not within 1-31', "1,15"),
@@ -114,14 +114,14 @@ def test_a_line_means_what_cron_means(line: str, after: str, expected: str):
         ("0 0 * * MON#6", 'the day of the week "MON#6", which is not understood', "FRI#2"),
         ("0 0 * * MON,FRI#1", "mixes plain days with counted ones", "FRI#2"),
         ("0 0 * * *,FRI#1", "mixes plain days with counted ones", "FRI#2"),
-        ("H,30 * * * *", "H stands alone in its field", "H/15"),
+        ("H,30 * * * *", "H must be alone in its field", "H/15"),
         ("H(10-5) * * * *", 'the minute "H(10-5)", which runs backwards', "H(0-59)"),
         ("H(0-99) * * * *", 'the minute "H(0-99)", which is not within 0-59', "H"),
         ("0 8 * *\u00a0*", "has 4 fields", "0 8 * * MON"),
         ("\u0660 8 * * *", 'the minute "\u0660", which is not understood', "*/15"),
     ],
 )
-def test_a_line_that_cannot_be_kept_is_refused_with_what_to_write_instead(line: str, complaint: str, example: str):
+def test_an_invalid_cron_expression_is_refused_with_what_to_write_instead(line: str, complaint: str, example: str):
     with pytest.raises(InvalidSchedule) as refused:
         parse_cron(line, name="billing/report")
     sentence = str(refused.value)
@@ -136,7 +136,7 @@ def test_any_text_is_compiled_or_refused(line: str):
         parse_cron(line, name="billing/report")
 
 
-def test_a_refused_line_of_any_length_gives_a_short_sentence():
+def test_the_error_for_a_cron_expression_of_any_length_is_short():
     with pytest.raises(InvalidSchedule) as refused:
         parse_cron("7" * 1_000_000, name="billing/report")
     assert len(str(refused.value)) < 400
@@ -172,7 +172,7 @@ def test_h_as_a_day_of_the_month_is_one_that_every_month_has():
     assert days == {1 << day for day in range(1, 29)}
 
 
-def test_a_line_without_h_means_the_same_for_every_name():
+def test_a_cron_expression_without_h_means_the_same_for_every_name():
     assert parse_cron("@daily", name="a/a") == parse_cron("0 0 * * *", name="b/b")
 
 
@@ -187,7 +187,7 @@ def test_named_hours_are_times_of_the_day(hours: str):
 
 
 @given(cron_lines)
-def test_compiled_fields_survive_being_written_down(line: str):
+def test_compiled_fields_can_be_read_from_their_text(line: str):
     fields = parse_cron(line, name="billing/report")
     text = fields.to_text()
     assert CronFields.from_text(text) == fields
@@ -214,7 +214,7 @@ def test_ticks_are_those_of_croniter_where_the_clock_never_changes(line: str, af
     assume(day == "*" or weekday == "*" or "*/" not in day + weekday)  # croniter takes some such fields for a bare *
     oracle = croniter(line, after, ret_type=datetime)
     expected = [oracle.get_next() for _ in range(4)]
-    tick_schedule = TickSchedule(parse_cron(line, name="billing/report"), "Etc/UTC", "RunAfter", "First")
+    tick_schedule = DstTicks(parse_cron(line, name="billing/report"), "Etc/UTC", "RunAfter", "First")
     assert tick_schedule.upcoming(after, 4) == expected
 
 
@@ -223,8 +223,8 @@ def test_ticks_are_computed_without_croniter_and_pydantic():
     program = """if True:
         import sys
         from datetime import UTC, datetime
-        from wakeboard.rules.dst_ticks import tick_schedule_for
-        ticks = tick_schedule_for("1 1 100 fffffffe 1ffe 2 - -", "Europe/Lisbon", "RunAfter", "First")
+        from wakeboard.rules.dst_ticks import dst_ticks_for
+        ticks = dst_ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Europe/Lisbon", "RunAfter", "First")
         assert ticks.next_tick(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 1, 5, 8, tzinfo=UTC)
         print(sorted({"croniter", "dateutil", "pydantic", "importlib.resources"} & set(sys.modules)))
     """

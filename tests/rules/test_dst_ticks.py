@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rules.cron_lines import cron_lines, daily_lines
+from tests.rules.cron_expressions import cron_lines, daily_lines
 from tests.rules.moments import at, moments, on_the_wall, utc, zone_info, zones
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import TickSchedule, tick_schedule_for
+from wakeboard.rules.dst_ticks import DstTicks, dst_ticks_for
 from wakeboard.rules.zones import periods_from
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ gaps = st.sampled_from(["Skip", "RunAfter"])
 overlaps = st.sampled_from(["First", "Both"])
 
 
-def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap = "First") -> TickSchedule:
-    return TickSchedule(parse_cron(line, name="billing/report"), zone, gap, overlap)
+def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap = "First") -> DstTicks:
+    return DstTicks(parse_cron(line, name="billing/report"), zone, gap, overlap)
 
 
 # Clock changes of the past: those to come may still be called off.
@@ -150,42 +150,42 @@ def test_a_tick_in_an_overlap_counts_the_first_time_or_both(
     ],
 )
 @pytest.mark.parametrize(("gap", "overlap"), [("Skip", "First"), ("RunAfter", "Both")])
-def test_a_wildcard_hour_follows_real_time_whatever_the_rules(
+def test_a_wildcard_hour_follows_real_time_under_all_dst_rules(
     zone: str, line: str, after: str, expected: str, gap: Gap, overlap: Overlap
 ):
     assert_ticks(tick_schedule(line, zone, gap, overlap), after, expected)
 
 
-def assert_ticks(ticks: TickSchedule, after: str, expected: str) -> None:
+def assert_ticks(ticks: DstTicks, after: str, expected: str) -> None:
     wanted = [tick if tick[4] == "-" else f"{after[:5]}{tick}" for tick in expected.split(", ")]
     assert on_the_wall(ticks.upcoming(at(after, ticks.zone), len(wanted)), ticks.zone) == wanted
 
 
-def test_a_tick_is_strictly_after_the_moment_that_is_asked_about():
+def test_the_next_tick_is_strictly_after_the_given_time():
     minutely = tick_schedule("* * * * *", "Etc/UTC")
     assert minutely.next_tick(utc("2026-01-01 08:00:00")) == utc("2026-01-01 08:01")
     assert minutely.next_tick(utc("2026-01-01 07:59:59.999999")) == utc("2026-01-01 08:00")
     assert minutely.next_tick(utc("2026-01-01 08:00:00.000001")) == utc("2026-01-01 08:01")
 
 
-def test_a_moment_may_come_in_any_zone():
+def test_the_given_time_may_be_in_any_zone():
     daily = tick_schedule("0 8 * * *", "Europe/Lisbon")
     assert daily.next_tick(at("2026-07-01 12:00", "Asia/Tokyo")) == utc("2026-07-01 07:00")
 
 
-def test_a_timetable_ends_with_the_calendar():
+def test_ticks_end_with_the_year_9998():
     assert tick_schedule("0 0 * * *", "Etc/UTC").next_tick(utc("9999-06-01")) is None
     assert tick_schedule("0 0 * * *", "Etc/UTC").upcoming(utc("9998-12-30 12:00"), 5) == [utc("9998-12-31")]
 
 
 def test_a_zone_that_the_pinned_data_does_not_have_is_refused():
     with pytest.raises(InvalidSchedule, match="Mars/Olympus"):
-        tick_schedule_for("1 1 100 fffffffe 1ffe 2 - -", "Mars/Olympus", "Skip", "First").next_tick(utc("2026-01-01"))
+        dst_ticks_for("1 1 100 fffffffe 1ffe 2 - -", "Mars/Olympus", "Skip", "First").next_tick(utc("2026-01-01"))
 
 
 @settings(max_examples=300, deadline=None)
 @given(cron_lines, zones, gaps, overlaps, moments)
-def test_ticks_grow_and_each_is_the_next_of_every_moment_before_it(
+def test_ticks_ascend_and_each_is_the_next_of_every_time_before_it(
     line: str, zone: str, gap: Gap, overlap: Overlap, after: datetime
 ):
     ticks = tick_schedule(line, zone, gap, overlap)
@@ -294,7 +294,7 @@ def test_a_tick_that_stands_for_one_in_the_gap_before_it_is_counted_once(hours: 
     assert daily.missed(after, until, newest=0).skipped == count
 
 
-def test_nothing_is_missed_in_no_time():
+def test_no_tick_is_missed_in_an_empty_interval():
     for until in ("2026-01-01 08:00", "2026-01-01 07:00"):
         missed = tick_schedule("* * * * *", "Etc/UTC").missed(utc("2026-01-01 08:00"), utc(until), newest=5)
         assert (missed.ticks, missed.skipped) == ((), 0)

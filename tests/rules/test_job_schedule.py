@@ -98,14 +98,14 @@ def test_only_the_job_type_is_required_and_the_rest_has_the_documented_defaults(
     assert load_job_schedule(document(), "jobs.yaml").full_name == "default/report"
 
 
-def test_a_schedule_compiles_its_line_under_its_own_name():
+def test_a_schedule_compiles_its_cron_expression_with_its_own_name():
     hashed = document(schedule="H H * * *")
     other = copy.deepcopy(hashed) | {"metadata": {"name": "other"}}
     assert load_job_schedule(hashed, "a").cron_fields != load_job_schedule(other, "a").cron_fields
     assert load_job_schedule(document(), "a").cron_fields is None
 
 
-def test_what_the_api_server_adds_is_no_mistake():
+def test_fields_that_the_api_server_adds_are_accepted():
     served = copy.deepcopy(FULL) | {"status": {"observedGeneration": 3}}
     served["metadata"] |= {
         "uid": "4f6",
@@ -128,7 +128,7 @@ def test_a_bad_field_is_refused_naming_it_its_value_and_what_to_write(bad: dict[
     assert problem(**bad["spec"]) == f"jobs.yaml: {bad['says']}"
 
 
-def test_numbers_of_any_length_are_refused_with_the_others():
+def test_numbers_of_any_length_are_refused():
     assert problem(payload={"a": 10**5000}) == problem(payload={"a": 2**53 + 1})
 
 
@@ -160,8 +160,10 @@ def test_each_problem_of_a_document_gets_a_sentence(bad: dict[str, Any]):
 
 
 @pytest.mark.parametrize("written", [None, "apiVersion", ["apiVersion"], 5])
-def test_what_is_no_mapping_is_told_how_to_begin(written: object):
-    assert problems(written) == ('jobs.yaml: this is no JobSchedule; begin with "apiVersion: wakeboard.dev/v1alpha1"',)
+def test_the_error_for_a_document_that_is_not_a_mapping_says_how_to_begin(written: object):
+    assert problems(written) == (
+        'jobs.yaml: this is not a JobSchedule; begin with "apiVersion: wakeboard.dev/v1alpha1"',
+    )
 
 
 json_and_more = st.recursive(
@@ -173,7 +175,7 @@ json_and_more = st.recursive(
 
 
 @given(json_and_more)
-def test_whatever_is_loaded_becomes_a_schedule_or_sentences(anything: object):
+def test_loading_any_document_gives_a_schedule_or_errors(anything: object):
     for written in (anything, FULL | {"spec": anything}, FULL | {"metadata": anything}, document(payload=anything)):
         with contextlib.suppress(InvalidSchedule):
             load_job_schedule(written, "jobs.yaml")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wakeboard.logging_setup import ConsoleLines, JsonLines
+from wakeboard.logging_setup import ConsoleFormatter, JsonFormatter
 from wakeboard.rules.sanitize import json_text, one_line, printable
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,7 +48,7 @@ def record(message: str, *args: object, **facts: object) -> logging.LogRecord:
     return made
 
 
-@pytest.mark.parametrize("formatter", [JsonLines(), ConsoleLines()])
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter()])
 def test_a_log_line_cannot_be_forged_and_shows_no_credential(formatter: logging.Formatter) -> None:
     text = formatter.format(record("%s token=abc123", HOSTILE, run=7, job_type=HOSTILE, error="password=hunter2"))
     assert not any(character in text for character in UNSAFE)
@@ -59,8 +59,8 @@ def test_a_log_line_cannot_be_forged_and_shows_no_credential(formatter: logging.
     assert all(line.startswith("    ") for line in rest)
 
 
-@pytest.mark.parametrize("formatter", [JsonLines(), ConsoleLines()])
-def test_a_record_that_cannot_be_formatted_is_logged_all_the_same(formatter: logging.Formatter) -> None:
+@pytest.mark.parametrize("formatter", [JsonFormatter(), ConsoleFormatter()])
+def test_a_record_that_cannot_be_formatted_is_still_logged(formatter: logging.Formatter) -> None:
     assert "%d of %d" in formatter.format(record("%d of %d", "x"))
 
 

@@ -60,13 +60,13 @@ def test_an_unknown_setting_is_reported_with_the_nearest_name():
     ]
 
 
-def test_what_others_read_is_not_questioned():
+def test_settings_of_other_programs_are_not_reported_as_unknown():
     own = set(OperatorSettings.model_fields) - set(Settings.model_fields)
     assert {PREFIX + name for name in {*map(str.upper, own), *OF_COMMANDS}} == ELSEWHERE
     assert not unknown_settings([*ELSEWHERE, "WAKEBOARD_DSN", "WAKEBOARD_SECRET_SMTP", "WAKEBOARD_TEST_POSTGRES"])
 
 
-def test_the_variables_of_kubernetes_services_are_not_questioned():
+def test_variables_of_kubernetes_services_are_not_reported_as_unknown():
     assert not unknown_settings(
         [
             "WAKEBOARD_PORT",
@@ -81,7 +81,7 @@ def test_the_variables_of_kubernetes_services_are_not_questioned():
 @pytest.mark.parametrize(
     "command", [["wakeboard_worker"], ["wakeboard_operator"], ["wakeboard", "version"], ["wakeboard", "runs"]]
 )
-def test_every_program_questions_a_misspelt_setting(command: list[str]):
+def test_every_program_reports_an_unknown_setting(command: list[str]):
     """None of them has a database here: a typing error is told before anything else fails."""
     module, *words = command
     code = f"import sys; from {module}.cli import main; sys.exit(main())" if module == "wakeboard" else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.output import sanitized_streams, write_error, write_line
-from wakeboard.pid1 import stand_in_front
+from wakeboard.pid1 import fork_if_pid1
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ GLOBAL_OPTIONS = ("--dsn", "--zone")  # accepted anywhere in the command, with a
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one sentence on standard error."""
-    stand_in_front()  # `wakeboard migrate` may be a container's command
+    fork_if_pid1()  # `wakeboard migrate` may be a container's command
     try:
         try:
             return _run(sys.argv[1:] if argv is None else argv)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wakeboard.rules.catch_up import DEFAULT_LIMIT
 from wakeboard.rules.cron_parser import parse_cron
-from wakeboard.rules.dst_ticks import TickSchedule
+from wakeboard.rules.dst_ticks import DstTicks
 from wakeboard.rules.job_schedule import spec_hash
 from wakeboard.rules.zones import tzdata_version
 
@@ -118,4 +118,4 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
 def _first_tick(spec: JobScheduleSpec, fields: CronFields | None, after: datetime) -> datetime | None:
     if fields is None or spec.suspend:
         return None
-    return TickSchedule(fields, spec.time_zone, spec.dst.gap, spec.dst.overlap).next_tick(after)
+    return DstTicks(fields, spec.time_zone, spec.dst.gap, spec.dst.overlap).next_tick(after)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
-    from wakeboard.rules.dst_ticks import Missed, TickSchedule
+    from wakeboard.rules.dst_ticks import DstTicks, Missed
     from wakeboard.store.maintenance_api import DueDefinition, Store
 
 TOO_LATE: Final = "TooLate"
@@ -78,11 +78,11 @@ def plan_skip(due: DueDefinition, reason: str) -> TickPlan:
     return _planned(due, lambda tick_schedule: _plan_ranges(due, tick_schedule, [(due.now, 0, reason)]))
 
 
-def _planned(due: DueDefinition, plan: Callable[[TickSchedule], TickPlan]) -> TickPlan:
-    from wakeboard.rules.dst_ticks import tick_schedule_for  # imported late: most wakes have no due tick
+def _planned(due: DueDefinition, plan: Callable[[DstTicks], TickPlan]) -> TickPlan:
+    from wakeboard.rules.dst_ticks import dst_ticks_for  # imported late: most wakes have no due tick
 
     try:
-        return plan(tick_schedule_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK says so
+        return plan(dst_ticks_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK says so
     except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
         return TickPlan(
             due.id, due.generation, due.next_run_at, due.next_run_at, due.last_tick_at, error=error_text(error)
@@ -95,7 +95,7 @@ def error_text(error: Exception) -> str:
     return text[:_MAX_ERROR_LENGTH]
 
 
-def _plan(due: DueDefinition, tick_schedule: TickSchedule, misfire_grace: timedelta) -> TickPlan:
+def _plan(due: DueDefinition, tick_schedule: DstTicks, misfire_grace: timedelta) -> TickPlan:
     now, cursor = due.now, due.next_run_at
     late = now - cursor
     in_time = late <= misfire_grace and (
@@ -109,7 +109,7 @@ def _plan(due: DueDefinition, tick_schedule: TickSchedule, misfire_grace: timede
 
 
 @lru_cache(maxsize=4096)
-def _following(tick_schedule: TickSchedule, cursor: datetime) -> datetime | None:
+def _following(tick_schedule: DstTicks, cursor: datetime) -> datetime | None:
     """Returns the tick after `cursor`. Cached, because many schedules share an expression, a zone and a cursor."""
     return tick_schedule.next_tick(cursor)
 
@@ -123,9 +123,7 @@ def _ranges(due: DueDefinition, misfire_grace: timedelta) -> Iterator[tuple[date
     yield due.now, _EVERY_TICK, ""
 
 
-def _plan_ranges(
-    due: DueDefinition, tick_schedule: TickSchedule, ranges: Sequence[tuple[datetime, int, str]]
-) -> TickPlan:
+def _plan_ranges(due: DueDefinition, tick_schedule: DstTicks, ranges: Sequence[tuple[datetime, int, str]]) -> TickPlan:
     position = _first_tick(due, tick_schedule)
     up_to = due.last_tick_at
     ticks: list[datetime] = []
@@ -142,14 +140,14 @@ def _plan_ranges(
     return TickPlan(due.id, due.generation, due.next_run_at, position, up_to, ticks, skipped)
 
 
-def _first_tick(due: DueDefinition, tick_schedule: TickSchedule) -> datetime | None:
+def _first_tick(due: DueDefinition, tick_schedule: DstTicks) -> datetime | None:
     """The cursor, or the tick after the last one if an administrator has moved the cursor back."""
     if due.next_run_at > due.last_tick_at:
         return due.next_run_at
     return tick_schedule.next_tick(due.last_tick_at)
 
 
-def _ticks_from(tick_schedule: TickSchedule, first: datetime, until: datetime, newest: int) -> Missed:
+def _ticks_from(tick_schedule: DstTicks, first: datetime, until: datetime, newest: int) -> Missed:
     """The ticks from `first` up to `until`. `first` counts even if newer zone data disagree: users have seen it."""
     later = tick_schedule.missed(first, until, newest)
     if later.skipped or len(later.ticks) >= newest:

@@ -19,7 +19,9 @@ Rule: TypeAlias = dict[str, str]
 # ------------------------------------------------------------------------------------------------ schedule
 
 # A short form, or five fields of printable ASCII, with the spaces that the parser ignores.
-LINE: Final = r"^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNUALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$"
+CRON_EXPRESSION: Final = (
+    r"^[ \t\n]*(@(HOURLY|DAILY|MIDNIGHT|WEEKLY|MONTHLY|YEARLY|ANNUALLY)|[!-~]+([ \t]+[!-~]+){4})[ \t\n]*$"
+)
 FIELD: Final = r"[^ \t\n]+"
 NUMERIC_RANGE: Final = "[0-9]{1,2}-[0-9]{1,2}"
 NAMED_RANGE: Final = "[A-Z]{3}-[A-Z]{3}"
@@ -66,7 +68,7 @@ _NO_TIME_ZONE: Rule = {
     "message": 'the time zone is a separate field; write for example "0 8 * * *" and timeZone: Europe/Lisbon',
 }
 _FIVE_FIELDS: Rule = {
-    "rule": f"self.upperAscii().contains('TZ=') ||\nself.upperAscii().matches(r'{LINE}')",
+    "rule": f"self.upperAscii().contains('TZ=') ||\nself.upperAscii().matches(r'{CRON_EXPRESSION}')",
     "message": "a schedule has five fields (minute, hour, day of the month, month, day of the week) or is one of "
     '@hourly, @daily, @weekly, @monthly, @yearly; write for example "0 8 * * MON"',
 }

@@ -1,4 +1,4 @@
-"""The compiled form of a cron line: which minutes, hours and days it names, as bit masks."""
+"""The compiled form of a cron expression: its minutes, hours and days as bit masks, and their text in the database."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _FORMAT: Final = "1"  # the first word of the text form, so that a later form ca
 
 @dataclass(frozen=True, slots=True)
 class CronFields:
-    """What a five-field line says. Bit n of a mask stands for the value n; weekday 0 is Sunday.
+    """The fields of a cron expression. Bit n of a mask stands for the value n; weekday 0 is Sunday.
 
     `nth_weekdays` holds (weekday, n) pairs for `FRI#2` and, with n = LAST, for `L5`. `either_day` is cron's old rule:
     when both the day of the month and the weekday are restricted, a day matches if either does. `follows_real_time`:
-    the hour is a wildcard, so the line means "this often", not "at these times of the day".
+    the hour is a wildcard, so the expression is an interval, not a time of the day.
     """
 
     minutes: int
@@ -48,7 +48,7 @@ class CronFields:
         return days
 
     def to_text(self) -> str:
-        """One short line that `from_text` reads back, the same for equal fields: it is stored with the definition."""
+        """A short text that `from_text` reads, the same for equal fields. The database stores it with the schedule."""
         masks = (self.minutes, self.hours, self.days, self.months, self.weekdays)
         nth = ",".join(f"{weekday}#{n}" for weekday, n in self.nth_weekdays)
         flags = "l" * self.last_day + "e" * self.either_day + "r" * self.follows_real_time
@@ -56,7 +56,7 @@ class CronFields:
 
     @classmethod
     def from_text(cls, text: str) -> CronFields:
-        """The fields that `to_text` wrote down. Raises InvalidSchedule for any other text."""
+        """The fields of a text from `to_text`. Raises InvalidSchedule for any other text."""
         try:
             form, minutes, hours, days, months, weekdays, nth, flags = text.split(" ")
             if form != _FORMAT:

@@ -1,12 +1,12 @@
-"""Reading a cron line.
+"""Parse a cron expression into `CronFields`.
 
-croniter says which numbers each field of a line stands for; that is compiled once into `CronFields` and stored as text
-beside the definition. A waking worker therefore never imports croniter, and an upgrade of croniter never moves a
-schedule that exists.
+croniter expands the fields. The result is stored as text with the schedule, so a worker never imports croniter, and an
+upgrade of croniter never changes an existing schedule.
 
-Before croniter sees a line, each part of it is checked and rewritten here, for two reasons: a person is told what to
-write instead, and what croniter reads differently from cron is refused or settled (to it `5-5` is the whole field, and
-`FRI-MON` wraps around). Where crons differ, the Kubernetes CronJob is the model.
+This module checks and rewrites each field before croniter sees it, for two reasons. Errors can say what to write
+instead. And expressions that croniter interprets differently from cron are refused or rewritten: `5-5` is the whole
+field for croniter, and `FRI-MON` wraps around. Where implementations of cron differ, this one follows the Kubernetes
+CronJob.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wakeboard.rules.compiled_cron import LAST, CronFields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_SHOWN: Final = 100  # characters of a refused line
+_SHOWN: Final = 100  # characters of an invalid expression
 _EXAMPLE: Final = '"0 8 * * MON"'
 _MACROS: Final = {
     "@HOURLY": "0 * * * *",
@@ -45,31 +45,31 @@ _ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S*)[ \t]*(.*)", re.IGNORECASE)
 
 
 def parse_cron(line: str, *, name: str) -> CronFields:
-    """Compile a line of five fields, or a short form: `@hourly @daily @midnight @weekly @monthly @yearly @annually`.
+    """Parse five fields, or a short form: `@hourly @daily @midnight @weekly @monthly @yearly @annually`.
 
-    `H` stands for a value that is always the same for one `name` ("namespace/name" of the schedule) and spreads
+    `H` is a value that depends only on `name` ("namespace/name" of the schedule) and spreads
     schedules over the field: `H`, `H/15`, `H(1-10)`. As a day of the month it stays within 1-28, which every month has.
 
     Raises InvalidSchedule, in one sentence with a valid example, also for ranges that run backwards and for days that
     never come.
     """
-    return _parse(line, name if "h" in line.lower() else "")  # one line means the same under all names, but for H
+    return _parse(line, name if "h" in line.lower() else "")  # without H the result does not depend on the name
 
 
 @lru_cache(maxsize=4096)
 def _parse(line: str, name: str) -> CronFields:
     try:
         texts = _split(line)
-        settled = [field.settle(text, name) for field, text in zip(_FIELDS, texts, strict=True)]
-        fields = [field.rewrite(text) for field, text in zip(_FIELDS, settled, strict=True)]
-        return _that_comes(_compile(fields, every_hour=texts[1].startswith(("*", "H/"))))
-    except _LineError as error:
-        said = f'schedule "{line[:_SHOWN]}" {error.complaint}; write for example {error.example}'
-        raise InvalidSchedule(said) from None
+        resolved = [field.resolve_hash(text, name) for field, text in zip(_FIELDS, texts, strict=True)]
+        fields = [field.rewrite(text) for field, text in zip(_FIELDS, resolved, strict=True)]
+        return _check_ever_due(_compile(fields, every_hour=texts[1].startswith(("*", "H/"))))
+    except _CronError as error:
+        message = f'schedule "{line[:_SHOWN]}" {error.complaint}; write for example {error.example}'
+        raise InvalidSchedule(message) from None
 
 
-class _LineError(Exception):
-    """Why a line is refused, as the rest of a sentence, and what to write instead."""
+class _CronError(Exception):
+    """Why an expression is invalid, as the rest of a sentence, and what to write instead."""
 
     def __init__(self, complaint: str, example: str) -> None:
         super().__init__(complaint, example)
@@ -78,29 +78,27 @@ class _LineError(Exception):
 
 
 def _split(line: str) -> list[str]:
-    """The five fields of `line` in capitals, macros replaced."""
+    """The five fields of `line` in upper case, with short forms expanded."""
     bare = line.strip(" \t\n")
     if prefix := _ZONE_PREFIX.fullmatch(bare):
-        raise _LineError(
-            "names a time zone", f'"{prefix[2] or "0 8 * * MON"}" with timeZone: {prefix[1] or "Etc/UTC"} beside it'
-        )
+        raise _CronError("names a time zone", f'"{prefix[2] or "0 8 * * MON"}" and timeZone: {prefix[1] or "Etc/UTC"}')
     upper = bare.upper() if bare.isascii() else bare
     if upper.startswith("@EVERY"):
-        raise _LineError("is not a cron line", '"*/5 * * * *" for every five minutes')
+        raise _CronError("is not a cron expression", '"*/5 * * * *" for every five minutes')
     if upper.startswith("@") and upper not in _MACROS:
-        raise _LineError("is not one of the short forms", '"@hourly", "@daily", "@weekly", "@monthly" or "@yearly"')
+        raise _CronError("is not one of the short forms", '"@hourly", "@daily", "@weekly", "@monthly" or "@yearly"')
     if not upper:
-        raise _LineError("is empty", f"{_EXAMPLE}, or leave it out to run only on demand")
+        raise _CronError("is empty", f"{_EXAMPLE}, or leave it out to run only on demand")
     fields = re.split(r"[ \t]+", _MACROS.get(upper, upper))
     if len(fields) != len(_FIELDS):
         count = f"{len(fields)} field{'s' if len(fields) > 1 else ''}"
-        raise _LineError(f"has {count}, not five (minute, hour, day of the month, month, day of the week)", _EXAMPLE)
+        raise _CronError(f"has {count}, not five (minute, hour, day of the month, month, day of the week)", _EXAMPLE)
     return fields
 
 
 @dataclass(frozen=True)
 class _Field:
-    """One of the five fields: checks what a person wrote and rewrites it for croniter."""
+    """One of the five fields: checks it and rewrites it for croniter."""
 
     noun: str
     low: int
@@ -109,13 +107,13 @@ class _Field:
     example: str
     names: tuple[str, ...] = ()
 
-    def settle(self, text: str, name: str) -> str:
-        """`text` with H replaced by the value, or the steps from a first value on, that `name` always gets."""
+    def resolve_hash(self, text: str, name: str) -> str:
+        """`text` with H replaced by the value (or the first value and the steps) that `name` always gets."""
         if not text.startswith("H"):
             return text
         hashed = _HASHED.fullmatch(text)
         if hashed is None:
-            raise self._refused(text, "is not understood (H stands alone in its field)", '"H", "H/15" or "H(1-10)"')
+            raise self._refused(text, "is not understood (H must be alone in its field)", '"H", "H/15" or "H(1-10)"')
         low, high, step = hashed.groups()
         self._check_step(text, step)
         begin, end = (self.low, self.spread_to) if low is None else (self._value(text, low), self._value(text, high))
@@ -172,11 +170,11 @@ class _Field:
             raise self._refused(part, f"steps by {int(step)}, not by 1-{longest}")
 
     def _hash(self, name: str) -> int:
-        """A number that each field draws anew: croniter's own leaves `H H` only 240 of the 1,440 minutes of a day."""
+        """A hash per field: croniter's own leaves `H H` only 240 of the 1,440 minutes of a day."""
         return int.from_bytes(hashlib.sha256(f"{self.noun} of {name}".encode()).digest()[:8])
 
-    def _refused(self, part: str, complaint: str, example: str = "") -> _LineError:
-        return _LineError(f'has the {self.noun} "{part[:40]}", which {complaint}', example or self.example)
+    def _refused(self, part: str, complaint: str, example: str = "") -> _CronError:
+        return _CronError(f'has the {self.noun} "{part[:40]}", which {complaint}', example or self.example)
 
 
 class _DayField(_Field):
@@ -221,14 +219,14 @@ _FIELDS: Final = (
 
 
 def _compile(fields: Sequence[str], *, every_hour: bool) -> CronFields:
-    # Here and not above, so that a waking worker, which only steps what is compiled, starts without it.
+    # Imported here so that a worker, which only reads compiled fields, starts without it.
     from croniter import CroniterError, croniter
 
     try:
         (minutes, hours, days, months, weekdays), counted = croniter.expand(" ".join(fields))
     except CroniterError:
-        raise _LineError("is not understood", _EXAMPLE) from None
-    # Its stubs say otherwise, but the keys are weekdays, and the values numbers or "l" for the last.
+        raise _CronError("is not understood", _EXAMPLE) from None
+    # Contrary to its stubs, the keys are weekdays, and the values numbers or "l" for the last.
     nth_weekdays = [(day, n) for day, ns in cast("dict[int, set[int | str]]", counted).items() for n in ns]
     _, _, day_text, _, weekday_text = fields
     compiled_hours = _mask(hours, 0, 23)
@@ -250,8 +248,8 @@ def _mask(values: Iterable[int | str], low: int, high: int) -> int:
     return sum(1 << number for number in set(numbers))
 
 
-def _that_comes(fields: CronFields) -> CronFields:
-    """The same fields, if some month of some year has a day that they name."""
+def _check_ever_due(fields: CronFields) -> CronFields:
+    """Returns the fields if some month of some year has a matching day. Raises _CronError otherwise."""
     if any(
         fields.months >> month & 1 and fields.matching_days(first_weekday, length)
         for month in range(1, 13)
@@ -260,7 +258,7 @@ def _that_comes(fields: CronFields) -> CronFields:
     ):
         return fields
     month = next(month for month in range(1, 13) if fields.months >> month & 1)
-    raise _LineError("names days that its months do not have, so it would never run", f'"0 0 L {month} *"')
+    raise _CronError("names days that its months do not have, so it would never run", f'"0 0 L {month} *"')
 
 
 def _lengths(month: int) -> tuple[int, ...]:

@@ -1,20 +1,18 @@
-"""When a schedule is due: cron fields, a time zone and two rules for clock changes in, ticks out.
+"""Compute the ticks of a schedule from its cron fields and time zone, with the rules for daylight saving time (DST).
 
-A cron line speaks of the clock on the wall. A zone's time line is a row of periods (`wakeboard.rules.zones`) within
-which that clock runs evenly, so the local ticks of a period are found by stepping through bit masks
-(`wakeboard.rules.local_ticks`), and one subtraction makes instants of them. What remains to decide is what happens
-between two periods, for lines with fixed hours:
+A cron expression describes local times. A zone is a sequence of periods with a constant UTC offset
+(`wakeboard.rules.zones`). `wakeboard.rules.local_ticks` finds the ticks within a period, and subtracting the offset
+converts them to UTC. This module decides what happens between two periods, for expressions with fixed hours:
 
-- the clock jumps ahead over a **gap**: the ticks in it are dropped (Skip) or become one tick at the first instant
-  after it (RunAfter);
-- the clock goes back, and local times come twice, in an **overlap**: a tick counts the first time (First) or both
-  times (Both).
+- **Gap**: the clock jumps ahead. The ticks in the gap are dropped (Skip), or become one tick at the first instant after
+  the gap (RunAfter).
+- **Overlap**: the clock goes back, so local times occur twice. A tick runs the first time (First) or both times (Both).
 
-A line whose hour is a wildcard means "this often" and follows real time: it ticks whenever the wall clock shows a time
-that it names. That is Skip with Both. Ticks that fall on one instant are one tick.
+An expression whose hour is a wildcard follows real time: it ticks whenever the local time matches. That is Skip with
+Both. Two ticks at the same instant are one tick.
 
-Nothing here asks what time it is: the moment comes in as an argument. Inside, moments are whole seconds since 1970, in
-UTC ("instant") or as the wall clock shows them ("local").
+The functions are pure: the current time is an argument. Internally, times are whole seconds since 1970, either in UTC
+("instant") or as the local clock shows them ("local").
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _SECONDS_OF_DAY: Final = 86_400
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What became due in a stretch of time: the newest ticks one by one, the older ones as a count and its two ends."""
+    """The ticks of an interval: the newest ones in full, the older ones as a count with the first and the last."""
 
     ticks: tuple[datetime, ...]
     skipped: int
@@ -49,18 +47,18 @@ class Missed:
 
 
 @lru_cache(maxsize=16_384)
-def tick_schedule_for(cron_fields: str, zone: str, gap: Gap, overlap: Overlap) -> TickSchedule:
-    """The timetable of a stored definition, made once per process for equal ones.
+def dst_ticks_for(cron_fields: str, zone: str, gap: Gap, overlap: Overlap) -> DstTicks:
+    """The ticks of a stored schedule, cached by its arguments.
 
     Raises InvalidSchedule when the text is not one of `CronFields.to_text` or the zone is not known.
     """
-    return TickSchedule(CronFields.from_text(cron_fields), zone, gap, overlap)
+    return DstTicks(CronFields.from_text(cron_fields), zone, gap, overlap)
 
 
-class TickSchedule:
-    """All ticks of one schedule. Moments are aware datetimes; those that come out are in UTC.
+class DstTicks:
+    """All ticks of one schedule. Arguments are aware datetimes; results are in UTC.
 
-    `gap` and `overlap` are the rules in force: a line that follows real time has Skip and Both, whatever was asked for.
+    `gap` and `overlap` are the effective rules: an expression that follows real time always has Skip and Both.
     """
 
     __slots__ = ("fields", "gap", "local_ticks", "overlap", "zone")
@@ -78,7 +76,7 @@ class TickSchedule:
         return None if tick is None else moment_of(tick)
 
     def upcoming(self, after: datetime, n: int) -> list[datetime]:
-        """The next `n` ticks strictly after `after`, in order; fewer only at the end of time."""
+        """The next `n` ticks strictly after `after`, in order; fewer only before the year 9999."""
         ticks: list[datetime] = []
         begin = second_after(after)
         while len(ticks) < n and (tick := self._first_from(begin)) is not None:
@@ -89,8 +87,7 @@ class TickSchedule:
     def missed(self, after: datetime, until: datetime, newest: int) -> Missed:
         """The ticks after `after`, up to and including `until`: the `newest` ones in order, those before them counted.
 
-        Takes milliseconds after years of outage, whatever the line: only what is listed is walked, the rest is counted
-        by the day.
+        Takes milliseconds even after years of outage: only the listed ticks are computed, others are counted by day.
         """
         begin, end = second_after(after), second_after(until)
         count = self._count(begin, end)
@@ -132,7 +129,7 @@ class TickSchedule:
         return count
 
     def _last_but(self, newest: int, begin: int, end: int) -> int:
-        """The instant of the tick that `newest` ticks follow before `end`, found by halving; there must be one."""
+        """The instant of the tick that `newest` ticks follow before `end`, by binary search. There must be one."""
         too_late = end
         while too_late - begin > 1:
             middle = (begin + too_late) // 2

@@ -9,7 +9,7 @@ from wakeboard.rules.sanitize import one_line
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-# Up to here a distance is told in this unit: "in 80 s", but "in 2 min".
+# Up to here a distance is given in this unit: "in 80 s", but "in 2 min".
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
 
 _REASONS = {  # stored by the SQL functions for runs that were not run to their end

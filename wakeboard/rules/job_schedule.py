@@ -1,9 +1,8 @@
-"""What a person may declare: the JobSchedule resource.
+"""The JobSchedule resource: its fields, defaults, bounds and their documentation.
 
-These models are the one place where its fields, defaults, bounds and their documentation stand. The custom resource
-definition is generated from them, so they keep to what a structural schema can say: plain types, bounds, enums, nested
-objects. An optional field is absent or has a value; null means absent everywhere. What a schema cannot say (a range
-that runs backwards, a zone that does not exist) their validators refuse, in the cluster and for files alike.
+The custom resource definition is generated from these models, so they use only what a structural schema supports: plain
+types, bounds, enums, nested objects. An optional field is absent or has a value; null means absent. Validators check
+what a schema cannot (a range that runs backwards, an unknown time zone), for resources in the cluster and for files.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _LONGEST: Final = 31 * _DAY  # what the database takes as a duration
 _YEAR: Final = 365 * _DAY
 
 
-def _cron_line(line: str) -> str:
+def _check_cron(line: str) -> str:
     try:
         parse_cron(line, name="")
     except InvalidSchedule as error:
@@ -41,7 +40,7 @@ def _cron_line(line: str) -> str:
     return line
 
 
-def _known_zone(zone: str) -> str:
+def _check_zone(zone: str) -> str:
     if zone in known_zones():
         return zone
     raise refusal(unknown_zone(f'timeZone is "{zone}", which', f'"{_nearest_zone(zone)}"'))
@@ -64,8 +63,8 @@ def _canonical(payload: object) -> object:
         raise refusal(str(error)) from None
 
 
-CronLine = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_cron_line)]
-ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_known_zone)]
+CronLine = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
+ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_zone)]
 Payload = Annotated[dict[str, Any], BeforeValidator(_canonical)]
 QueueName = Annotated[str, Field(max_length=63, pattern=WORD)]
 JobType = Annotated[str, Field(max_length=128, pattern=WORD)]
@@ -73,7 +72,7 @@ LimitKey = Annotated[str, Field(max_length=128, pattern=WORD)]
 
 
 class _Declared(BaseModel):
-    """A part of the resource: camelCase, unknown fields refused, null is absent, numbers never guessed from text."""
+    """A part of the resource: camelCase, strict types, no unknown fields, null means absent."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
 
@@ -86,7 +85,7 @@ class _Declared(BaseModel):
 
 
 class CatchUp(_Declared):
-    """What happens to ticks that were missed: made more than five minutes after their time, say after an outage."""
+    """What happens to ticks that were missed: enqueued more than five minutes late, for example after an outage."""
 
     policy: CatchUpPolicy = Field(
         default="Latest",
@@ -190,7 +189,7 @@ class JobScheduleSpec(_Declared):
     limit_key: LimitKey | None = Field(
         default=None,
         description="Runs with the same key, of any schedule, share a limit on how many run at once: 1 unless "
-        "`wakeboard limit` says otherwise. A concurrencyPolicy holds beside it.",
+        "`wakeboard limit` says otherwise. A concurrencyPolicy applies in addition.",
         examples=["billing-api"],
     )
     catch_up: CatchUp = Field(default=CatchUp())
@@ -205,7 +204,7 @@ class JobScheduleSpec(_Declared):
         default=0, ge=0, le=_DAY, description="Runs start up to this many seconds after their tick, spread at random."
     )
     max_attempts: int = Field(
-        default=5, ge=1, le=1000, description="How often a run is tried before it is dead and waits for a person."
+        default=5, ge=1, le=1000, description="How often a run is tried before it is dead. A dead run waits for a user."
     )
     backoff: Backoff = Field(default=Backoff())
     timeout_seconds: int = Field(
@@ -227,7 +226,7 @@ class JobScheduleSpec(_Declared):
 
 
 class Metadata(_Declared):
-    """The part of Kubernetes' metadata that wakeboard reads; what else stands there is Kubernetes' own business."""
+    """The part of Kubernetes' metadata that wakeboard reads; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -237,14 +236,14 @@ class Metadata(_Declared):
     namespace: Annotated[str, Field(max_length=63, pattern=LABEL)] = Field(
         default="default", description="The namespace.", examples=["billing"]
     )
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels, for people and their tools.")
-    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations, for people and their tools.")
+    labels: dict[str, str] = Field(default_factory=dict, description="Labels. wakeboard ignores them.")
+    annotations: dict[str, str] = Field(default_factory=dict, description="Annotations.")
 
 
 class JobSchedule(_Declared):
     """A job that runs by schedule or on demand.
 
-    Once a minute workers ask the database what is due, run it and record the outcome; the status tells how it goes.
+    Workers execute its runs and record their outcomes; the status shows them.
     """
 
     api_version: Literal["wakeboard.dev/v1alpha1"]
@@ -275,11 +274,11 @@ class JobSchedule(_Declared):
 def load_job_schedule(document: object, where: str | Callable[[Place], str]) -> JobSchedule:
     """The schedule that `document` declares, as read from YAML or from the API server; its payload is canonical.
 
-    `where` begins each sentence of an error: the name of the file, or what tells the line of a part of the document. A
-    `status` is ignored. Raises InvalidSchedule with a sentence for each problem.
+    `where` begins each sentence of an error: the name of the file, or a function that returns the line of
+    a part of the document. A `status` is ignored. Raises InvalidSchedule with a sentence for each problem.
     """
     if not isinstance(document, Mapping):
-        raise InvalidSchedule(f'{_at(where, ())}: this is no JobSchedule; begin with "apiVersion: {API_VERSION}"')
+        raise InvalidSchedule(f'{_at(where, ())}: this is not a JobSchedule; begin with "apiVersion: {API_VERSION}"')
     declared = {key: value for key, value in cast("Mapping[str, object]", document).items() if key != "status"}
     try:
         return JobSchedule.model_validate(declared)
@@ -293,6 +292,6 @@ def _at(where: str | Callable[[Place], str], place: Place) -> str:
 
 
 def spec_hash(spec: JobScheduleSpec) -> str:
-    """A hash of what `spec` means: equal for equal schedules, however they were written down."""
+    """A hash of what `spec` means: equal for equal schedules, however they are written."""
     meaning = spec.model_dump(by_alias=True, exclude_none=True)
     return hashlib.sha256(canonical_json(meaning).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""The times a cron line names on a wall clock that runs evenly, with no zone and no clock changes.
+"""Compute the local times that a cron expression matches, without a time zone and without clock changes.
 
-Moments are local seconds: what the wall clock shows, counted since 1970-01-01T00:00 as if it were UTC. Days are counted
+Times are local seconds: what a local clock shows, counted since 1970-01-01T00:00 as if it were UTC. Days are counted
 from the same date.
 """
 
@@ -21,7 +21,7 @@ _LENGTHS: Final = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class LocalTicks:
-    """Finds and counts the local ticks of one line. A tick is a whole minute."""
+    """Finds and counts the local ticks of one cron expression. A tick is a whole minute."""
 
     __slots__ = ("_days", "_fields", "_first_time", "_per_day", "_per_hour")
 

@@ -1,4 +1,4 @@
-"""The shapes that names may have: patterns that RE2, Python and Postgres read alike, and the same in words."""
+"""Patterns of valid names, with the same meaning in RE2, Python and Postgres, and their descriptions for errors."""
 
 from __future__ import annotations
 

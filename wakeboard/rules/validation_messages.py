@@ -1,4 +1,4 @@
-"""What is wrong with a JobSchedule, in sentences: the field, its value, and what to write instead."""
+"""Error messages for an invalid JobSchedule: each names the field, its value, and what to write instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place: TypeAlias = "tuple[int | str, ...]"  # the keys and indexes that lead to 
 
 _REFUSED: Final = "refused"
 _SHOWN: Final = 60  # characters of a value
-_MEANT: Final = {  # words of CronJob, and others that people try
+_MEANT: Final = {  # names from CronJob, and other likely guesses
     "activedeadlineseconds": "timeoutSeconds",
     "args": "payload",
     "backofflimit": "maxAttempts",
@@ -37,20 +37,20 @@ _MEANT: Final = {  # words of CronJob, and others that people try
 
 
 def refusal(sentence: str) -> PydanticCustomError:
-    """What a validator raises to have `sentence` said as it is.
+    """The error that a validator raises to report `sentence` unchanged.
 
-    The sentence begins with the field, named as seen from the object that holds what the validator was given.
+    The sentence begins with the name of the field in the object that contains the validated value.
     """
     return PydanticCustomError(_REFUSED, "{sentence}", {"sentence": sentence})
 
 
 def problems_of(error: ValidationError, schema: Schema) -> list[tuple[Place, str]]:
-    """For each problem that pydantic found in a document of `schema`, where it stands and a sentence."""
+    """The location and the message of each problem that pydantic found in a document of `schema`."""
     return [(problem["loc"], _sentence(problem, schema)) for problem in error.errors(include_url=False)]
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that was probably meant by `word`; None when nothing is near."""
+    """The name in `known` that is most similar to `word`; None if no name is similar."""
     by_letters = {_letters(name): name for name in known}
     found = get_close_matches(_letters(word), by_letters, n=1, cutoff=0.6)
     return by_letters[found[0]] if found else None
@@ -76,14 +76,14 @@ def _path(place: Sequence[int | str]) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value in short, as YAML would have it; nothing that is nested without end is walked to its end."""
+    """A value in short, as YAML would have it; deep nesting is cut."""
     nested = isinstance(value, dict | list)
     text = reprlib.repr(cast("object", value)) if nested else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def _at(place: Sequence[int | str], schema: Schema) -> Schema:
-    """The part of `schema` that describes what stands at `place`."""
+    """The part of `schema` that describes `place`."""
     node = schema
     for step in place:
         node = _resolved(node.get("properties", {}).get(step) or node.get("additionalProperties") or {}, schema)
@@ -91,7 +91,7 @@ def _at(place: Sequence[int | str], schema: Schema) -> Schema:
 
 
 def _resolved(node: Schema, schema: Schema) -> Schema:
-    """`node` without the detour over `$defs` and without the null that stands for absent."""
+    """`node` with its `$ref` resolved, and without the null that means absent."""
     if "anyOf" in node:
         return {**node, **next(branch for branch in node["anyOf"] if branch.get("type") != "null")}
     if "$ref" in node:
@@ -143,5 +143,5 @@ def _inner_fields(fields: Schema, schema: Schema) -> Iterator[str]:
 
 
 def _letters(word: str) -> str:
-    """`word` as people confuse it: in lower case, without what joins its parts."""
+    """`word` in lower case and without separators, for comparisons."""
     return re.sub(r"[\W_]", "", word.rpartition(".")[2]).lower()

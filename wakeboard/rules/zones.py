@@ -1,9 +1,7 @@
-"""What the clock on the wall of a time zone showed, period by period.
+"""Time zones as sequences of periods with a constant UTC offset.
 
-A zone's time line is a row of periods with a constant distance to UTC. That is all a timetable needs to know: within a
-period local time and real time run side by side, and between two periods the clock on the wall jumps, over a gap or
-back into an overlap. There is no other case, whatever the zone's rules are called (negative DST, a lost day, half
-hours), so nothing here knows about them.
+Between two periods the local clock jumps ahead over a gap, or back into an overlap. All rules of real zones (negative
+DST, a lost day, half hours) are of this form, so no code depends on them.
 
 The zone data comes from the pinned PyPI package `tzdata` and nowhere else, so that the operator, the workers and the
 command line agree. It is read file by file with `ZoneInfo.from_file`: `zoneinfo.reset_tzpath(())` would have the same
@@ -33,12 +31,12 @@ _LONGEST_OVERLAP: Final = _DAY  # no clock was ever set back by more
 
 
 class Period(NamedTuple):
-    """A stretch of real time with one distance between the wall clock and UTC.
+    """An interval of real time with a constant UTC offset.
 
-    `start` and `end` are seconds since 1970 UTC, `end` excluded. Adding `offset` gives local seconds: what the clock on
-    the wall shows, counted as if it were UTC. `shown_until` is the local second up to which the wall clock had
-    advanced before `start`: before `start + offset` it leaves a gap that is never shown, after it an overlap that is
-    shown again, equal to it when this is just where a year begins.
+    `start` and `end` are seconds since 1970 UTC, `end` excluded. Adding `offset` gives local seconds:
+    what the local clock shows, counted as if it were UTC. `shown_until` is the local second that the local clock had
+    reached before `start`. If it is below `start + offset`, there is a gap; if it is above, there is an overlap; if it
+    is equal, the period only begins with its year.
     """
 
     start: int
@@ -48,12 +46,12 @@ class Period(NamedTuple):
 
     @property
     def local_start(self) -> int:
-        """What the wall clock shows at `start`."""
+        """The local time at `start`."""
         return self.start + self.offset
 
     @property
     def local_end(self) -> int:
-        """What the wall clock would show at `end`, were there no change."""
+        """The local time at `end`, before the clock changes."""
         return self.end + self.offset
 
 
@@ -72,7 +70,7 @@ def known_zones() -> frozenset[str]:
 def periods_from(zone: str, instant: int) -> Iterator[Period]:
     """The periods of `zone` in order, from the one that holds `instant` (seconds since 1970 UTC) to the end of time.
 
-    A period ends with its year at the latest, so that nothing has to be known beyond the year that is asked for.
+    A period ends with its year at the latest, so that only the requested years are computed.
     """
     for year in range(_year_of(instant), LAST_YEAR + 1):
         for period in periods_in_year(zone, year):

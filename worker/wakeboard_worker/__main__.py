@@ -5,9 +5,9 @@ from wakeboard_worker.signals import StopSignal
 stop_signal = StopSignal()
 
 if __name__ == "__main__":
-    from wakeboard.pid1 import stand_in_front
+    from wakeboard.pid1 import fork_if_pid1
 
-    stand_in_front()
+    fork_if_pid1()
 
     from wakeboard_worker.command_line import main
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from wakeboard.logging_setup import for_console, send_logs
+from wakeboard.logging_setup import configure_logging, for_console
 from wakeboard.store.outages import Outages
 from wakeboard_worker.attempt import current_attempt
 
@@ -23,7 +23,7 @@ QUIET = ("aiohttp", "asyncio", "psycopg")
 
 def start_logging(settings: Settings) -> None:
     """Send the log records of this process to stderr in the configured format."""
-    send_logs(settings, quiet=QUIET, add=_add_run_fields)
+    configure_logging(settings, quiet=QUIET, add=_add_run_fields)
     if for_console(settings) and settings.log_level == "info":
         runs_log.setLevel(logging.DEBUG)
 

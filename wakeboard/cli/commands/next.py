@@ -20,7 +20,7 @@ from wakeboard.rules.humanize import relative
 
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
-    from wakeboard.rules.dst_ticks import TickSchedule
+    from wakeboard.rules.dst_ticks import DstTicks
 
 Gap = Literal["RunAfter", "Skip"]
 Overlap = Literal["First", "Both"]
@@ -99,11 +99,11 @@ def command(
 
 def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Overlap) -> tuple[NextTicks, datetime]:
     from wakeboard.rules.cron_parser import parse_cron
-    from wakeboard.rules.dst_ticks import TickSchedule
+    from wakeboard.rules.dst_ticks import DstTicks
 
     now = datetime.now(UTC)  # there may be no database
     try:
-        ticks, skipped = _ticks(TickSchedule(parse_cron(cron, name=name), zone, gap, overlap), now, count)
+        ticks, skipped = _ticks(DstTicks(parse_cron(cron, name=name), zone, gap, overlap), now, count)
     except InvalidSchedule as error:
         raise InvalidValue(str(error)) from None
     return NextTicks(schedule=None, cron=cron, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
@@ -111,13 +111,13 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
 
 async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
     from wakeboard.cli.support.lookup import find_schedule
-    from wakeboard.rules.dst_ticks import tick_schedule_for
+    from wakeboard.rules.dst_ticks import dst_ticks_for
 
     known = await find_schedule(session.listings, name)
     times = await session.listings.schedule_times(known.id)
     ticks, skipped = [], []
     if times.cron_fields is not None:
-        tick_schedule = tick_schedule_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
+        tick_schedule = dst_ticks_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
         ticks, skipped = _ticks(tick_schedule, session.now, count)
     return NextTicks(
         schedule=known.short,
@@ -129,7 +129,7 @@ async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
     )
 
 
-def _ticks(tick_schedule: TickSchedule, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
+def _ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
     from wakeboard.rules.clock_change_notes import explain, skipped_between
 

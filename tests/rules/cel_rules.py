@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from wakeboard.rules.admission_rules import (
+    CRON_EXPRESSION,
     FIELD,
     FIELDS,
-    LINE,
     MONTHS,
     NAMED_RANGE,
     NEVER_IN_FEBRUARY,
@@ -24,7 +24,7 @@ def admitted(line: str) -> bool:
     return (
         1 <= len(line) <= 100
         and "TZ=" not in capitals
-        and re.fullmatch(LINE, capitals) is not None
+        and re.fullmatch(CRON_EXPRESSION, capitals) is not None
         and (len(fields) != len(FIELDS) or all(map(_matches, FIELDS, fields)))
         and all(_ascends(span, numeric=True) for span in re.findall(NUMERIC_RANGE, line))
         and all(_ascends(span, numeric=False) for span in re.findall(NAMED_RANGE, capitals))
