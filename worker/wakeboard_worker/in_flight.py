@@ -119,14 +119,13 @@ class ExecutorState:
         """Attempts that end per second while all slots are busy, estimated from their mean duration."""
         return self.concurrency / max(self.mean_duration_s, 1e-6)
 
-    def add_rows(self, rows: Iterable[ClaimedRow], *, first: bool = False) -> None:
+    def add_rows(self, rows: Sequence[ClaimedRow], *, first: bool = False) -> None:
         """Append claimed rows, or put them `first`, in their order."""
-        before = len(self.waiting)
+        self.added += len(rows)
         if first:
-            self.waiting.extendleft(reversed(list(rows)))
+            self.waiting.extendleft(reversed(rows))
         else:
             self.waiting.extend(rows)
-        self.added += len(self.waiting) - before
 
     def remove(self, attempt: Attempt, at: float) -> None:
         """Remove an attempt whose handler ended at `at` (time.monotonic())."""
@@ -228,10 +227,9 @@ class InFlightBuffer:
     # -- claimed rows --------------------------------------------------------------------------------------------------
 
     def add(self, rows: Sequence[ClaimedRow], *, first: bool = False) -> None:
-        """Add claimed rows to the executors of their job types. `first`: before all waiting rows."""
+        """Add the rows of one claim, which all have job types of one executor. `first`: before all waiting rows."""
         self.counts.claimed += len(rows)
-        for executor in self.executors:
-            executor.add_rows([row for row in rows if self.executor_of[row.job_type] is executor], first=first)
+        self.executor_of[rows[0].job_type].add_rows(rows, first=first)
 
     def release_late(self, rows: Sequence[ClaimedRow]) -> None:
         """Release claimed rows without adding them."""
