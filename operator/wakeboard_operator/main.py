@@ -1,4 +1,4 @@
-"""From settings to a running operator, until somebody asks it to stop."""
+"""Starts the operator from its settings and runs it until SIGTERM or SIGINT."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def main() -> None:
         configure_logging(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
         for sentence in unknown_settings(os.environ):
             logging.getLogger("wakeboard.operator").warning("%s", sentence)
-        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor tells what its problems mean
+        logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor logs its problems
 
         async def run() -> None:
             stop = asyncio.Event()
@@ -33,7 +33,7 @@ def main() -> None:
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stop.set)
             await operate(settings, stop)
-            logging.getLogger("wakeboard.operator").info("deregister_worker")
+            logging.getLogger("wakeboard.operator").info("stopped")
 
         asyncio.run(run())
         code = 0
@@ -44,4 +44,4 @@ def main() -> None:
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(code)  # the stream's thread may still be in a request
+    os._exit(code)  # the watch thread may still be in a request

@@ -92,7 +92,7 @@ class Operator:
 
     def ask(self, page: str) -> tuple[int, str]:
         """The status and the text of one of its pages; 0 while it answers nothing."""
-        port = re.search(r"answering on port (\d+)", self.log)
+        port = re.search(r"listening on port (\d+)", self.log)
         if port is None:
             return 0, ""
         try:

@@ -247,7 +247,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(scene: Scene, tm
             scene.create(job_schedule())
             wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: second.log)
             first.send(signal.SIGCONT)
-            wait_for(lambda: "term 1 is over" in first.log, why=lambda: first.log)
+            wait_for(lambda: "term 1 ended" in first.log, why=lambda: first.log)
             wait_for(lambda: '"leads": false' in first.ask("/readyz")[1])
             assert scene.sql("select term from leadership") == [(2,)]
 
