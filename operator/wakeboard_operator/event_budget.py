@@ -1,11 +1,11 @@
-"""Limits the events of one schedule, to the rate that Kubernetes' own controllers allow one object."""
+"""Limits the events of one schedule to the rate that Kubernetes' own controllers allow for one object."""
 
 from __future__ import annotations
 
 from typing import Final
 
 BURST: Final = 25  # at once; both numbers are those of client-go's event recorder
-ONE_MORE_EVERY_S: Final = 300.0
+REFILL_INTERVAL_S: Final = 300.0
 
 
 class EventBudget:
@@ -18,7 +18,7 @@ class EventBudget:
 
     def spend(self, now: float) -> bool:
         """Whether one more event may be written."""
-        self._left = min(float(BURST), self._left + (now - self._at) / ONE_MORE_EVERY_S)
+        self._left = min(float(BURST), self._left + (now - self._at) / REFILL_INTERVAL_S)
         self._at = now
         if self._left < 1:
             return False

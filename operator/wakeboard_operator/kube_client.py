@@ -1,7 +1,7 @@
-"""What the operator reads from the API server and writes there, over one login.
+"""The Kubernetes client: all requests of the operator to the API server, over one login.
 
-Its errors are told apart by what to do about them: a list that failed removes nothing, a conflict is computed anew, and
-what has vanished is forgotten.
+Errors carry a reason that decides what to do: a failed list removes nothing, a conflict is computed again, and a status
+whose resource has vanished is dropped.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
     from wakeboard_operator.wake_cleanup import JobName
 
-_Asked = TypeVar("_Asked")
+_Item = TypeVar("_Item")
 
 FIELD_MANAGER: Final = "wakeboard-operator"
-PAGE: Final = 500
-MAX_CONCURRENT_WRITES: Final = 10  # reads that are under way
-REQUEST_S: Final = 30.0
+PAGE_SIZE: Final = 500
+MAX_CONCURRENT_READS: Final = 10
+REQUEST_TIMEOUT_S: Final = 30.0
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 MERGE_PATCH: Final = "application/merge-patch+json"
 BUSY: Final = (429, 500, 502, 503, 504)
 
 
-class _Answered(Exception):
-    """The API server said no: HTTP's status, and its own sentence."""
+class _Refused(Exception):
+    """An error response of the API server: its HTTP status and message."""
 
     def __init__(self, status: int, body: bytes) -> None:
         self.status = status
@@ -55,7 +55,7 @@ class _Answered(Exception):
 
 
 class ListFailed(WakeboardError):
-    """No complete list. `reason`: forbidden, missing (the resource is not installed), expired, or away."""
+    """There is no complete list. `reason`: forbidden, missing (the CRD is not installed), expired, or away."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         self.reason = reason
@@ -63,7 +63,7 @@ class ListFailed(WakeboardError):
 
 
 class WriteFailed(WakeboardError):
-    """A write was refused, for now or for good. `reason`: conflict, vanished, forbidden, invalid, or away."""
+    """A write failed. `reason`: conflict, vanished, forbidden, invalid, or away."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         self.reason = reason
@@ -72,7 +72,7 @@ class WriteFailed(WakeboardError):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Every JobSchedule that there was at one moment."""
+    """All JobSchedules at one resourceVersion."""
 
     resources: Sequence[Resource]
     resource_version: str
@@ -83,35 +83,35 @@ def in_cluster() -> bool:
     return "KUBERNETES_SERVICE_HOST" in os.environ and TOKEN.is_file()
 
 
-async def _those(asked: Iterable[_Asked], answer: Callable[[_Asked], Awaitable[bool]]) -> set[_Asked]:
-    """The items for which `answer` is true, checked a few at a time."""
-    slots = asyncio.Semaphore(MAX_CONCURRENT_WRITES)
+async def _filter(items: Iterable[_Item], predicate: Callable[[_Item], Awaitable[bool]]) -> set[_Item]:
+    """Returns the items for which `predicate` is true. Checks a few at a time."""
+    slots = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
-    async def one(each: _Asked) -> bool:
+    async def one(each: _Item) -> bool:
         async with slots:
-            return await answer(each)
+            return await predicate(each)
 
-    listed = list(asked)
-    answers = await asyncio.gather(*map(one, listed))
-    return {each for each, yes in zip(listed, answers, strict=True) if yes}
+    all_items = list(items)
+    answers = await asyncio.gather(*map(one, all_items))
+    return {each for each, yes in zip(all_items, answers, strict=True) if yes}
 
 
 def environment_proxy(server: str) -> str | None:
-    """The proxy that the environment (HTTPS_PROXY, NO_PROXY) sets for `server`; None: it is reached directly."""
+    """Returns the proxy for `server` from HTTPS_PROXY and NO_PROXY, or None for a direct connection."""
     address = urlsplit(server)
     return None if proxy_bypass(address.netloc) else getproxies().get(address.scheme)
 
 
 @asynccontextmanager
 async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGenerator[Cluster]:
-    """The cluster that the service account, or else the kubeconfig, leads to. Raises WakeboardError in one sentence."""
+    """Logs in with the service account, or else with the kubeconfig. Raises WakeboardError."""
     async with login() as api:
         yield Cluster(api, namespaces, source)
 
 
 @asynccontextmanager
 async def login() -> AsyncGenerator[client.ApiClient]:
-    """The client of that cluster. Raises WakeboardError in one sentence."""
+    """The same, for the generic client. Raises WakeboardError."""
     about: Any = client.Configuration()
     try:
         if in_cluster():
@@ -119,16 +119,16 @@ async def login() -> AsyncGenerator[client.ApiClient]:
         else:
             await config.load_kube_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
     except (config.ConfigException, OSError) as error:
-        raise WakeboardError(f"there is no way to log in to a cluster: {error}") from error
-    about.disable_strict_ssl_verification = True  # see stream.Login
+        raise WakeboardError(f"cannot log in to a cluster: {error}") from error
+    about.disable_strict_ssl_verification = True  # see watch.Login
     about.proxy = about.proxy or environment_proxy(about.host)
-    about.client_session_kwargs = {"trust_env": False}  # else every request reads the environment and ~/.netrc anew
+    about.client_session_kwargs = {"trust_env": False}  # else every request reads the environment and ~/.netrc
     async with client.ApiClient(about) as api:
         yield api
 
 
 class Cluster:
-    """One API server. `namespaces`: those that are looked at; none: all."""
+    """One API server. `namespaces`: those that the operator watches. Empty: all."""
 
     def __init__(self, api: client.ApiClient, namespaces: Sequence[str] = (), source: str = "") -> None:
         self._api = api
@@ -136,14 +136,14 @@ class Cluster:
         self._source = source
 
     async def source(self) -> str:
-        """The name of this cluster among the sources of a database: its uid, which is that of kube-system."""
+        """Returns the name of this cluster among the sources of a database: the uid of kube-system."""
         if not self._source:
             found = await self._page("/api/v1/namespaces/kube-system", "")
             self._source = f"k8s:{found['metadata']['uid']}"
         return self._source
 
     async def listed(self) -> Listing:
-        """All of them, page by page, at one version for each namespace that is looked at. Raises ListFailed."""
+        """Lists all JobSchedules in pages, each watched namespace at one resourceVersion. Raises ListFailed."""
         found: list[Resource] = []
         version = ""
         for path in self._paths():
@@ -156,7 +156,7 @@ class Cluster:
         return Listing(found, version)
 
     async def read(self, key: Key) -> Resource | None:
-        """One of them as it is now; None: it does not exist. Raises ListFailed."""
+        """Reads one JobSchedule. Returns None if it does not exist. Raises ListFailed."""
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{key[0]}/{PLURAL}/{key[1]}"
         try:
             return resource(await self._page(path, ""))
@@ -166,7 +166,7 @@ class Cluster:
             raise
 
     async def namespaces_gone(self, names: Iterable[str]) -> set[str]:
-        """The namespaces that are deleted or terminating. One that cannot be read counts as existing."""
+        """Returns the namespaces that are deleted or terminating. One that cannot be read counts as existing."""
 
         async def gone(name: str) -> bool:
             try:
@@ -175,10 +175,10 @@ class Cluster:
                 return error.reason == "missing"
             return "deletionTimestamp" in found["metadata"]
 
-        return await _those(names, gone)
+        return await _filter(names, gone)
 
     async def objects_gone(self, objects: Mapping[Key, str]) -> set[Key]:
-        """The schedules that no longer exist with these uids. One that cannot be read counts as existing."""
+        """Returns the schedules that no longer exist with these uids. One that cannot be read counts as existing."""
 
         async def gone(key: Key) -> bool:
             try:
@@ -187,16 +187,16 @@ class Cluster:
                 return False
             return found is None or found.uid != objects[key]
 
-        return await _those(objects, gone)
+        return await _filter(objects, gone)
 
     async def patch_status(self, of: Resource, status: Mapping[str, Any]) -> Resource:
-        """Merges `status` into the status of the very version that `of` is. Raises WriteFailed."""
+        """Merges `status` into the status of `of`, if its resourceVersion is unchanged. Raises WriteFailed."""
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{of.namespace}/{PLURAL}/{of.name}/status"
         body = {"metadata": {"resourceVersion": of.resource_version, "uid": of.uid}, "status": status}
         return resource(await self._write("PATCH", path, {"fieldManager": FIELD_MANAGER}, body, MERGE_PATCH))
 
     async def post_event(self, about: Resource, reason: str, message: str, at: datetime, *, warning: bool) -> None:
-        """Tells people about it in `kubectl describe`. Raises WriteFailed."""
+        """Posts an event about a JobSchedule, which `kubectl describe` shows. Raises WriteFailed."""
         involved = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": KIND,
@@ -208,13 +208,13 @@ class Cluster:
         await self._post_event(involved, reason, message, at, warning=warning)
 
     async def post_pod_event(self, namespace: str, pod: str, reason: str, message: str, at: datetime) -> None:
-        """Warns about the whole in the events of the operator's own pod. Raises WriteFailed."""
+        """Posts a warning about the operator's own pod. Raises WriteFailed."""
         involved = {"apiVersion": "v1", "kind": "Pod", "namespace": namespace, "name": pod}
         await self._post_event(involved, reason, message, at, warning=True)
 
     async def worker_jobs(self, namespace: str) -> list[dict[str, Any]]:
-        """The Jobs of this product's workers in a namespace, as the API server lists them. Raises ListFailed."""
-        query = {"labelSelector": WORKER_JOBS, "limit": str(PAGE)}
+        """Lists the Jobs of wakeboard's workers in a namespace, as JSON objects. Raises ListFailed."""
+        query = {"labelSelector": WORKER_JOBS, "limit": str(PAGE_SIZE)}
         return (await self._page(f"/apis/batch/v1/namespaces/{namespace}/jobs", "", query))["items"]
 
     async def delete_job(self, namespace: str, job: JobName) -> None:
@@ -223,7 +223,7 @@ class Cluster:
         path = f"/apis/batch/v1/namespaces/{namespace}/jobs/{job.name}"
         await self._write("DELETE", path, {}, body, "application/json")
 
-    # -- inside --------------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     async def _post_event(
         self, involved: Mapping[str, str], reason: str, message: str, moment: datetime, *, warning: bool
@@ -250,10 +250,10 @@ class Cluster:
         return [f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}" for namespace in self._namespaces]
 
     async def _page(self, path: str, following: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        query = {"limit": str(PAGE)} | dict(query or {}) | ({"continue": following} if following else {})
+        query = {"limit": str(PAGE_SIZE)} | dict(query or {}) | ({"continue": following} if following else {})
         try:
             return await self._get(path, query)
-        except _Answered as error:
+        except _Refused as error:
             reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(error.status, "away")
             raise ListFailed(reason, f"the API server does not list {path.rpartition('/')[2]}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -267,10 +267,10 @@ class Cluster:
     ) -> dict[str, Any]:
         try:
             return json.loads(await self._request(method, path, query, body, content))
-        except _Answered as error:
+        except _Refused as error:
             known = {401: "forbidden", 403: "forbidden", 404: "vanished", 409: "conflict"}
             reason = "away" if error.status in BUSY else known.get(error.status, "invalid")
-            raise WriteFailed(reason, f"the API server does not take it: {error}") from error
+            raise WriteFailed(reason, f"the API server refused the write: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise WriteFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
 
@@ -282,7 +282,7 @@ class Cluster:
         body: Mapping[str, Any] | None = None,
         content: str = "application/json",
     ) -> bytes:
-        """Documents are read as they come: the client's own models take ten times as long for 10,000 of them."""
+        """Returns the body unparsed, because the client's models take ten times as long for 10,000 resources."""
         serialized: Any = await self._api.param_serialize(  # pyright: ignore[reportUnknownMemberType]
             method,
             path,
@@ -291,9 +291,9 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
-        async with asyncio.timeout(REQUEST_S):
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
             answer: Any = await self._api.call_api(*serialized)  # pyright: ignore[reportUnknownMemberType]
             data: bytes = await answer.read()
-        if answer.status >= 400:  # noqa: PLR2004 - HTTP's own line between yes and no
-            raise _Answered(answer.status, data)
+        if answer.status >= 400:  # noqa: PLR2004 - HTTP errors
+            raise _Refused(answer.status, data)
         return data

@@ -1,16 +1,16 @@
-"""Why a JobSchedule cannot be honoured as it is written."""
+"""Why the operator does not run a JobSchedule."""
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
 INVALID: Final = "InvalidSpec"  # the spec breaks a rule that admission cannot see
-NOT_ALLOWED: Final = "NotAllowed"  # the tenancy policy has no place for it
-FOREIGN: Final = "OtherInstallation"  # its status was written from another database
+NOT_ALLOWED: Final = "NotAllowed"  # the tenancy policy does not allow it
+FOREIGN: Final = "OtherInstallation"  # another database runs it
 
 
 class Problem(NamedTuple):
-    """A reason for programs, and sentences for people that say what to write instead."""
+    """The reason and message of a condition. The message says what to write instead."""
 
     reason: str
     message: str

@@ -28,7 +28,7 @@ from wakeboard_operator.missing_schedules import MissingSchedules
 from wakeboard_operator.ownership import Ownership
 from wakeboard_operator.problems import FOREIGN, INVALID, Problem
 from wakeboard_operator.resources import KIND
-from wakeboard_operator.tenancy import outside
+from wakeboard_operator.tenancy import tenancy_problem
 from wakeboard_operator.watch import Deleted
 
 if TYPE_CHECKING:
@@ -227,7 +227,7 @@ class Reconciler:
             spec = load_job_schedule(document, "").spec
         except InvalidSchedule as error:
             return None, Problem(INVALID, " ".join(f"{each.removeprefix(': ')}." for each in error.problems))
-        problem = outside(self._settings.tenancy, found.namespace, spec.queue, spec.job_type)
+        problem = tenancy_problem(self._settings.tenancy, found.namespace, spec.queue, spec.job_type)
         if problem is not None:
             return None, problem
         return DesiredSchedule(found.namespace, found.name, spec, found.uid, found.generation), None

@@ -1,4 +1,4 @@
-"""JobSchedules as the API server has them."""
+"""JobSchedules as the API server returns them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ GROUP: Final = "wakeboard.dev"
 VERSION: Final = "v1alpha1"
 PLURAL: Final = "jobschedules"
 KIND: Final = "JobSchedule"
-OURS: Final = f"{GROUP}/"  # how the names of our annotations begin
+OURS: Final = f"{GROUP}/"  # the prefix of our annotations
 
 Key: TypeAlias = tuple[str, str]  # namespace, name
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} until somebody wrote one."""
+    """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} before the first write."""
 
     namespace: str
     name: str
@@ -42,7 +42,7 @@ class Resource:
 
 
 def resource(raw: Mapping[str, Any]) -> Resource:
-    """The resource that a document of the API server describes."""
+    """Parses a JSON object of the API server."""
     about: Mapping[str, Any] = raw["metadata"]
     annotations: Mapping[str, str] = about.get("annotations") or {}
     return Resource(

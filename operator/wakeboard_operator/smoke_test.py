@@ -1,8 +1,8 @@
-"""What `helm test` runs: `python -m wakeboard_operator.smoke_test --namespace NAME`.
+"""The smoke test that `helm test` runs: `python -m wakeboard_operator.smoke_test --namespace NAME`.
 
-It makes a JobSchedule of the type `ping`, asks for a run, waits until a worker has run it and its status says so, and
-removes it again. So the whole way is gone once: API server, operator, database, worker, and back. It needs to create,
-get, patch and delete jobschedules in that namespace. 0: it worked; 1: it did not, and a sentence says how far it came.
+It creates a JobSchedule of the type `ping`, requests a run, waits until its status shows that the run succeeded, and
+deletes the schedule. This checks the API server, the operator, the database and a worker. It needs the rights to
+create, get, patch and delete jobschedules in the namespace. Exit code 0: it succeeded. 1: it failed, with a message.
 """
 
 from __future__ import annotations
@@ -30,107 +30,107 @@ from wakeboard_operator.resources import GROUP, KIND, OURS, PLURAL, VERSION, Res
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-LOOK_EVERY_S: Final = 1.0
+POLL_S: Final = 1.0
 MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class SmokeTestFailed(WakeboardError):
-    """The sentence says how far it came, and where to look."""
+    """The message says what was reached, and where to look."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A trial as the command line asks for it."""
+class Options:
+    """The options of the command line."""
 
     namespace: str
     queue: str
     within_s: float
 
 
-def how_far(resource: Resource | None) -> str:
-    """Where a schedule is on its way, and where to look when it stays there."""
+def progress(resource: Resource | None) -> str:
+    """Returns what the schedule has reached, and where to look if that is too little."""
     if resource is None:
-        return "somebody removed the schedule"
+        return "the schedule was deleted"
     if resource.status.get("observedGeneration") != resource.generation:
-        return "no operator has looked at the schedule: look at the operator's pods and their logs"
+        return "no operator has observed the schedule: check the operator's pods and their logs"
     stalled = condition(resource, "Stalled")
     if stalled.get("status") == "True":
-        return f"the schedule cannot be honoured ({stalled.get('reason')}): {stalled.get('message')}"
+        return f"the schedule is stalled ({stalled.get('reason')}): {stalled.get('message')}"
     if resource.status.get("queued"):
         return (
-            "the run waits for a worker: look at the pods and Jobs of the wake CronJob, whether it is suspended, and"
+            "the run waits for a worker: check the pods and Jobs of the wake CronJob, whether it is suspended, and"
             " whether a pool serves the queue"
         )
     if resource.status.get("running"):
-        return "a worker runs it, and has not told the outcome"
-    return "the operator knows the schedule, but no run has come of it: look at the operator's logs"
+        return "a worker is running it, and has not completed it"
+    return "the operator has synced the schedule, but there is no run: check the operator's logs"
 
 
 def condition(resource: Resource, kind: str) -> dict[str, Any]:
-    """The condition of that type; {}: it has none."""
+    """Returns the condition of that type, or {}."""
     conditions: list[dict[str, Any]] = resource.status.get("conditions") or []
     found = [each for each in conditions if each["type"] == kind]
     return found[0] if found else {}
 
 
-def known(resource: Resource) -> bool:
-    """Whether the operator has brought it to the database. Raises TrialFailed if it will not."""
+def is_synced(resource: Resource) -> bool:
+    """Whether the operator has synced it. Raises SmokeTestFailed if it is stalled."""
     if resource.status.get("observedGeneration") != resource.generation:
         return False
     if condition(resource, "Stalled").get("status") == "True":
-        raise SmokeTestFailed(how_far(resource))
+        raise SmokeTestFailed(progress(resource))
     return condition(resource, "Ready").get("status") == "True"
 
 
-def ran(resource: Resource) -> bool:
-    """Whether its run is over. Raises TrialFailed if it did not succeed."""
+def has_succeeded(resource: Resource) -> bool:
+    """Whether its run succeeded. Raises SmokeTestFailed if it finished otherwise."""
     last: dict[str, Any] = resource.status.get("lastRun") or {}
     result = last.get("result")
     if result not in (None, "succeeded"):
         failure: dict[str, Any] = resource.status.get("lastFailure") or {}
-        said = failure.get("message", "nothing")
-        raise SmokeTestFailed(f"the run is {result}, and it said: {said}")
+        message = failure.get("message", "no message")
+        raise SmokeTestFailed(f"the run is {result}: {message}")
     return result == "succeeded"
 
 
 class SmokeTest:
-    """One schedule, from its making to its removal."""
+    """Creates, runs and deletes one schedule."""
 
-    def __init__(self, api: client.ApiClient, wanted: Wanted) -> None:
+    def __init__(self, api: client.ApiClient, options: Options) -> None:
         self._cluster = Cluster(api)
         self._resources: Any = client.CustomObjectsApi(api)
-        self._wanted = wanted
+        self._options = options
         self._began = time.monotonic()
-        self.name = f"wakeboard-trial-{secrets.token_hex(3)}"
+        self.name = f"wakeboard-smoke-test-{secrets.token_hex(3)}"
 
     async def run(self) -> None:
-        """Raises TrialFailed, or another error in one sentence."""
-        self._tell(f"makes the schedule {self._wanted.namespace}/{self.name} for the queue {self._wanted.queue}")
-        await self._make()
+        """Runs the test. Raises WakeboardError."""
+        self._log(f"creates the schedule {self._options.namespace}/{self.name} in queue {self._options.queue}")
+        await self._create()
         try:
-            await self._until(known)
-            self._tell("the operator has brought it to the database; asks for a run")
-            await self._ask_for_a_run()
-            await self._until(ran)
-            self._tell("its status says that the run succeeded")
+            await self._until(is_synced)
+            self._log("the operator has synced it; requests a run")
+            await self._request_run()
+            await self._until(has_succeeded)
+            self._log("the run succeeded")
         finally:
             await self._remove()
 
-    async def _make(self) -> None:
+    async def _create(self) -> None:
         body = {
             "apiVersion": f"{GROUP}/{VERSION}",
             "kind": KIND,
             "metadata": {"name": self.name, "labels": {"app.kubernetes.io/part-of": "wakeboard"}},
-            "spec": {"jobType": "ping", "queue": self._wanted.queue, "timeoutSeconds": 60},
+            "spec": {"jobType": "ping", "queue": self._options.queue, "timeoutSeconds": 60},
         }
         while True:
             try:
                 await self._resources.create_namespaced_custom_object(
-                    GROUP, VERSION, self._wanted.namespace, PLURAL, body
+                    GROUP, VERSION, self._options.namespace, PLURAL, body
                 )
             except client.ApiException as error:
                 if self._too_late() or not _may_pass(error):
-                    raise SmokeTestFailed(f"the schedule cannot be made: {_failure_text(error)}") from error
+                    raise SmokeTestFailed(f"cannot create the schedule: {_failure_text(error)}") from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 if self._too_late():
                     raise SmokeTestFailed(
@@ -138,47 +138,47 @@ class SmokeTest:
                     ) from error
             else:
                 return
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(POLL_S)
 
-    async def _ask_for_a_run(self) -> None:
-        """After the operator has seen it: a token that is there from the beginning is not executed."""
-        body = {"metadata": {"annotations": {f"{OURS}run-now": "trial"}}}
+    async def _request_run(self) -> None:
+        """Call it after the operator has observed the schedule: a token in a new schedule is not executed."""
+        body = {"metadata": {"annotations": {f"{OURS}run-now": "smoke-test"}}}
         try:
             await self._resources.patch_namespaced_custom_object(
-                GROUP, VERSION, self._wanted.namespace, PLURAL, self.name, body, _content_type=MERGE_PATCH
+                GROUP, VERSION, self._options.namespace, PLURAL, self.name, body, _content_type=MERGE_PATCH
             )
         except client.ApiException as error:
-            raise SmokeTestFailed(f"the run cannot be asked for: {_failure_text(error)}") from error
+            raise SmokeTestFailed(f"cannot request a run: {_failure_text(error)}") from error
 
-    async def _until(self, true: Callable[[Resource], bool]) -> None:
+    async def _until(self, condition: Callable[[Resource], bool]) -> None:
         found: Resource | None = None
         while True:
-            with suppress(ListFailed):  # away for a moment; the last answer counts
-                found = await self._cluster.read((self._wanted.namespace, self.name))
-            if found is not None and true(found):
+            with suppress(ListFailed):  # a short outage; the last answer counts
+                found = await self._cluster.read((self._options.namespace, self.name))
+            if found is not None and condition(found):
                 return
             if self._too_late():
-                raise SmokeTestFailed(f"it took longer than {self._wanted.within_s:.0f} s: {how_far(found)}.")
-            await asyncio.sleep(LOOK_EVERY_S)
+                raise SmokeTestFailed(f"not done within {self._options.within_s:.0f} s: {progress(found)}.")
+            await asyncio.sleep(POLL_S)
 
     async def _remove(self) -> None:
         try:
             await self._resources.delete_namespaced_custom_object(
-                GROUP, VERSION, self._wanted.namespace, PLURAL, self.name
+                GROUP, VERSION, self._options.namespace, PLURAL, self.name
             )
         except (client.ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
-            self._tell(f"the schedule could not be removed: kubectl delete jobschedule {self.name} ({error})")
+            self._log(f"cannot delete the schedule: kubectl delete jobschedule {self.name} ({error})")
 
     def _too_late(self) -> bool:
-        return time.monotonic() - self._began > self._wanted.within_s
+        return time.monotonic() - self._began > self._options.within_s
 
-    def _tell(self, sentence: str) -> None:
+    def _log(self, sentence: str) -> None:
         write_line(f"{time.monotonic() - self._began:5.1f} s  {sentence}")
         sys.stdout.flush()
 
 
 def _failure_text(refusal: Any) -> str:
-    """The API server's own sentence. Their exceptions have no types."""
+    """Returns the message of the API server. The client's exceptions have no types."""
     try:
         return str(json.loads(refusal.body)["message"])
     except (KeyError, TypeError, ValueError):
@@ -186,38 +186,38 @@ def _failure_text(refusal: Any) -> str:
 
 
 def _may_pass(refusal: Any) -> bool:
-    """Whether another try may help: a definition is served some moments after it was made."""
+    """Whether a retry may help. The API server serves a new CRD only after some moments."""
     return refusal.status in {404, 429, 500, 503}
 
 
-def parse(words: Sequence[str] | None = None) -> Wanted:
-    """What the command line asks for; a usage error ends the process with 2."""
+def parse(words: Sequence[str] | None = None) -> Options:
+    """Parses the command line. A usage error exits with 2."""
     parser = argparse.ArgumentParser(prog="python -m wakeboard_operator.smoke_test", description=__doc__)
     parser.add_argument("--namespace", default=os.environ.get("POD_NAMESPACE", "default"))
-    parser.add_argument("--queue", default="default", help="one that a pool serves")
+    parser.add_argument("--queue", default="default", help="a queue that a pool serves")
     parser.add_argument("--within", type=float, default=180.0, metavar="SECONDS")
     given = parser.parse_args(words)
-    return Wanted(given.namespace, given.queue, given.within)
+    return Options(given.namespace, given.queue, given.within)
 
 
-async def _go(wanted: Wanted) -> None:
+async def _run(options: Options) -> None:
     task = asyncio.current_task()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     async with login() as api:
-        await SmokeTest(api, wanted).run()
+        await SmokeTest(api, options).run()
 
 
 def main() -> int:
-    """The exit code."""
+    """Returns the exit code."""
     try:
-        asyncio.run(_go(parse()))
+        asyncio.run(_run(parse()))
     except WakeboardError as error:
-        write_error("wakeboard trial", str(error))
+        write_error("wakeboard smoke test", str(error))
         return 1
     except asyncio.CancelledError:
-        write_error("wakeboard trial", "it was asked to stop.")
+        write_error("wakeboard smoke test", "stopped.")
         return 1
     return 0
 

@@ -1,7 +1,7 @@
-"""Who may use which queues and job types: the policy of the operator's settings.
+"""Tenancy: which namespaces may use which queues and job types, from the operator's settings.
 
-It keeps honest teams apart in one database. It is no boundary against a hostile one: whoever can write rows or handlers
-of a pool has its powers. One pool and one database for each zone of trust.
+It separates teams that share a database. It is no security boundary: a user who can write rows or handlers of a pool
+has the rights of that pool. Use one pool and one database for each trust zone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Tenant(BaseModel):
-    """What some namespaces may use; each is a list of names, `*` and `?` allowed."""
+    """What some namespaces may use. Each field is a list of names, in which `*` and `?` are wildcards."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel, validate_by_name=True)
 
@@ -28,15 +28,15 @@ class Tenant(BaseModel):
     job_types: list[str] = Field(default=["*"], min_length=1)
 
 
-def outside(tenancy: Sequence[Tenant], namespace: str, queue: str, job_type: str) -> Problem | None:
-    """Why a schedule may not be; None: it may. Without a policy everything may be."""
+def tenancy_problem(tenancy: Sequence[Tenant], namespace: str, queue: str, job_type: str) -> Problem | None:
+    """Returns why a schedule is not allowed, or None. Without a policy everything is allowed."""
     if not tenancy:
         return None
-    mine = [tenant for tenant in tenancy if _fits(namespace, tenant.namespaces)]
-    if any(_fits(queue, tenant.queues) and _fits(job_type, tenant.job_types) for tenant in mine):
+    matching = [tenant for tenant in tenancy if _matches(namespace, tenant.namespaces)]
+    if any(_matches(queue, tenant.queues) and _matches(job_type, tenant.job_types) for tenant in matching):
         return None
     allowed = "; ".join(
-        f"queues {', '.join(tenant.queues)} with job types {', '.join(tenant.job_types)}" for tenant in mine
+        f"queues {', '.join(tenant.queues)} with job types {', '.join(tenant.job_types)}" for tenant in matching
     )
     return Problem(
         NOT_ALLOWED,
@@ -45,5 +45,5 @@ def outside(tenancy: Sequence[Tenant], namespace: str, queue: str, job_type: str
     )
 
 
-def _fits(name: str, patterns: Sequence[str]) -> bool:
+def _matches(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)

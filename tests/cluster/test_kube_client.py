@@ -38,7 +38,7 @@ async def test_a_list_is_complete_whatever_the_size_of_a_page(
 ) -> None:
     for number in range(7):
         control_plane.call("POST", path(namespace), job_schedule(f"s{number}"))
-    monkeypatch.setattr(kube_client, "PAGE", 3)
+    monkeypatch.setattr(kube_client, "PAGE_SIZE", 3)
     listing = await cluster.listed()
     assert [each.name for each in listing.resources] == [f"s{number}" for number in range(7)]
     assert listing.resource_version.isdecimal()

@@ -13,7 +13,7 @@ import pytest
 from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import Operator, Scene, wait_for
 from wakeboard_operator.resources import Resource
-from wakeboard_operator.smoke_test import SmokeTestFailed, how_far, known, ran
+from wakeboard_operator.smoke_test import SmokeTestFailed, has_succeeded, is_synced, progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,25 +72,25 @@ def schedules(scene: Scene) -> list[Any]:
     return scene.cluster.call("GET", path(scene.namespace))["items"]
 
 
-def test_a_trial_sees_its_run_succeed_and_leaves_nothing(scene: Scene, operator: Operator) -> None:
+def test_a_smoke_test_sees_its_run_succeed_and_leaves_nothing(scene: Scene, operator: Operator) -> None:
     with smoke_test(scene, within_s=60) as process:
         wait_for(lambda: scene.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
         wake(scene)
         said, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
-    assert "its status says that the run succeeded" in said
+    assert "the run succeeded" in said
     assert schedules(scene) == []
 
 
-def test_without_an_operator_a_trial_says_so(scene: Scene) -> None:
+def test_without_an_operator_a_smoke_test_says_so(scene: Scene) -> None:
     with smoke_test(scene, within_s=2) as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "no operator has looked at the schedule" in errors
+    assert "no operator has observed the schedule" in errors
     assert schedules(scene) == []
 
 
-def test_without_a_worker_a_trial_says_where_to_look(scene: Scene, operator: Operator) -> None:
+def test_without_a_worker_a_smoke_test_says_where_to_look(scene: Scene, operator: Operator) -> None:
     with smoke_test(scene, within_s=8) as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
@@ -98,13 +98,13 @@ def test_without_a_worker_a_trial_says_where_to_look(scene: Scene, operator: Ope
     assert schedules(scene) == []
 
 
-def test_a_trial_that_is_asked_to_stop_removes_its_schedule(scene: Scene) -> None:
+def test_a_smoke_test_that_is_asked_to_stop_removes_its_schedule(scene: Scene) -> None:
     with smoke_test(scene, within_s=60) as process:
         wait_for(lambda: schedules(scene))
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "asked to stop" in errors
+    assert "stopped" in errors
     assert schedules(scene) == []
 
 
@@ -115,18 +115,18 @@ def seen(**status: Any) -> Resource:
 def test_a_stalled_schedule_ends_the_smoke_test_at_once() -> None:
     stalled = {"type": "Stalled", "status": "True", "reason": "NotAllowed", "message": "queue x is not yours."}
     with pytest.raises(SmokeTestFailed, match=r"NotAllowed.*queue x is not yours"):
-        known(seen(conditions=[stalled]))
+        is_synced(seen(conditions=[stalled]))
 
 
-def test_a_run_that_failed_ends_a_trial_with_its_message() -> None:
+def test_a_run_that_failed_ends_a_smoke_test_with_its_message() -> None:
     with pytest.raises(SmokeTestFailed, match=r"dead.*out of paper"):
-        ran(seen(lastRun={"result": "dead"}, lastFailure={"message": "out of paper"}))
-    assert not ran(seen())
-    assert ran(seen(lastRun={"result": "succeeded"}))
+        has_succeeded(seen(lastRun={"result": "dead"}, lastFailure={"message": "out of paper"}))
+    assert not has_succeeded(seen())
+    assert has_succeeded(seen(lastRun={"result": "succeeded"}))
 
 
-def test_a_trial_tells_how_far_it_came() -> None:
-    assert "removed" in how_far(None)
-    assert "waits for a worker" in how_far(seen(queued=1))
-    assert "has not told the outcome" in how_far(seen(running=1))
-    assert "no run has come of it" in how_far(seen())
+def test_a_smoke_test_reports_its_progress() -> None:
+    assert "deleted" in progress(None)
+    assert "waits for a worker" in progress(seen(queued=1))
+    assert "has not completed it" in progress(seen(running=1))
+    assert "there is no run" in progress(seen())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wakeboard_operator.event_budget import BURST, ONE_MORE_EVERY_S, EventBudget
+from wakeboard_operator.event_budget import BURST, REFILL_INTERVAL_S, EventBudget
 from wakeboard_operator.ownership import RECHECK_S, REPAIR_TIMEOUT_S, OtherInstallations
 
 A, B = ("billing", "a"), ("billing", "b")
@@ -49,5 +49,5 @@ def test_an_object_has_a_burst_of_events_and_then_one_every_five_minutes() -> No
     budget = EventBudget(0.0)
     assert sum(budget.spend(1.0) for _ in range(221)) == BURST
     assert not budget.spend(100.0)
-    assert budget.spend(1.0 + ONE_MORE_EVERY_S)
-    assert not budget.spend(2.0 + ONE_MORE_EVERY_S)
+    assert budget.spend(1.0 + REFILL_INTERVAL_S)
+    assert not budget.spend(2.0 + REFILL_INTERVAL_S)

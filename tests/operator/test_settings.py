@@ -23,7 +23,7 @@ def test_the_policy_and_the_namespaces_come_from_the_environment(monkeypatch: py
     [
         ("TENANCY", "{", "must be a JSON list"),
         ("TENANCY", '[{"queue": "x"}]', "WAKEBOARD_TENANCY"),
-        ("NAMESPACES", "billing", "needs WAKEBOARD_SOURCE"),
+        ("NAMESPACES", "billing", "requires WAKEBOARD_SOURCE"),
         ("LEADER_LEASE_SECONDS", "0", "write a whole number from 3 to 300"),
         ("OPERATOR_PORT", "http", "WAKEBOARD_OPERATOR_PORT"),
     ],

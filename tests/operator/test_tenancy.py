@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wakeboard_operator.tenancy import Tenant, outside
+from wakeboard_operator.tenancy import Tenant, tenancy_problem
 
 POLICY = [
     Tenant(namespaces=["billing", "billing-*"], queues=["billing"], job_types=["invoice_*", "ping"]),
@@ -17,7 +17,7 @@ POLICY = [
     [("billing", "billing", "invoice_all"), ("billing-test", "billing", "ping"), ("ops", "default", "anything")],
 )
 def test_what_the_policy_names_may_be(namespace: str, queue: str, job_type: str) -> None:
-    assert outside(POLICY, namespace, queue, job_type) is None
+    assert tenancy_problem(POLICY, namespace, queue, job_type) is None
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_what_the_policy_names_may_be(namespace: str, queue: str, job_type: str)
     [("billing", "default", "ping"), ("billing", "billing", "command"), ("other", "default", "ping")],
 )
 def test_the_rest_is_not_allowed_and_the_message_says_what_is(namespace: str, queue: str, job_type: str) -> None:
-    problem = outside(POLICY, namespace, queue, job_type)
+    problem = tenancy_problem(POLICY, namespace, queue, job_type)
     assert problem is not None
     assert problem.reason == "NotAllowed"
     assert namespace in problem.message
@@ -34,4 +34,4 @@ def test_the_rest_is_not_allowed_and_the_message_says_what_is(namespace: str, qu
 
 
 def test_without_a_policy_everything_may_be() -> None:
-    assert outside([], "any", "any", "any") is None
+    assert tenancy_problem([], "any", "any", "any") is None
