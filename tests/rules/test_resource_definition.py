@@ -84,7 +84,7 @@ def test_conditions_are_merged_by_their_type():
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
 
 
-def test_a_new_resource_has_the_condition_that_it_is_not_reconciled():
+def test_a_new_resource_has_observed_generation_minus_1():
     """-1, as tools that wait for a resource would take a status that is missing for one that is fine."""
     assert filled(NODES[".status"], {}) == {"observedGeneration": -1}
 
