@@ -156,7 +156,7 @@ def test_in_a_database_of_its_own_an_application_gets_one_effect_per_run(
 
 
 def test_no_ledger_is_made_beside_the_store(database: str) -> None:
-    with pytest.raises(Refused, match="works there without a ledger"):
+    with pytest.raises(Refused, match="needs no ledger there"):
         anyio.run(ledger.install_ledger, database)
 
 

@@ -1,1 +1,1 @@
-"""The only SQL in the product: tables, moves, and their typed calls."""
+"""The store: the schema `wakeboard`, its SQL functions, and typed calls of them. No other package contains SQL."""

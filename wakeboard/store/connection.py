@@ -1,4 +1,4 @@
-"""Connections to the board.
+"""Connections to the store.
 
 The baseline is PgBouncer in transaction mode: nothing here depends on session state (see statements.py), and statements
 are prepared only where a setting says that the connection is direct.
@@ -91,7 +91,7 @@ def _options(dsn: str, name: str, *, prepared_statements: bool) -> dict[str, Any
 
 
 def abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Breaks a connection, from whatever thread: who waits for a reply on it gets DatabaseUnavailable at once."""
+    """Breaks a connection, from any thread: a call that waits for a reply on it raises DatabaseUnavailable."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)
 
@@ -99,15 +99,15 @@ def abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
 def is_connection_loss(
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None, error: BaseException
 ) -> bool:
-    """Whether `error` is how the loss of this connection was met."""
+    """Whether `error` was caused by the loss of this connection."""
     return conn is not None and isinstance(error, psycopg.OperationalError) and conn.closed
 
 
 def is_broken(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
-    """Whether an open connection is of no use any more, as far as can be known without sending anything.
+    """Whether a connection is known to be broken, without sending anything.
 
-    On a connection that waits for no answer, something to read is the server's farewell (or a notice that nobody
-    needs). One that is in use, also by another task, is taken for well: its statement tells.
+    If an idle connection has data to read, the server has closed it (or sent a notice). A connection in use counts as
+    intact: its statement will fail.
     """
     if conn.closed:
         return True
@@ -119,7 +119,7 @@ def is_broken(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> b
 
 
 def describe_dsn(dsn: str) -> str:
-    """Where a DSN points to, for people: user, host, port and database, without the password.
+    """The target of a DSN for messages: user, host, port and database, without the password.
 
     "the database" for a DSN that cannot be read, or in which a raw @ may have put a part of the password elsewhere.
     """
@@ -152,14 +152,14 @@ def _parts(dsn: str) -> dict[str, str]:
 
 def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
     """The error for a connection that could not be made; LoginRefused if waiting does not help."""
-    said = " ".join(str(exc).split()).split(" Is the server running", 1)[0]
-    said = without_quotes(said.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
-    kind = LoginRefused if _LOGIN_REFUSED.search(said) else DatabaseUnavailable
-    return kind(f"cannot connect to {describe_dsn(dsn)}: {said}.")
+    text = " ".join(str(exc).split()).split(" Is the server running", 1)[0]
+    text = without_quotes(text.rsplit("FATAL: ", 1)[-1].rsplit("failed: ", 1)[-1]).strip(" .")
+    kind = LoginRefused if _LOGIN_REFUSED.search(text) else DatabaseUnavailable
+    return kind(f"cannot connect to {describe_dsn(dsn)}: {text}.")
 
 
 async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Raises SchemaMismatch unless this release may work on the schema it finds."""
+    """Raises SchemaMismatch if this release cannot use the schema."""
     try:
         rows = await execute(conn, "select schema_version, min_code_version from wakeboard.schema_state()")
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as exc:
@@ -180,7 +180,7 @@ async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
 
 
 def describe_connection(conn: psycopg.AsyncConnection[Any]) -> str:
-    """The same as `place`, for an open connection."""
+    """As `describe_dsn`, for an open connection."""
     return f"database {conn.info.dbname} on {conn.info.host or 'the local socket'}:{conn.info.port} as {conn.info.user}"
 
 

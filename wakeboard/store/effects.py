@@ -1,7 +1,7 @@
-"""The effects ledger: one row for each effect, in the transaction that has the effect.
+"""The effects ledger: one row for each effect, written in the transaction that has the effect.
 
-Beside the board the guard checks the lease too. In another database it cannot: `install_ledger` makes the same table
-and guard there, with the same signature, so that a handler does not care where its data lies.
+In the store's database, `once` also checks the lease. In another database it cannot: there, `install_ledger` creates
+the same table and a function with the same signature.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ONCE: Final = checked_call("select wakeboard.once(%s, %s, %s, %s, %s)")
 
 
 class Lease(NamedTuple):
-    """The lease that an effect stands under."""
+    """The lease under which an effect happens."""
 
     worker: int
     run_id: int
@@ -41,9 +41,9 @@ def once(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str) -> Awaitabl
 def once(
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any], lease: Lease, key: str
 ) -> bool | Awaitable[bool]:
-    """True: this transaction of the caller's is the one that has the effect; False: an earlier one had it.
+    """True: the caller's transaction has the effect. False: an earlier transaction had it.
 
-    Raises LeaseLost, which must roll the transaction back, and SchemaMismatch where there is no ledger.
+    Raises LeaseLost (roll back), and SchemaMismatch if there is no ledger.
     """
     if conn.autocommit and conn.info.transaction_status == TransactionStatus.IDLE:
         raise Refused(
@@ -65,9 +65,9 @@ async def _once_async(conn: psycopg.AsyncConnection[Any], lease: Lease, key: str
 
 
 async def install_ledger(dsn: str, role: str | None = None) -> None:
-    """Makes the ledger in the database at `dsn`, for the application's `role` besides its owner. May be repeated.
+    """Creates the ledger in the database at `dsn`, for its owner and the application's `role`. May be repeated.
 
-    Raises Refused where wakeboard's own schema is: `run.once` works there as it is.
+    Raises Refused if the database has wakeboard's own schema: `run.once` works there already.
     """
     conn = await connect(dsn, name="wakeboard effects")
     async with conn:

@@ -1,5 +1,5 @@
--- The effects ledger in a database of an application's own: `run.once` works there as it does beside the board, but for the
--- lease, which cannot be checked from here. One effect per run and key; a zombie that comes second gets false.
+-- The effects ledger in an application's own database. `run.once` works there as in the store, but cannot check the lease.
+-- One effect per run and key; a zombie that comes second gets false.
 
 create schema if not exists wakeboard;
 

@@ -1,4 +1,4 @@
-"""Leadership of a source: one operator leads, and the board takes no write of a leader whose term is over."""
+"""Leader election for a source, and the calls of operators. The store rejects writes of a term that is over."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ class LeadershipState(NamedTuple):
 
 
 class ActionResult(NamedTuple):
-    """What came of an action, when, and whether this very call did it."""
+    """The result of an action, and whether this call executed it."""
 
     result: str
     new: bool
 
 
 class OperatorStore(Store):
-    """The board as an operator sees it that need not lead."""
+    """Calls that an operator makes without being the leader."""
 
     async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:
-        """Takes a free leadership or holds on to one's own; see the move."""
+        """Becomes the leader if there is none, or renews the own lease. Returns the current leader."""
         columns = "term, is_leader, leader, leader_release, expires_in_s"
         query = f"select {columns} from wakeboard.acquire_leadership(%s, %s, %s, %s)"
         return LeadershipState(*(await self._rows(query, source, holder, release, lease_s))[0])
@@ -44,7 +44,7 @@ class OperatorStore(Store):
         return await self._value("select wakeboard.release_leadership(%s, %s)", source, term)
 
     async def register_leader_session(self, source: str, term: int) -> bool:
-        """Lets a standby take over as soon as this connection ends. False: it has to wait for the lease to lapse."""
+        """Lets a standby take over as soon as this connection ends. False: it waits until the lease expires."""
         pid = self.conn.info.backend_pid
         return await self._value("select wakeboard.register_leader_session(%s, %s, %s)", source, term, pid)
 
@@ -53,14 +53,14 @@ class OperatorStore(Store):
         return await self._value("select wakeboard.release_dead_leadership(%s)", source)
 
     async def listen_for_released_leadership(self) -> bool:
-        """Starts to listen for resignations. False: the connection goes through a pooler and receives none."""
+        """Listens for released leaderships. False: the connection goes through a pooler and receives none."""
         if await self._value("select pg_catalog.pg_backend_pid()") != self.conn.info.backend_pid:
             return False
         await listen(self.conn, "wakeboard_leader")
         return True
 
     async def leadership_released(self, within_s: float) -> bool:
-        """Waits up to `within_s` for the resignation of a leader; True if there was one. Needs listening."""
+        """Waits up to `within_s` seconds until a leader releases leadership. True if one did. Listen first."""
         with translating():
             async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
                 return True
@@ -72,20 +72,20 @@ class OperatorStore(Store):
         return str(found)
 
     async def is_removal_confirmed(self, source: str) -> bool:
-        """Whether the held removal has been confirmed and not yet been done."""
-        holds = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
-        return any(held == source and confirmed_at is not None for held, confirmed_at in holds)
+        """Whether the pending removal is confirmed and not yet executed."""
+        pending = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
+        return any(name == source and confirmed_at is not None for name, confirmed_at in pending)
 
     async def run_annotation_action(
         self, definition_id: int, action: str, token: str, *, record_only: bool
     ) -> ActionResult:
-        """Does what an annotation asks for, once for each token."""
+        """Executes the action of an annotation, once for each token."""
         query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s)"
         return ActionResult(*(await self._rows(query, definition_id, action, token, record_only))[0])
 
 
 class LeaderStore(OperatorStore):
-    """The board of a leader: each move is one transaction that begins with the term. Raises LeadershipLost."""
+    """The calls of a leader: each is a transaction that first checks the term. Raises LeadershipLost."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
         super().__init__(conn)

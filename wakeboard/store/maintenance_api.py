@@ -1,8 +1,8 @@
-"""The moves on the board for duties and people, typed: one method for each SQL function, and nothing else.
+"""SQL functions for maintenance and for the sync of schedules, typed: one method for each function.
 
-Every move is one statement on an autocommit connection, so a reply that was lost may be asked for again: the moves
-answer a repeat as they answered the first time. docs/sql-functions.md says what each promises. The
-worker's own moves are in worker_api.py.
+Each call is one statement on an autocommit connection and may be repeated if its reply was lost.
+docs/sql-functions.md describes each function. Functions for administrators are in admin_api.py, for workers in
+worker_api.py, and for leader election in leader_api.py.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 class Answer(NamedTuple):
-    """What the board said about one run: a word, or 'refused: <why>'."""
+    """The answer for one run or schedule: a word, or 'refused: <why>'."""
 
     id: int
     answer: str
 
     @property
     def refused(self) -> bool:
-        """Nothing was done; `answer` says why."""
+        """Whether nothing was done; `answer` has the reason."""
         return self.answer.startswith("refused")
 
 
 class Reaped(NamedTuple):
-    """What one slice of a walk took back; `next_id` None: the walk is over, or none was due."""
+    """What one slice of a scan revoked. `next_id` None: the scan has ended, or none was due."""
 
     next_id: int | None
     crashed: int
@@ -49,10 +49,7 @@ class Reaped(NamedTuple):
 
 
 class DueDefinition(NamedTuple):
-    """A definition whose next tick is due; `now` is the database's clock. `paused`: a pause holds its ticks back.
-
-    Moments are in UTC, so that Python compares and subtracts them as what they are.
-    """
+    """A schedule whose next tick is due. `now`: the database's clock. Times are in UTC."""
 
     id: int
     generation: int
@@ -70,7 +67,7 @@ class DueDefinition(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """A stretch of ticks that are not run: its first and last tick, how many they are, and why."""
+    """A range of skipped ticks: the first and the last one, their number, and the reason."""
 
     since: datetime
     until: datetime
@@ -80,10 +77,10 @@ class Skipped(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TickPlan:
-    """What becomes of one definition's due ticks.
+    """The runs and skips planned for one schedule's due ticks.
 
-    `cursor` and `generation` are as they were read; `next_cursor` is the first tick after those dealt with (None: no
-    further one), `up_to` the newest tick dealt with; `error` says why ticks cannot be computed.
+    `cursor` and `generation`: as they were read. `next_cursor`: the first tick after the planned ones; None: there is
+    none. `up_to`: the newest planned tick. `error`: why ticks cannot be computed.
     """
 
     id: int
@@ -97,7 +94,7 @@ class TickPlan:
 
 
 class EnqueuedTicks(NamedTuple):
-    """What `enqueue_due_ticks` made: definitions moved on, runs, ticks skipped, runs that gave way to newer ones."""
+    """Numbers of schedules advanced, runs created, ticks skipped and runs replaced by newer ones."""
 
     definitions: int
     runs: int
@@ -106,7 +103,7 @@ class EnqueuedTicks(NamedTuple):
 
 
 class KnownDefinition(NamedTuple):
-    """What the board knows of one schedule of a source. Moments are in UTC."""
+    """A stored schedule of a source. Times are in UTC."""
 
     id: int
     namespace: str
@@ -123,7 +120,7 @@ class KnownDefinition(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """What `sync_definitions` did with one row: created, updated, unchanged, stale or due (ticks come first)."""
+    """The answer of `sync_definitions` for one row: created, updated, unchanged, stale or due."""
 
     id: int
     namespace: str
@@ -132,7 +129,7 @@ class Synced(NamedTuple):
 
 
 class Store:
-    """The moves, made over one async connection. Errors come as WakeboardError (see errors.py)."""
+    """Calls SQL functions over one async connection. Raises WakeboardError (see errors.py)."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
         self.conn = conn
@@ -143,22 +140,20 @@ class Store:
     async def _value(self, query: str, *values: Any) -> Any:
         return (await self._rows(query, *values))[0][0]
 
-    # -- for duties ----------------------------------------------------------------------------------------------------
-
     async def reap(self, after_id: int = 0, *, always: bool = False) -> Reaped:
-        """One slice of a walk over lapsed leases; go on from `next_id` until it is None."""
+        """Revokes expired leases in one slice of runs. Call it again with `next_id` until that is None."""
         query = "select next_id, crashed, timed_out, dead, cancelled from wakeboard.reap(%s, always => %s)"
         return Reaped(*(await self._rows(query, after_id, always))[0])
 
     async def due_definitions(
         self, count: int = 10_000, after: tuple[datetime, int] | None = None
     ) -> list[DueDefinition]:
-        """Definitions whose next tick is due, most overdue first; `after`: (next_run_at, id) of the last one seen."""
+        """Schedules whose next tick is due, most overdue first. `after`: (next_run_at, id) of the last one read."""
         query = "select * from wakeboard.due_definitions(%s, %s, %s)"
         return await self._due_rows(query, count, *(after or ("-infinity", 0)))
 
     async def filter_due_definitions(self, ids: Sequence[int]) -> list[DueDefinition]:
-        """Those of these definitions whose next tick is due, also those that are paused."""
+        """Those of these schedules whose next tick is due, paused ones too."""
         query = "select * from wakeboard.filter_due_definitions(%s::bigint[])"
         return await self._due_rows(query, list(ids))
 
@@ -168,7 +163,7 @@ class Store:
         return [_due(*row) for row in await call(self.conn, query, *values, cursor=cursor)]
 
     async def enqueue_due_ticks(self, plans: Sequence[TickPlan]) -> EnqueuedTicks:
-        """Makes planned ticks into runs and moves the cursors; plans that another has overtaken do nothing."""
+        """Creates runs from the plans and advances the cursors. Outdated plans have no effect."""
         ticks = [(plan.id, tick) for plan in plans for tick in plan.ticks]
         skips = [(plan.id, *skip) for plan in plans for skip in plan.skipped]
         rows = await self._rows(
@@ -190,45 +185,45 @@ class Store:
         return EnqueuedTicks(*rows[0])
 
     async def now(self) -> datetime:
-        """The database's clock, which decides, in UTC."""
+        """The time of the database's clock, in UTC."""
         return (await self._value("select now from wakeboard.schema_state()")).astimezone(UTC)
 
     async def list_definitions(self, source: str) -> list[KnownDefinition]:
-        """What is known of a source, removed ones too."""
+        """All stored schedules of a source, removed ones too."""
         return [_known(*row) for row in await self._rows("select * from wakeboard.list_definitions(%s)", source)]
 
     async def sync_definitions(self, source: str, rows: Sequence[Mapping[str, Any]]) -> list[Synced]:
-        """Brings definitions up to `rows` (keys: the columns of job_definitions); see the move for the answers."""
+        """Stores declared schedules; the keys of `rows` are columns of job_definitions."""
         query = "select id, namespace, name, answer from wakeboard.sync_definitions(%s, %s::pg_catalog.jsonb)"
         return [Synced(*row) for row in await self._rows(query, source, json.dumps(rows, default=str))]
 
     async def remove_definitions(self, source: str, ids: Sequence[int], synced_before: datetime) -> list[Answer]:
-        """Removes definitions that no sync has met since then: 'removed', or 'due' (skip their ticks first)."""
+        """Removes schedules that no sync has written since then: 'removed', or 'due' (skip their ticks first)."""
         query = "select id, answer from wakeboard.remove_definitions(%s, %s::bigint[], %s)"
         return [Answer(*row) for row in await self._rows(query, source, list(ids), synced_before)]
 
     async def request_removal(self, source: str, names_hash: str, count: int) -> bool:
-        """True when a person has confirmed this very removal; otherwise it is held until one does."""
+        """True if an administrator has confirmed this removal; otherwise it stays pending."""
         return await self._value("select wakeboard.request_removal(%s, %s, %s)", source, names_hash, count)
 
     async def suspend_definitions(self, source: str, ids: Sequence[int]) -> int:
-        """Suspends definitions whose removal is held and whose objects are deleted; returns how many."""
+        """Suspends schedules whose objects are deleted and whose removal is pending. Returns how many."""
         return await self._value("select wakeboard.suspend_definitions(%s, %s::bigint[])", source, list(ids))
 
     async def pop_changed_definitions(self, count: int = 10_000) -> list[int]:
-        """Takes ids of definitions whose status must be computed anew."""
+        """Removes and returns the ids of schedules whose status must be computed again."""
         return [row[0] for row in await self._rows("select wakeboard.pop_changed_definitions(%s)", count)]
 
     async def skip_past_deadline(self) -> int:
-        """Skips runs that did not start before their deadline; how many."""
+        """Skips runs that had not started by their deadline. Returns how many."""
         return await self._value("select wakeboard.skip_past_deadline()")
 
     async def create_partitions(self) -> int:
-        """Makes the history's partitions for the coming weeks; how many."""
+        """Creates the history's partitions for the coming weeks. Returns how many."""
         return await self._value("select wakeboard.create_partitions()")
 
     async def drop_partitions(self, retention: timedelta) -> int:
-        """Drops the history's partitions older than `retention`; how many."""
+        """Drops the history's partitions older than `retention`. Returns how many."""
         return await self._value("select wakeboard.drop_partitions(%s)", retention)
 
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
@@ -238,9 +233,9 @@ class Store:
     async def delete_expired(
         self, key_retention: timedelta, dead_retention: timedelta | None, history_retention: timedelta
     ) -> int | None:
-        """Deletes a bounded batch of what nothing needs any more; how many rows. Ask again while it is not 0.
+        """Deletes a bounded batch of expired rows. Returns how many: call it again until it is 0.
 
-        None: less than an hour ago somebody found nothing left.
+        None: less than an hour ago a call found nothing to delete.
         """
         query = "select wakeboard.delete_expired(%s, %s, %s)"
         return await self._value(query, key_retention, dead_retention, history_retention)
@@ -257,7 +252,7 @@ _moment: Final = lru_cache(maxsize=8192)(from_pg_timestamp)  # ticks that are du
 
 
 def _known(*row: Any) -> KnownDefinition:
-    """Moments come in the session's zone, where Python compares and subtracts as the wall clock does."""
+    """With all times in UTC: in the session's zone, Python would compare wall clocks."""
     known = KnownDefinition(*row)
     return known._replace(
         last_tick_at=known.last_tick_at.astimezone(UTC),
@@ -267,7 +262,7 @@ def _known(*row: Any) -> KnownDefinition:
 
 
 def _moment_array(moments: Iterable[datetime | None]) -> str:
-    """An array as Postgres reads it, in a tenth of the time that psycopg takes for a list."""
+    """An array literal. psycopg takes ten times as long for a list."""
     return f"{{{','.join([_text(moment) for moment in moments])}}}"
 
 

@@ -1,8 +1,8 @@
-"""Brings a schema up to this release: migrations forward only and each once, then the moves, then the grants.
+"""Migrates a schema to this release: pending migrations, then the SQL functions, then the grants.
 
-Everything happens in one transaction under a lock on the table of the migrations: two migrators that start at once do
-the work once, and a failure leaves nothing half done. It is no advisory lock, because any role may take those. An older
-release or revision never replaces the moves of a newer one, and no role loses rights because a setting is missing.
+All is one transaction that locks the table of migrations, so of two concurrent migrators one does the work, and a
+failure changes nothing. An advisory lock would not do, because any role may take it. An older release or revision never
+replaces the functions of a newer one, and no role loses rights because a setting is missing.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from importlib.resources.abc import Traversable
 
-LOCK_WAIT = "5s"  # for one try: nobody's queries queue up behind a waiting migration for longer
+LOCK_WAIT = "5s"  # for one try: queries wait no longer behind a waiting migration
 TRIES = 12
 OLDEST_POSTGRES = 15
 
-# By another migrator, between our look and its commit.
+# Errors if another migrator commits after this one has read the state.
 _MADE_MEANWHILE = (
     psycopg.errors.DuplicateSchema,
     psycopg.errors.DuplicateTable,
@@ -42,12 +42,12 @@ _MADE_MEANWHILE = (
 
 
 class _AnotherWasFirst(Exception):
-    """Another migrator has just made the schema or its first table: look again."""
+    """Another migrator has just created the schema or its first table: try again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """The database roles that may make moves, besides the owner who migrates. None: that role is not in use."""
+    """The database roles that may call SQL functions, besides the owner. None: the part has no role."""
 
     operator: str | None = None
     worker: str | None = None
@@ -80,7 +80,7 @@ class SqlFunction:
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
-    """What a migration did: the migrations applied, whether the moves were written anew, and the version reached.
+    """What a migration did: the migrations applied, whether the functions were rewritten, and the version reached.
 
     `revoked`: database roles that have lost their rights.
     """
@@ -112,12 +112,12 @@ def migrations() -> list[Migration]:
 
 
 def sql_functions() -> list[SqlFunction]:
-    """All moves, by name."""
+    """All SQL functions, by name."""
     return [_sql_function(file.name[:-4], file.read_text("utf-8")) for file in _sql_files("functions")]
 
 
 def functions_hash() -> str:
-    """Tells the moves of this release from those of another one, or of an edited checkout."""
+    """Identifies the texts of the functions of this release, or of an edited checkout."""
     return hashlib.sha256("\n".join(function.text for function in sql_functions()).encode()).hexdigest()
 
 
@@ -235,7 +235,7 @@ async def _functions_in_place(conn: psycopg.AsyncConnection[Any]) -> _Functions:
 
 
 async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Keeps other migrators waiting until the transaction ends. Makes schema and table where there are none."""
+    """Makes other migrators wait until the transaction ends. Creates a missing schema and table."""
     try:
         await _own_schema(conn)
         await conn.execute("set local search_path = wakeboard, pg_catalog, pg_temp")
@@ -249,7 +249,7 @@ async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
 
 
 async def _own_schema(conn: psycopg.AsyncConnection[Any]) -> None:
-    """Makes the schema, or acts as its owner if it is another role that we may act as: what is in it has one owner."""
+    """Creates the schema, or acts as its owner if this role may."""
     cursor = await conn.execute(
         "select pg_get_userbyid(nspowner), pg_has_role(nspowner, 'MEMBER') from pg_namespace"
         " where nspname = 'wakeboard'"
@@ -275,7 +275,7 @@ async def _write_functions(conn: psycopg.AsyncConnection[Any], before: _Function
 
 
 async def _comment(conn: psycopg.AsyncConnection[Any], function: SqlFunction) -> None:
-    """Sets the comment of a function to the head of its file, for psql's `df+`."""
+    """Sets the comment of a function to the head comment of its file, for psql's df+."""
     comment = sql.SQL("comment on function wakeboard.{} is {}").format(
         sql.Identifier(function.name), sql.Literal(function.description)
     )
@@ -315,7 +315,7 @@ def _revoke(name: sql.Composable) -> sql.Composed:
 
 
 def grants(roles: Roles) -> list[sql.Composed]:
-    """The statements that give each role exactly its moves (and the viewer the tables, read only)."""
+    """The statements that grant each role exactly its functions (and SELECT on the tables to viewer and operator)."""
     statements = [sql.SQL("revoke all on all functions in schema wakeboard from public").format()]
     for role, name in roles.named().items():
         who = sql.Identifier(name)

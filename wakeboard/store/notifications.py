@@ -1,4 +1,4 @@
-"""Notices that something may be due: the channel `wakeboard`, on a connection of its own (never through a pooler)."""
+"""Notifications that a run may be due: channel `wakeboard`, on a connection of its own, never through a pooler."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 async def notifications(dsn: str) -> AsyncIterator[None]:
-    """One item for each notice, and one at the start, since what came before cannot be known.
+    """Yields once at the start, because earlier notifications are lost, then once for each notification.
 
-    Raises DatabaseUnavailable when there is no connection, or no longer.
+    Raises DatabaseUnavailable if it cannot connect, or when the connection is lost.
     """
     conn = await connect(dsn, name="wakeboard listen")
     async with conn:

@@ -1,9 +1,8 @@
-"""A worker's moves on the board, typed: to claim, renew and settle runs under its own name.
+"""SQL functions for workers, typed: register, claim, renew leases, report outcomes.
 
-These are the hot statements of the product, so their rows stay as they come over the wire until somebody looks at
-them: a moment is microseconds since 2000-01-01 UTC, a payload is JSON bytes, a uuid is 16 bytes. Arrays of numbers are
-sent as one text ('{1,2,3}'). Errors come as WakeboardError (see errors.py). Every move may be repeated after a lost
-reply, except a claim: runs that it leased without anybody knowing come back when their lease lapses.
+This is the hot path, so rows keep their binary form until a caller reads them: see `ClaimedRow`. Arrays are sent as
+text ('{1,2,3}'). Raises WakeboardError (see errors.py). Every call may be repeated after a lost reply, except a claim:
+the runs that it leased are queued again when their leases expire.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ LONGEST_TIMEOUT_S: Final = 2_678_400
 
 SCAN_START: Final = "-infinity"
 
-# Why a run is given back.
-WORKER_STOPPED: Final = "worker_stopped"  # the worker leaves
+# The reasons of a release.
+WORKER_STOPPED: Final = "worker_stopped"  # while the handler ran
 DISCONNECTED: Final = "disconnected"  # the database could not be reached
 SNOOZED: Final = "snoozed"  # the handler asked for a later run
 NOT_STARTED: Final = "not_started"  # no handler has started
@@ -39,7 +38,7 @@ Pair: TypeAlias = tuple[str, int]  # (queue, priority)
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """Who works: a row of `workers`. `worker_id` is a random number other than 0, new for every process."""
+    """A worker process: a row of `workers`. `worker_id`: a random number other than 0, new in every process."""
 
     worker_id: int
     name: str
@@ -54,7 +53,7 @@ class Worker:
 
 
 class Failure(NamedTuple):
-    """An attempt that went wrong. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
+    """A failed attempt. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
 
     id: int
     epoch: int
@@ -75,7 +74,7 @@ class Release(NamedTuple):
 
     @property
     def counted(self) -> bool:
-        """Whether the handler had started and was stopped before its end."""
+        """Whether the handler had started and was stopped before it ended."""
         return self.reason in (WORKER_STOPPED, DISCONNECTED)
 
 
@@ -89,9 +88,9 @@ class Renewal(NamedTuple):
 
 
 class Attention(NamedTuple):
-    """A lease that needs attention: 'cancel' (somebody asked), 'busy' (ask again soon) or 'refused' (lease lost).
+    """A lease that needs attention: 'cancel' (requested), 'busy' (try again soon) or 'refused' (the lease is lost).
 
-    With run 0, 'unregistered': the board has forgotten this worker.
+    With id 0, 'unregistered': the worker has no row.
     """
 
     id: int
@@ -101,7 +100,7 @@ class Attention(NamedTuple):
 
 @dataclass(slots=True)
 class ScanPositions:
-    """Where a worker looks for due runs: its (queue, priority) pairs and how far it walked each. In its memory only."""
+    """The scan position of each (queue, priority) pair. Kept in memory only."""
 
     queues: Sequence[str]
     pairs: list[Pair] = field(init=False)
@@ -112,26 +111,26 @@ class ScanPositions:
         self.rewind()
 
     def rewind(self) -> None:
-        """The next claim walks from the start."""
+        """Starts the next claim at the beginning of every pair."""
         self._seen = dict.fromkeys(self.pairs, (SCAN_START, 0))
 
     def move(self, pair: Pair, run_at: int, run_id: int) -> None:
-        """The next claim looks at this pair only behind that run (`run_at` as a claim gave it)."""
+        """Moves the position of a pair to this run (`run_at` in binary form)."""
         self._seen[pair] = (str(from_pg_timestamp(run_at)), run_id)
 
     def catch_up(self, other: ScanPositions) -> None:
-        """The next claim looks behind what `other` has walked, too. These texts are ordered as their moments are."""
+        """Takes the later position of each pair. The texts sort as their timestamps do."""
         for pair in self.pairs:
             self._seen[pair] = max(self._seen[pair], other._seen[pair])
 
     def rotate(self) -> None:
-        """Another queue goes first next time, so that no queue starves its neighbours of the same priority."""
+        """Puts another queue first, so that no queue starves the others of the same priority."""
         if len(self.queues) > 1:
             self.queues = [*self.queues[1:], self.queues[0]]
             self.pairs = [(queue, priority) for priority in PRIORITIES for queue in self.queues]
 
     def columns(self, pairs: Sequence[Pair] | None = None) -> tuple[str, str, str, str]:
-        """Queues, priorities and marks of these pairs (all when None), as four arrays."""
+        """Queues, priorities and positions of these pairs (None: all), as four array literals."""
         wanted = self.pairs if pairs is None else pairs
         seen = [self._seen[pair] for pair in wanted]
         return (
@@ -180,7 +179,7 @@ _RENEW: Final = (
 
 
 class WorkerStore:
-    """The moves of one worker, over one autocommit connection. One claim at a time: its rows share a cursor."""
+    """The SQL functions of one worker, over one autocommit connection. Claims share a cursor: one at a time."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], worker: Worker) -> None:
         self.conn = conn
@@ -192,9 +191,9 @@ class WorkerStore:
         self._claims.adapters.register_loader("uuid", ByteaBinaryLoader)
 
     async def register_worker(self, job_types: Sequence[str], *, again: bool = False) -> bool:
-        """Says who works here and what it knows. False: the pool has `max_workers` already, and this one should go.
+        """Registers the worker and its job types. False: the pool has `max_workers` already; exit.
 
-        `again`: the board may have forgotten it, and it stays in any case.
+        `again`: the worker stays in any case.
         """
         me = self.worker
         return await self._value(
@@ -205,7 +204,7 @@ class WorkerStore:
         )
 
     async def deregister_worker(self) -> None:
-        """The worker leaves, and holds no lease any more."""
+        """Deletes the worker's row."""
         await self._rows("select wakeboard.deregister_worker(%s)", self.worker.worker_id)
 
     # -- claims (`job_types` is a text_array) --------------------------------------------------------------------------
@@ -213,9 +212,9 @@ class WorkerStore:
     async def claim(
         self, positions: ScanPositions, job_types: str, count: int, scan_limit: int | None = SCAN_LIMIT
     ) -> list[ClaimedRow]:
-        """Leases up to `count` due runs without a limit, behind the marks.
+        """Leases up to `count` due runs without a limit key, after the scan positions.
 
-        Of each pair it looks at `scan_limit` rows at most; None: at as many as it takes, where the last claim was full.
+        `scan_limit`: rows read of each pair. None: unlimited; pass it after a claim that returned a full batch.
         """
         me = self.worker
         return await self._claim(
@@ -223,7 +222,7 @@ class WorkerStore:
         )
 
     async def claim_oldest(self, positions: ScanPositions, job_types: str, count: int) -> list[ClaimedRow]:
-        """Leases up to `count` runs of the one queue of `marks`: those due for longest, of any priority."""
+        """Leases up to `count` runs of the first queue of `positions`: those due for longest, of any priority."""
         me = self.worker
         queue = positions.queues[0]
         _, _, seen_run_at, seen_id = positions.columns([(queue, priority) for priority in sorted(PRIORITIES)])
@@ -233,24 +232,24 @@ class WorkerStore:
     async def advance_scan(
         self, positions: ScanPositions, pairs: Sequence[Pair], job_types: str
     ) -> list[tuple[Pair, int, int]]:
-        """Those of `pairs` that go on behind what a claim has looked at: (pair, run_at, id) to move their mark to."""
+        """The next positions (pair, run_at, id) of those `pairs` in which a claim found nothing within its limit."""
         values = job_types, SCAN_LIMIT, self.worker.max_timeout_s
         rows = await call(self.conn, _ADVANCE_SCAN, *positions.columns(pairs), *values, cursor=self._claims)
         return [((queue, priority), run_at, run_id) for queue, priority, run_at, run_id in rows]
 
     async def due_limit_keys(self, after_key: str, scan_limit: int) -> list[str]:
-        """Up to `scan_limit` limit keys behind `after_key` that have waiting runs; fewer: the end was reached."""
+        """Up to `scan_limit` limit keys after `after_key` that have waiting runs. Fewer: there are no more."""
         query = "select wakeboard.due_limit_keys(%s::pg_catalog.text[], %s, %s)"
         return [row[0] for row in await self._rows(query, self.queues, after_key, scan_limit)]
 
     async def claim_limited(self, job_types: str, keys: Sequence[str], count: int) -> list[ClaimedRow]:
-        """Leases up to `count` due runs behind these limit keys, never more of a key than its limit."""
+        """Leases up to `count` due runs of these limit keys, never more of a key than its limit."""
         me = self.worker
         values = me.worker_id, me.lease_s, self.queues, job_types, text_array(keys), count, me.max_timeout_s
         return await self._claim(_CLAIM_LIMITED, *values)
 
     async def quarantined_wait_s(self, job_types: str) -> float | None:
-        """For how many seconds a suspect has been waiting for a worker that runs nothing else; None: there is none."""
+        """Seconds for which the oldest quarantined run has been due; None: there is none."""
         since, now = (
             await self._rows(
                 "select wakeboard.quarantined_since(%s::pg_catalog.text[], %s::pg_catalog.text[], %s),"
@@ -261,7 +260,7 @@ class WorkerStore:
         return None if since is None else now.timestamp() - since.timestamp()
 
     async def claim_quarantined(self, job_types: str) -> list[ClaimedRow]:
-        """Leases the suspect that has waited longest, or none. Whoever asks runs nothing else until it is done."""
+        """Leases at most one quarantined run. The caller runs nothing else until it has ended."""
         me = self.worker
         return await self._claim(_CLAIM_QUARANTINED, me.worker_id, me.lease_s, self.queues, job_types, me.max_timeout_s)
 
@@ -275,38 +274,38 @@ class WorkerStore:
     # -- outcomes (each returns the ids that were not accepted; `still_leased`: locked runs) ---------------------------
 
     async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
-        """These runs, all of this epoch, succeeded; `results` is a JSON object {"<run id>": result, …}."""
-        return await self._settle(_COMPLETE, self.worker.worker_id, number_array(ids), epoch, results)
+        """Reports runs of one lease epoch as succeeded. `results`: a JSON object {"<run id>": result, …}."""
+        return await self._report(_COMPLETE, self.worker.worker_id, number_array(ids), epoch, results)
 
     async def fail(self, failures: Sequence[Failure]) -> list[int]:
-        """These attempts went wrong: each will be tried again, or is dead."""
+        """Reports failed attempts: each run is retried, or dead."""
         columns = [list(column) for column in zip(*failures, strict=True)]
-        return await self._settle(
+        return await self._report(
             "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
             " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",
             *(self.worker.worker_id, *columns),
         )
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
-        """These runs go back to the queue, with their attempt."""
+        """Puts runs back into their queue, and gives their attempt back."""
         ids, epochs, delays, reasons = (list(column) for column in zip(*releases, strict=True))
         counted = [release.counted for release in releases]
-        return await self._settle(
+        return await self._report(
             "select wakeboard.release("
             "%s, %s::bigint[], %s::bigint[], %s::real[], %s::boolean[], %s::pg_catalog.text[])",
             *(self.worker.worker_id, ids, epochs, delays, counted, reasons),
         )
 
     async def still_leased(self, leases: Sequence[tuple[int, int]]) -> set[int]:
-        """The ids of those leases (id, epoch) that this worker still holds: another transaction has locked the run."""
+        """The ids of those leases (id, epoch) that this worker still holds: another transaction had locked the run."""
         ids, epochs = zip(*leases, strict=True)
         query = "select wakeboard.still_leased(%s, %s::bigint[], %s::bigint[])"
         return {
             row[0] for row in await self._rows(query, self.worker.worker_id, number_array(ids), number_array(epochs))
         }
 
-    async def _settle(self, query: str, *values: Any) -> list[int]:
-        """Makes the move; where the history's partition of this week is missing, makes that first."""
+    async def _report(self, query: str, *values: Any) -> list[int]:
+        """Calls a function that writes history; creates the partition of this week if it is missing."""
         with translating():
             try:
                 rows = await execute(self.conn, query, values)
@@ -320,7 +319,7 @@ class WorkerStore:
     # -- for handlers (LeaseLost when the lease is lost) ---------------------------------------------------------------
 
     async def step(self, run_id: int, epoch: int, name: str, result: str | None = None) -> tuple[bool, Any]:
-        """Begins a step, or with a JSON text ends it: (an attempt has completed it, its stored result)."""
+        """Starts a step, or finishes it with a JSON text. Returns (finished, its stored result)."""
         query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb)"
         done, stored = (await self._rows(query, self.worker.worker_id, run_id, epoch, name, result))[0]
         return done, stored
@@ -344,7 +343,7 @@ class WorkerStore:
 
 
 def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Renewal]) -> list[Attention]:
-    """The heartbeat: the worker is seen, and its leases hold for another `lease_s`. Answers only what needs attention.
+    """The heartbeat: renews these leases for `lease_s` seconds. Returns only those that need attention.
 
     Blocking, on a connection of its own. `connection.abort` from another thread ends the wait for a reply.
     """

@@ -1,4 +1,4 @@
-"""What only an operator asks, for its metrics."""
+"""Counts of finished runs, for the operator's metrics."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What `wakeboard check` wants to know about a board in production: facts only, judged elsewhere.
+"""Facts for `wakeboard check` and the operator's metrics. cli/checklist.py evaluates them.
 
-Needs SELECT on the tables; one walk over job_runs, some tenths of a second for a million live runs. What a role may not
-see (other sessions, replication) is left out, not guessed.
+Needs SELECT on the tables; one scan of job_runs, some tenths of a second for a million live runs. Facts that the role
+may not read (other sessions, replication) are left out.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installed:
-    """The schema and the moves in place."""
+    """The schema and the functions in place."""
 
     schema_version: int
     functions_by: str
@@ -65,7 +65,7 @@ class Installed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRuns:
-    """What a walk over the live runs found."""
+    """Counts of live runs."""
 
     running: int
     lapsed: int
@@ -108,7 +108,7 @@ class Definitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaintenanceFacts:
-    """What the duties leave behind when they are done.
+    """Traces of the maintenance tasks.
 
     `last_worker`: when one was seen, also one that has left; `workers`: those at work, seen in the last 3 minutes.
     """
@@ -125,7 +125,7 @@ class MaintenanceFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HealthFacts:
-    """All of it."""
+    """All facts."""
 
     server: Server
     installed: Installed

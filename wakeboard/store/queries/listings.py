@@ -1,7 +1,7 @@
-"""What people look at: read-only views of schedules, runs, limits and pauses.
+"""Read-only queries that list schedules, runs, limits and pauses, mostly for the command line.
 
-Needs SELECT on the tables, which the viewer's and the operator's role have. Nothing here takes a lock that a move waits
-for. The fields of the rows are public: they are the keys of `--json`.
+Needs SELECT on the tables, which the viewer's and the operator's role have. They take no lock that blocks an
+SQL function. The fields of the rows are public: they are the keys of `--json`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LIVE = ("queued", "running", "failed", "dead")
 PAST = ("succeeded", "cancelled", "skipped", "discarded")
-STATUSES = LIVE + PAST  # 'discarded': a dead run that somebody gave up; its history row says dead
+STATUSES = LIVE + PAST  # 'discarded': a dead run that was given up; its history row says dead
 
 _Row = TypeVar("_Row")
 
@@ -165,7 +165,7 @@ class PauseRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovalRow:
-    """A removal of many schedules at once that waits for a person's yes."""
+    """A removal of many schedules at once that waits for a confirmation."""
 
     source: str
     count: int
@@ -175,7 +175,7 @@ class RemovalRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """Which runs: all that fit everything that is said. `since`: something happened to it at or after that moment."""
+    """Selects the runs that match all given fields. `since`: with an event at or after that time."""
 
     statuses: Sequence[str] = STATUSES
     definition_id: int | None = None
@@ -363,13 +363,13 @@ select queue from wakeboard.worker_types
 
 
 class Listings:
-    """The views, read over one async connection. Errors come as WakeboardError (see errors.py)."""
+    """The queries, over one async connection. Raises WakeboardError (see errors.py)."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:
         self.conn = conn
 
     async def now(self) -> datetime:
-        """The database's clock: the one that decides."""
+        """The time of the database's clock."""
         return (await call(self.conn, "select pg_catalog.clock_timestamp()"))[0][0]
 
     async def schedules(self, namespace: str | None = None) -> list[ScheduleRow]:
@@ -409,7 +409,7 @@ class Listings:
         return await self._rows(PauseRow, _PAUSES)
 
     async def removals(self) -> list[RemovalRow]:
-        """Removals that are held until somebody confirms them."""
+        """Removals that wait for a confirmation."""
         query: LiteralString = (
             "select source, count, requested_at, confirmed_at from wakeboard.pending_removals order by source"
         )

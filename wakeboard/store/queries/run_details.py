@@ -1,4 +1,4 @@
-"""Everything that is known of one run, for the person who wants to know why."""
+"""All stored details of one run: payload, attempts, steps, effects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the board knows of schedules, for their status: read only, and set-based whatever their number."""
+"""The state of schedules, from which their status is computed: one query for any number of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleState:
-    """One definition, its runs and what is in its way. Moments are in UTC; None: there was none.
+    """A schedule, its runs, and what blocks it. Times are in UTC; None: there was none.
 
     `generation` is the one in force. `paused`: what is paused, 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
