@@ -1,4 +1,4 @@
-"""Checks rules of this repository that no other tool knows. --report adds words that are not banned yet.
+"""Checks rules of this repository that no other tool knows.
 
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
 without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`. A long file is a warning.
@@ -38,10 +38,9 @@ def lock_hosts(names: list[str]) -> list[str]:
     return [f"{name} names a host; run: make lock" for name in locks if "://" in (ROOT / name).read_text()]
 
 
-def read_banned_words(text: str, *, report: bool = False) -> dict[str, str]:
-    """The replacement of each banned word: lines `word -> say instead`, with `report` also `word ~> say instead`."""
-    found = re.findall(rf"^([^#\n]+) {'[-~]' if report else '-'}> (.+)$", text, re.MULTILINE)
-    return dict(found)
+def read_banned_words(text: str) -> dict[str, str]:
+    """The replacement of each banned word: lines `word -> say instead`."""
+    return dict(re.findall(r"^([^#\n]+) -> (.+)$", text, re.MULTILINE))
 
 
 def banned_words(file: str, text: str, banned: dict[str, str]) -> list[str]:
@@ -90,7 +89,7 @@ def long_files(names: list[str]) -> list[str]:
 def main() -> int:
     """Prints the findings. Returns 1 if there are more than warnings."""
     names = tracked_files()
-    banned = read_banned_words(BANNED.read_text(encoding="utf-8"), report="--report" in sys.argv[1:])
+    banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
     errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):

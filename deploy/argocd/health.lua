@@ -1,4 +1,4 @@
--- Argo CD's health of a JobSchedule. Only what somebody must change in Git is Degraded: a run that failed is no failed deployment.
+-- Argo CD's health of a JobSchedule. Degraded means that the manifest in Git must change. A failed run is not a failed deployment.
 local health = {status = "Progressing", message = "Waiting for the operator to look at it."}
 local status = obj.status
 if status == nil or status.observedGeneration == nil or status.observedGeneration ~= obj.metadata.generation then

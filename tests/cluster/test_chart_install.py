@@ -323,7 +323,7 @@ def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmC
     user.cluster.kubectl("delete", "namespace", "shop", "--wait=false")
 
 
-def test_viewers_of_a_namespace_see_its_schedules_and_editors_may_not_write_them_unless_somebody_says_so(
+def test_viewers_see_schedules_and_editors_may_write_them_only_if_a_value_allows_it(
     user: HelmClient,
 ) -> None:
     user.install("wakeboard", database=URL)

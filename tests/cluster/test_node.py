@@ -302,7 +302,7 @@ def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_
 
 
 def take_places_up_to(address: str) -> None:
-    """As the next runs will. Whoever has the place of that address then, has cleared it."""
+    """Acquires slots up to this address, as later runs do. Acquiring a slot removes what its last user left."""
     places: list[MachineSlot] = []
     while not places or IPv4Address(places[-1].address) < IPv4Address(address):
         places.append(acquire_slot())

@@ -313,7 +313,7 @@ async def test_transition_times_are_those_of_the_database(
     }
 
 
-async def test_what_somebody_else_writes_into_a_status_is_repaired(writer_stage: WriterStage) -> None:
+async def test_what_another_client_writes_into_a_status_is_repaired(writer_stage: WriterStage) -> None:
     await writer_stage.write()
     writer_stage.edit_status({"queued": 7, "dead": 7})
     await writer_stage.stream()

@@ -1,4 +1,4 @@
-"""Due ticks become runs: each once, whoever is at work, and whatever happens in between."""
+"""Each due tick becomes exactly one run, also with several operators and after a crash at any point."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhi
     assert tuple(await store.enqueue_due_ticks(plans)) == (0, 0, 0, 0)
 
 
-async def test_what_somebody_else_has_locked_is_left_to_them(store: Store, database: str):
+async def test_a_schedule_locked_by_another_transaction_is_skipped(store: Store, database: str):
     await put(store, declared("a"), declared("b"))
     await make_due(store)
     async with connected(database) as other, other.conn.transaction():

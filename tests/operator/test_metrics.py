@@ -67,7 +67,7 @@ async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
     assert not any(name.startswith(of_leaders) for name in standby)
 
 
-async def test_a_queue_that_somebody_paused_is_not_called_late(leadership: Leadership, database: str) -> None:
+async def test_a_paused_queue_is_not_called_late(leadership: Leadership, database: str) -> None:
     metrics = Metrics()
     async with await connect(database) as conn:
         for queue in ("busy", "paused"):

@@ -209,7 +209,7 @@ async def test_a_release_without_a_name_takes_nothing_over(conn: psycopg.AsyncCo
 
 
 async def test_a_forged_status_does_not_silence_a_schedule(stage: Stage) -> None:
-    """The database that has its row runs it, whatever anybody writes into its status."""
+    """The database that has its row runs it, whatever another client writes into its status."""
     await stage.list(named("a"))
     await stage.change(run_by("forged", version=2))
     assert stage.problem("a") is None
@@ -240,7 +240,7 @@ def many(count: int, first: int = 0, namespace: str = "billing") -> list[Resourc
     return [named(f"s{number}", namespace=namespace) for number in range(first, count)]
 
 
-async def test_a_removal_of_very_many_is_held_until_somebody_says_yes(stage: Stage) -> None:
+async def test_a_removal_of_very_many_is_pending_until_it_is_confirmed(stage: Stage) -> None:
     await stage.list(*many(30))
     report = await stage.list(named("s0"))
     assert report.removed == []

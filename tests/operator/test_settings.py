@@ -1,4 +1,4 @@
-"""Settings of the operator: what cannot be honoured is one sentence."""
+"""Settings of the operator: an invalid value is refused with one sentence that names it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_policy_and_the_namespaces_come_from_the_environment(monkeypatch: py
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("TENANCY", "{", "must be a JSON list"),
         ("TENANCY", '[{"queue": "x"}]', "WAKEBOARD_TENANCY"),
@@ -28,7 +28,7 @@ def test_the_policy_and_the_namespaces_come_from_the_environment(monkeypatch: py
         ("OPERATOR_PORT", "http", "WAKEBOARD_OPERATOR_PORT"),
     ],
 )
-def test_what_cannot_be_honoured_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, said: str) -> None:
+def test_an_invalid_setting_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: str, message: str) -> None:
     monkeypatch.setenv(f"WAKEBOARD_{name}", value)
-    with pytest.raises(InvalidSettings, match=said):
+    with pytest.raises(InvalidSettings, match=message):
         read_operator_settings()

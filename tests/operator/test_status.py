@@ -37,8 +37,8 @@ def said(made: JobScheduleStatus, kind: str) -> tuple[str, str]:
 
 SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
     "not synced": (status(None), {"Ready": ("False", "Syncing"), "Stalled": ("False", "NotStalled")}),
-    "never honoured": (status(None, WRONG), {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")}),
-    "an edit that cannot be honoured": (
+    "never valid": (status(None, WRONG), {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")}),
+    "an invalid edit": (
         status(facts(generation=2), WRONG),
         {"Ready": ("False", "InvalidSpec"), "Stalled": ("True", "InvalidSpec")},
     ),
@@ -46,7 +46,7 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         status(facts(generation=2)),
         {"Ready": ("False", "Syncing"), "Stalled": ("False", "NotStalled")},
     ),
-    "made anew": (status(facts(), uid="u2"), {"Ready": ("False", "Syncing")}),
+    "deleted and created again": (status(facts(), uid="u2"), {"Ready": ("False", "Syncing")}),
     "new": (
         status(facts()),
         {"Ready": ("True", "Synced"), "Healthy": ("Unknown", "NoRuns"), "Suspended": ("False", "Active")},

@@ -44,7 +44,7 @@ async def test_a_deletion_takes_the_place_of_what_came_before() -> None:
     assert changes.take_deleted() == set()
 
 
-async def test_what_a_list_shows_and_the_stream_does_not_is_unheard() -> None:
+async def test_what_a_list_shows_and_the_stream_does_not_is_undelivered() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     seen, unseen = resource(name="seen", resource_version="7"), resource(name="unseen", resource_version="9")
     changes.put(seen.key, seen)
@@ -55,11 +55,11 @@ async def test_what_a_list_shows_and_the_stream_does_not_is_unheard() -> None:
     assert not changes.has_delivered(unseen.key, "9")
 
 
-async def test_what_was_deleted_after_it_was_listed_has_been_heard() -> None:
+async def test_what_was_deleted_after_it_was_listed_counts_as_delivered() -> None:
     changes = PendingChanges(asyncio.get_running_loop())
     listed = resource(resource_version="7")
     changes.put(listed.key, listed)
     changes.put(listed.key, Deleted(listed.uid, "8"))
     assert changes.undelivered([listed]) == {listed.key}
     assert changes.has_delivered(listed.key, "7")
-    assert not changes.has_delivered(listed.key, "9"), "made anew since"
+    assert not changes.has_delivered(listed.key, "9"), "created again since"

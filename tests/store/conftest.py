@@ -29,7 +29,7 @@ def player(database: str) -> Iterator[Callable[[int], SqlClient]]:
 
 @pytest.fixture
 def person(player: Callable[[int], SqlClient]) -> SqlClient:
-    """Somebody at psql, who sees everything."""
+    """A superuser at psql."""
     return player(0)
 
 

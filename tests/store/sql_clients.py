@@ -27,7 +27,7 @@ class Lease(NamedTuple):
 
 
 class SqlClient:
-    """Somebody at the board. `worker_id` is the worker's name for it; `sql` and `value` ask it anything else."""
+    """A client of the SQL API. `worker_id` is its id as a worker; `sql` and `value` run any other query."""
 
     def __init__(self, dsn: str, worker_id: int = 0) -> None:
         self.dsn, self.worker_id = dsn, worker_id
@@ -252,15 +252,15 @@ class SqlClient:
 
     # -- other connections
 
-    def wait_until_somebody_waits(self) -> None:
-        """Waits until somebody in this database waits for a lock."""
+    def wait_until_a_session_waits(self) -> None:
+        """Waits until a session of this database waits for a lock."""
         query = (
             "select exists (select from pg_stat_activity"
             "  where datname = current_database() and wait_event_type = 'Lock')"
         )
         end = time.monotonic() + PATIENCE_S
         while not self.value(query):
-            assert time.monotonic() < end, "nobody waited for a lock"
+            assert time.monotonic() < end, "no session waited for a lock"
 
     def wait_until_blocked(self, other: SqlClient, done: Callable[[], bool] = lambda: False) -> bool:
         """Waits until `other` waits for a lock (True), or has ended what it does (False)."""

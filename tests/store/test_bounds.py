@@ -80,7 +80,7 @@ def refused(conn: psycopg.Connection[Any], statement: str, *values: Any) -> str:
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_a_name_that_no_schedule_may_have_is_refused_whoever_writes_it(
+def test_a_name_that_no_schedule_may_have_is_refused_from_every_client(
     conn: psycopg.Connection[Any], name: str
 ) -> None:
     for what, longest in (("job_type", 128), ("queue", 63), ("limit_key", 128)):
@@ -118,7 +118,7 @@ def test_a_key_may_have_spaces_and_letters_of_any_language(conn: psycopg.Connect
 
 
 @pytest.mark.parametrize("payload", GOOD_PAYLOADS, ids=range(len(GOOD_PAYLOADS)))
-def test_a_payload_within_the_bounds_is_taken_whoever_writes_it(conn: psycopg.Connection[Any], payload: Any) -> None:
+def test_a_payload_within_the_bounds_is_accepted_from_every_client(conn: psycopg.Connection[Any], payload: Any) -> None:
     assert wakeboard.enqueue(conn, "ping", payload).created
     assert wakeboard.enqueue_many(conn, [Job("ping", payload)])[0].created
     conn.execute("insert into wakeboard.job_runs (job_type, payload) values ('ping', %s::jsonb)", [text_of(payload)])
@@ -128,7 +128,7 @@ def test_a_payload_within_the_bounds_is_taken_whoever_writes_it(conn: psycopg.Co
 
 
 @pytest.mark.parametrize(("payload", "sentence"), BAD_PAYLOADS, ids=range(len(BAD_PAYLOADS)))
-def test_a_payload_beyond_the_bounds_is_refused_whoever_writes_it(
+def test_a_payload_beyond_the_bounds_is_refused_from_every_client(
     conn: psycopg.Connection[Any], payload: Any, sentence: str
 ) -> None:
     insert = "insert into wakeboard.job_runs (job_type, payload) values ('ping', %s::jsonb)"

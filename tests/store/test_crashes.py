@@ -204,7 +204,7 @@ def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(person: SqlC
 def test_outages_that_a_worker_lived_through_are_no_crashes(
     person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    """Whoever comes first after the outage takes the leases back; the worker tells what it was."""
+    """The first reap after the outage takes the leases back; the worker reports why it lost them."""
     run = person.enqueue()
     worker.register(lease_s=LEASE_S)
     for outage in range(4):

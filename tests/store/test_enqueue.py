@@ -102,7 +102,7 @@ def test_runs_with_keys_stand_in_the_order_of_the_jobs(application: psycopg.Conn
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
-def test_a_key_that_somebody_is_about_to_use_is_waited_for(
+def test_enqueue_waits_for_a_key_that_another_transaction_is_inserting(
     application: psycopg.Connection[Any],
     person: SqlClient,
     player: Callable[[int], SqlClient],
@@ -114,7 +114,7 @@ def test_a_key_that_somebody_is_about_to_use_is_waited_for(
     theirs = holder.enqueue(idempotency_key="a")
     jobs = [Job("ping", idempotency_key="b"), Job("ping", idempotency_key="a")]
     ours = meanwhile.submit(wakeboard.enqueue_many, application, jobs)
-    person.wait_until_somebody_waits()
+    person.wait_until_a_session_waits()
     holder.sql(ends)
     b, a = ours.result(30)
     assert (b.created, a.created) == (True, ends == "rollback")

@@ -81,7 +81,7 @@ def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
         person.sql("select pg_sleep_until((select expires_at from leadership))")
         taken = meanwhile.submit(lambda: (lead(other, "bob"), other.value("select count(*) from pauses")))
         assert person.wait_until_blocked(other, taken.done)
-    assert taken.result(30)[1] == 1  # whoever leads then sees what was written before
+    assert taken.result(30)[1] == 1  # the next leader sees what was written before
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A lease is named by its worker and its epoch, and whoever names anything else is refused."""
+"""A write under a lease names the worker and the lease epoch; a write with any other pair is refused."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(person: SqlCli
     assert person.status(quiet) == "running"
 
 
-def test_a_row_that_somebody_holds_locked_is_busy_and_not_lost(
+def test_a_row_locked_by_another_transaction_is_busy_and_not_lost(
     person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run, free = person.enqueue(), person.enqueue()

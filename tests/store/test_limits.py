@@ -1,4 +1,4 @@
-"""Never more runs of a limit key at once than its limit, whoever claims."""
+"""Never more runs of a limit key at once than its limit, however many workers claim."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ REGISTER = "select register_worker(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '
 def holder(
     player: Callable[[int], SqlClient], person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> Iterator[SqlClient]:
-    """Whoever keeps a transaction open, until the end; the others must have their answers meanwhile."""
+    """A client with an open transaction. All other clients have a statement timeout and must get their answers."""
     one = player(0)
     one.sql("begin")
     for each in (person, worker, other):

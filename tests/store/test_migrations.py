@@ -1,4 +1,4 @@
-"""However a schema came to this release it is the same, and whoever migrates with whatever release breaks nothing."""
+"""Every path to this release gives the same schema, and a migration by any role and any release breaks nothing."""
 
 from __future__ import annotations
 
@@ -128,13 +128,13 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> No
 def test_a_migration_waits_for_a_lock_and_tries_again(
     database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, person: SqlClient
 ) -> None:
-    """It never waits long in one try: whoever comes after it would wait behind it."""
+    """Each try waits only briefly, because every later statement would queue behind it."""
     monkeypatch.setattr(migrate, "LOCK_WAIT", "20ms")
     do(database, "update wakeboard.installation set functions_hash = ''")
     with psycopg.connect(database) as holder:
         holder.execute("lock table wakeboard.job_runs in access exclusive mode")
         migrating = meanwhile.submit(migrated, database)
-        person.wait_until_somebody_waits()
+        person.wait_until_a_session_waits()
     assert migrating.result().functions_written
 
 
@@ -270,7 +270,7 @@ def test_a_user_who_owns_the_schema_needs_nothing_on_the_database(plain: str, em
     assert migrated(plain).version == NEWEST
 
 
-def test_whoever_migrates_everything_has_one_owner(plain: str, empty_database: str) -> None:
+def test_all_objects_have_one_owner_whichever_role_migrates(plain: str, empty_database: str) -> None:
     """A superuser who migrates later makes nothing that the owner's moves could not touch."""
     migrated(plain, up_to=NEWEST - 1)
     migrated(empty_database)

@@ -220,7 +220,7 @@ def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(person: SqlClien
     assert person.status(run) == "cancelled"
 
 
-def test_a_release_may_be_repeated_until_somebody_else_has_the_run(
+def test_a_release_may_be_repeated_until_another_worker_has_the_run(
     person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     run = person.enqueue()

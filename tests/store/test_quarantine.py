@@ -116,9 +116,7 @@ def test_suspects_are_counted_in_read_committed_only(person: SqlClient, worker: 
     assert error.value.sqlstate == "WB003"
 
 
-def test_a_suspect_behind_a_limit_that_somebody_deleted_is_claimed_all_the_same(
-    person: SqlClient, worker: SqlClient
-) -> None:
+def test_a_quarantined_run_is_claimed_after_its_limit_was_deleted(person: SqlClient, worker: SqlClient) -> None:
     run = person.enqueue(limit_key="printer")
     person.crashed(run, 2)
     assert person.value("select count(*) from job_limits") == 0

@@ -99,14 +99,14 @@ def test_no_function_may_be_executed_by_public(cast: Cast) -> None:
 
 
 def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(cast: Cast) -> None:
-    """Or whoever calls it could put a table of their own in the place of ours."""
+    """Otherwise the caller could replace a table of the schema with one of its own."""
     with psycopg.connect(cast.superuser) as conn:
         rows = conn.execute(
             "select proname, prosecdef, proconfig from pg_proc where pronamespace = 'wakeboard'::regnamespace"
         ).fetchall()
     assert len(rows) == len(sql_functions())
     for name, as_owner, settings in rows:
-        if name == "refuse_insert":  # it looks at the search path of whoever inserts, and its names depend on none
+        if name == "refuse_insert":  # it runs with the inserting session's search path, and needs none
             assert (as_owner, settings) == (False, None)
             continue
         assert "search_path=pg_catalog, wakeboard, pg_temp" in settings, name

@@ -87,7 +87,7 @@ def test_a_worker_may_keep_more_and_the_operator_less(person: SqlClient, worker:
 def test_a_partition_that_is_being_read_delays_completions_only_briefly(
     person: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    """Whoever waits to drop one has everybody wait who writes history."""
+    """While a session waits to drop a partition, every write to the history waits behind it."""
     old_week(person, 9)
     other.sql("begin")
     other.sql("select count(*) from job_run_history")
@@ -161,7 +161,7 @@ def test_no_lease_holds_for_more_than_an_hour(person: SqlClient, worker: SqlClie
 def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
     person: SqlClient, player: Callable[[int], SqlClient]
 ) -> None:
-    """The clock of the database was an hour ahead; then somebody put it right."""
+    """The clock of the database was an hour ahead and is set back."""
     dead = player(81)
     dead.register()
     run = person.enqueue(timeout_s=86_400)

@@ -93,7 +93,7 @@ def test_huge_and_invalid_results_and_errors_are_stored_as_cut_text(store: Store
 
 
 def test_a_run_of_an_unknown_job_type_stays_queued(store: Store) -> None:
-    (run,) = store.enqueue("unheard-of")
+    (run,) = store.enqueue("unknown")
     store.wake()
     assert store.run(run)["status"] == "queued"
 

@@ -1,7 +1,7 @@
 """Payloads: their bounds, and their canonical form, which is the same JSON for the same meaning.
 
-The database refuses what is beyond the bounds (migration 0009, refuse_value.sql), whoever writes it. The same bounds
-are kept here, so that a schedule is refused before it gets there, with the place of the value that is wrong.
+The database refuses every payload beyond the bounds, from any client (migration 0009, refuse_value.sql). This module
+checks the same bounds, so that a schedule is refused earlier, with the path of the invalid value.
 
 Null equals absent in objects, keys are sorted, whole numbers are integers. What another language would read differently
 (integers beyond 2^53) or Postgres cannot store (NUL) is refused, with the place and what to write instead.

@@ -184,7 +184,7 @@ class JobScheduleSpec(_Declared):
         default="Allow",
         description="What happens when a run is due and an earlier one is unfinished: both run (Allow), the new one is "
         "skipped (Forbid), the earlier one is cancelled (Replace), or the new one waits (Queue). With all but Allow no "
-        "two of its runs are executed at once, whoever made them.",
+        "two of its runs are executed at once, whatever created them.",
     )
     limit_key: LimitKey | None = Field(
         default=None,
