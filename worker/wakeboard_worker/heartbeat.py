@@ -5,8 +5,8 @@ lease validity window) from the moment at which the last answered renewal was *s
 other workers may have the runs. The clock includes the time that the machine is suspended.
 
 If renewals failed, the worker releases the dropped leases once the database answers again. Until then they count as
-crashed (docs/decisions/0022-what-is-a-crash.md). If the thread did not run at all, for example because of a handler,
-nothing is released, and the expired leases remain crashes.
+crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread did not run at all, for example because of a
+handler, nothing is released, and the expired leases remain crashes.
 
 The thread also watches the event loop. If the loop is blocked for longer than the longest timeout of the handlers in it
 and a grace period, the process exits, so that other workers can claim its runs.
