@@ -1,20 +1,20 @@
 # wakeboard's images:  docker build --target worker .     (or operator, or worker-build)
 #
-#   operator, worker    small: no installer, no compiler, nothing that its program does not import; user 65532
+#   operator, worker    without installer and compiler; user 65532
 #   worker-build        the worker with its installer, to add packages in a multi-stage build: docs/worker-image.md
 #
 # Everything is installed by hash from locks/. Without a network: `make wheelhouse` first, then build with
 # --network=none --build-arg PIP_NO_INDEX=1.
-# A builder that sets the times of files (SOURCE_DATE_EPOCH and rewrite-timestamp, or --timestamp) makes the same bytes
-# twice. Only what every builder knows is used (no RUN --mount, no here-documents); ARGs are declared in each stage.
+# Builds are reproducible if the builder sets the times of files (SOURCE_DATE_EPOCH and rewrite-timestamp, or --timestamp).
+# The file uses only what every builder supports (no RUN --mount, no here-documents). Each stage declares its ARGs.
 
 # Any image with Python 3.11 or newer and its venv module, on glibc. All stages must have the same. Pin it by its digest:
 # --build-arg BASE=python:3.13-slim-trixie@sha256:…
 ARG BASE=python:3.13-slim-trixie
 
-# ---------------------------------------------------------------------------- what all images stand on
+# ---------------------------------------------------------------------------- the base of all images
 
-# The standard library is compiled here: official images come without its bytecode, which no user but root could write.
+# Compiles the standard library: official images have no bytecode of it, and only root could write it later.
 FROM ${BASE} AS runtime
 RUN set -eu; \
     library=$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))'); \
@@ -28,8 +28,8 @@ ENV PATH=/opt/wakeboard/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /app
 USER 65532:65532
 
-# The installer stands beside the venv that it fills. Unchecked bytecode stays valid when a builder sets file times; made
-# by several processes (-j) it would differ from build to build.
+# The installer has a venv of its own and fills /opt/wakeboard. Unchecked bytecode stays valid when a builder sets file
+# times. compileall runs without -j, because several processes would write different bytes in each build.
 FROM ${BASE} AS build
 ARG PIP_NO_INDEX
 ARG PIP_INDEX_URL
@@ -43,13 +43,13 @@ RUN python3 -m venv /opt/build \
  && python3 -m venv --without-pip /opt/wakeboard
 ENV PATH=/opt/wakeboard/bin:/opt/build/bin:$PATH PIP_PYTHON=/opt/wakeboard/bin/python VIRTUAL_ENV=/opt/wakeboard
 
-# ---------------------------------------------------------------------------- others' packages: change seldom
+# ---------------------------------------------------------------------------- other packages: change rarely
 
 FROM build AS operator-packages
 ARG PIP_NO_INDEX
 ARG PIP_INDEX_URL
 COPY locks/operator.txt /locks/
-# The client's synchronous half is never imported: without its bytecode the image is 20 MB smaller.
+# The operator does not import the client's synchronous half. Without its bytecode the image is 20 MB smaller.
 RUN pip install --quiet --require-hashes -r /locks/operator.txt \
  && $COMPILE -x '/kubernetes/client/(api/|models/v)' /opt/wakeboard/lib
 
@@ -59,7 +59,7 @@ ARG PIP_INDEX_URL
 COPY locks/worker.txt /locks/
 RUN pip install --quiet --require-hashes -r /locks/worker.txt && $COMPILE /opt/wakeboard/lib
 
-# ---------------------------------------------------------------------------- our packages: a layer of their own
+# ---------------------------------------------------------------------------- our packages: a separate layer
 
 FROM build AS code
 WORKDIR /source
@@ -90,7 +90,7 @@ ARG BASE
 ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="wakeboard operator" \
-      org.opencontainers.image.description="Mirrors JobSchedules to the board in Postgres, and what became of them back." \
+      org.opencontainers.image.description="Syncs JobSchedules into Postgres and writes their status." \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="${BASE}" \
       org.opencontainers.image.version="${VERSION}" \
@@ -112,7 +112,7 @@ ARG BASE
 ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="wakeboard worker" \
-      org.opencontainers.image.description="Wakes, claims due runs from the board in Postgres, runs them, sleeps again." \
+      org.opencontainers.image.description="Claims due runs in Postgres and executes them." \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="${BASE}" \
       org.opencontainers.image.version="${VERSION}" \

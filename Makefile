@@ -13,7 +13,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 	--custom-compile-command 'make lock' $(LOCK_ARGS)
 
 help: ## list the targets
-	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
@@ -38,10 +38,10 @@ fix: .venv/dev.ready ## format, apply automatic fixes, regenerate files
 bench: .venv/dev.ready bytecode test-postgres test-cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
-bench-large: .venv/dev.ready bytecode ## the same with millions of rows, for half an hour
+bench-large: .venv/dev.ready bytecode ## measure with millions of rows, for half an hour
 	exec $(BIN)/python -m bench --large
 
-bench-competitors: .venv/dev.ready bytecode ## the same for other job queues, which it installs (BENCH_ARGS='--help')
+bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.competitors $(BENCH_ARGS)
 
 chaos: .venv/dev.ready bytecode test-postgres ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7)
@@ -68,19 +68,19 @@ clean: ## remove .venv, caches and the demo's database
 	rm -rf .venv .wakeboard .hypothesis .import_linter_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-bytecode: .venv/dev.ready # of our own modules, as in an installed package, even if Python is configured to write none
+bytecode: .venv/dev.ready # compile our modules, as in an installed package, even if PYTHONDONTWRITEBYTECODE is set
 	$(BIN)/python -m compileall -q wakeboard worker operator bench chaos tests
 
-test-postgres: # servers that tests need in addition to the embedded Postgres: PostgreSQL 15, PgBouncer
+test-postgres: # install the servers that tests need in addition to the embedded Postgres: PostgreSQL 15, PgBouncer
 	$(PYTHON) tools/bootstrap.py test-postgres
 
-test-cluster: .venv/dev.ready # what testbed/cluster runs: a Kubernetes, built once and kept in the user's cache
+test-cluster: .venv/dev.ready # build the Kubernetes programs that testbed/cluster runs, once, into the user's cache
 	$(BIN)/python -m testbed.cluster.binaries
 
-chart-tools: .venv/dev.ready # programs that check the chart: helm, kube-score, checkov and others, kept in the user's cache
+chart-tools: .venv/dev.ready # install what checks the chart (helm, kube-score, checkov and others) into the user's cache
 	$(BIN)/python -m tools.chart_linters
 
-images: .venv/dev.ready # the images of the test cluster: wakeboard's and a Postgres, rebuilt when the code changes
+images: .venv/dev.ready # build the images of the test cluster, wakeboard's and a Postgres, if the code has changed
 	$(BIN)/python -m testbed.cluster.images
 
 wheelhouse: .venv/dev.ready ## download what the Dockerfile installs, to build images without a network

@@ -182,7 +182,7 @@ class SqlClient:
         query = "select once(%s, %s, (select uuid from all_runs where id = %s), %s, %s)"
         return self.value(query, self.worker_id, lease.id, lease.id, lease.epoch, key)
 
-    # -- duties
+    # -- maintenance
 
     def reap(self, *, always: bool = True) -> tuple[int, int, int, int]:
         """Walks over all leases: how many crashed, timed out, died and were cancelled."""
