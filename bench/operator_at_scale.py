@@ -15,7 +15,7 @@ import aiohttp
 from bench.tables import Table, at_most, number, percentile
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
-from testbed.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.operators import Environment, Operator, wait_for
 
 if TYPE_CHECKING:
     from bench.database import BenchmarkServer
@@ -46,22 +46,22 @@ def measure_operator(server: BenchmarkServer, plan: Plan) -> Table:
     ):
         install_crds(cluster)
         asyncio.run(_create(cluster, plan.resources))
-        scene = Scene(cluster, NAMESPACE, database.dsn)
+        env = Environment(cluster, NAMESPACE, database.dsn)
         began = time.monotonic()
         with Operator(database.dsn, cluster.admin, Path(folder)) as first:
             _until(lambda: database.ask("select count(*) from wakeboard.job_definitions") == plan.resources)
             rows.append(("cold start to all rows, s", number(time.monotonic() - began)))
-            rows.append(("cold start to all statuses, s", number(_all_ready(scene, first, plan.resources) - began)))
+            rows.append(("cold start to all statuses, s", number(_all_ready(env, first, plan.resources) - began)))
             rows.append(("cold start: status writes", str(_writes(first))))
-            _until(lambda: _events(scene) >= plan.resources)
+            _until(lambda: _events(env) >= plan.resources)
             rows.append(("cold start to all events, s", number(time.monotonic() - began)))
             rows.append(("memory (RSS), MB", number(first.memory_mb())))
             written, used = _writes(first), first.cpu_s()
             time.sleep(STILL_S)  # what is measured is a minute of nothing
             rows.append(("a minute in which nothing ticks: status writes", str(_writes(first) - written)))
             rows.append(("the same minute: CPU s", number(first.cpu_s() - used)))
-            rows += _lags("from an edit to its row", [_edit_lag(scene, i) for i in range(plan.lags)])
-            rows += _lags("from a transition to its status", [_status_lag(scene, i) for i in range(plan.lags)])
+            rows += _lags("from an edit to its row", [_edit_lag(env, i) for i in range(plan.lags)])
+            rows += _lags("from a transition to its status", [_status_lag(env, i) for i in range(plan.lags)])
             with Operator(database.dsn, cluster.admin, Path(folder)) as second:
                 second.wait_until_ready()
                 rows.append(("handover after SIGTERM, s", number(_handover_s(first, second, signal.SIGTERM))))
@@ -102,12 +102,12 @@ def _until(what: Any) -> None:
     wait_for(what, within_s=WITHIN_S)
 
 
-def _all_ready(scene: Scene, operator: Operator, resources: int) -> float:
+def _all_ready(env: Environment, operator: Operator, resources: int) -> float:
     """When every resource was seen to be Ready (time.monotonic())."""
 
     def ready() -> float | None:
         asked = time.monotonic()
-        listed = scene.cluster.call("GET", path(NAMESPACE))["items"]
+        listed = env.cluster.call("GET", path(NAMESPACE))["items"]
         return asked if sum(map(_is_ready, listed)) == resources else None
 
     _until(lambda: _writes(operator) >= resources)  # a small reply; a list of all resources is expensive
@@ -126,8 +126,8 @@ def _writes(operator: Operator) -> int:
     return 0
 
 
-def _events(scene: Scene) -> int:
-    page = scene.cluster.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events?limit=1")
+def _events(env: Environment) -> int:
+    page = env.cluster.call("GET", f"/api/v1/namespaces/{NAMESPACE}/events?limit=1")
     return len(page["items"]) + page["metadata"].get("remainingItemCount", 0)
 
 
@@ -136,18 +136,18 @@ def _lags(what: str, seconds: list[float]) -> list[tuple[str, str]]:
     return [(f"{what}, p50 s", number(percentile(ordered, 0.5))), (f"{what}, p99 s", number(percentile(ordered, 0.99)))]
 
 
-def _edit_lag(scene: Scene, sample: int) -> float:
+def _edit_lag(env: Environment, sample: int) -> float:
     began = time.monotonic()
-    generation = scene.edit(f"s{sample}", priority=4)["metadata"]["generation"]
-    _until(lambda: scene.row(f"s{sample}", "generation") == (generation,))
+    generation = env.edit(f"s{sample}", priority=4)["metadata"]["generation"]
+    _until(lambda: env.row(f"s{sample}", "generation") == (generation,))
     return time.monotonic() - began
 
 
-def _status_lag(scene: Scene, sample: int) -> float:
-    (found,) = scene.row(f"s{sample}", "id") or (None,)
+def _status_lag(env: Environment, sample: int) -> float:
+    (found,) = env.row(f"s{sample}", "id") or (None,)
     began = time.monotonic()
-    scene.sql("select pause('schedule:' || %s)", found)
-    _until(lambda: scene.condition(f"s{sample}", "Suspended")[0] == "True")
+    env.sql("select pause('schedule:' || %s)", found)
+    _until(lambda: env.condition(f"s{sample}", "Suspended")[0] == "True")
     return time.monotonic() - began
 
 

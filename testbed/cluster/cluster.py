@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kubernetes.aio.client import ApiClient
 
-PATIENCE = 60.0  # seconds until a command or a call that does not end is a failure
+TIMEOUT_S = 60.0  # seconds until a command or a call that does not end is a failure
 
 
 class Refused(Exception):
@@ -49,7 +49,7 @@ class Cluster:
         # What it remembers of an API server, by port, must not be another test run's.
         memory = ["--cache-dir", str(self.folder / "kubectl")]
         command = [str(find_program("kubectl")), *login, *memory, *words]
-        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE)
+        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         if answer.returncode:
             raise Refused(answer.stderr.strip())
         return answer.stdout
@@ -79,7 +79,7 @@ class Cluster:
         finally:
             connection.close()
 
-    def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = PATIENCE) -> list[Any]:
+    def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = TIMEOUT_S) -> list[Any]:
         """The objects of a collection as soon as they are so, without polling; raises WaitTimeout with how they are."""
         from testbed.cluster.watch import wait_for  # it is built on this module
 
@@ -132,7 +132,7 @@ class Cluster:
         pki = self.folder / "pki"
         context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        return http.client.HTTPSConnection(urlsplit(self.url).netloc, context=context, timeout=PATIENCE)
+        return http.client.HTTPSConnection(urlsplit(self.url).netloc, context=context, timeout=TIMEOUT_S)
 
 
 def certificate_login(pair: Pair) -> dict[str, str]:

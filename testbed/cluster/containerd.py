@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from testbed.cluster.machine import Machine
 
-PATIENCE = 30.0  # seconds
+TIMEOUT_S = 30.0  # seconds
 UNPACKED_WITHIN = 300.0  # seconds, for a large image on a busy disk
-LOOK_EVERY = 0.05  # seconds
+POLL_INTERVAL_S = 0.05  # seconds
 KNOWN = 'labels."io.cri-containerd.image"==managed'  # the label of images that the kubelet can use
 
 
@@ -30,7 +30,7 @@ class Containerd(ManagedProcess):
 
     def wait_until_ready(self) -> None:
         """Returns when it answers."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_S
         while True:
             self.check()
             try:
@@ -38,24 +38,24 @@ class Containerd(ManagedProcess):
             except CommandFailed:
                 if time.monotonic() > until:
                     raise
-                time.sleep(LOOK_EVERY)
+                time.sleep(POLL_INTERVAL_S)
             else:
                 return
 
     def load(self, archive: Path) -> list[str]:
         """The names of the images in it: an OCI archive or one of `docker save`. Pods can use them from now on."""
-        said = self._ask("images", "import", str(archive), patience=UNPACKED_WITHIN)
+        said = self._ask("images", "import", str(archive), timeout_s=UNPACKED_WITHIN)
         names = [line.split()[1] for line in said.splitlines() if line.startswith("unpacking ")]
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT_S
         while missing := set(names) - set(self._ask("images", "list", "--quiet", KNOWN).split()):
             if time.monotonic() > until:
                 raise CommandFailed(f"containerd does not show its new images {missing} to the kubelet.")
-            time.sleep(LOOK_EVERY)
+            time.sleep(POLL_INTERVAL_S)
         return names
 
     def kill_process(self, container: str) -> None:
         """SIGKILL to the first process of the container with this id."""
         self._ask("tasks", "kill", "--signal", "SIGKILL", container)
 
-    def _ask(self, *words: str, patience: float = PATIENCE) -> str:
-        return self._inside.run("ctr", "--address", SOCKET, "--namespace", "k8s.io", *words, patience=patience)
+    def _ask(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
+        return self._inside.run("ctr", "--address", SOCKET, "--namespace", "k8s.io", *words, timeout_s=timeout_s)

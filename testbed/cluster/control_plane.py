@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from testbed.cluster.certificates import Pair
     from testbed.cluster.machine import Machine
 
-PATIENCE = 60.0  # seconds until a part that is not ready is a failure
-LOOK_EVERY = 0.05  # seconds
+TIMEOUT_S = 60.0  # seconds until a part that is not ready is a failure
+POLL_INTERVAL_S = 0.05  # seconds
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts?fieldSelector=metadata.name=default"
 
 
@@ -113,7 +113,7 @@ class ControlPlane(Cluster):
         while not come():
             for part in parts:
                 part.check()
-            if time.monotonic() - started > PATIENCE:
+            if time.monotonic() - started > TIMEOUT_S:
                 words = "\n".join(part.log_tail() for part in parts)
-                raise NotReady(f"{what} did not come up in {PATIENCE:.0f} s:\n{words}")
-            time.sleep(LOOK_EVERY)
+                raise NotReady(f"{what} did not come up in {TIMEOUT_S:.0f} s:\n{words}")
+            time.sleep(POLL_INTERVAL_S)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-PATIENCE = 60.0  # seconds until a command that does not end is a failure
+TIMEOUT_S = 60.0  # seconds until a command that does not end is a failure
 READY = "ready\n"
 # A kubelet sets these for the whole kernel unless they are as it wants them. So it reads them from files of ours.
 KERNEL_SETTINGS = {
@@ -117,9 +117,9 @@ class Machine:
         (first,) = children(self._first.pid)
         return ["nsenter", f"--target={first}", "--net", "--mount", "--pid", "--", *words]
 
-    def run(self, *words: str, patience: float = PATIENCE) -> str:
+    def run(self, *words: str, timeout_s: float = TIMEOUT_S) -> str:
         """What a command in it prints; raises CommandFailed."""
-        answer = subprocess.run(self.command(words), capture_output=True, text=True, check=False, timeout=patience)
+        answer = subprocess.run(self.command(words), capture_output=True, text=True, check=False, timeout=timeout_s)
         if answer.returncode:
             raise CommandFailed(f"{' '.join(words)}: {answer.stderr.strip()}")
         return answer.stdout

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from testbed.cluster.machine import Machine
 
-PATIENCE = 10.0  # seconds until a process that ignores SIGTERM is killed
+TIMEOUT_S = 10.0  # seconds until a process that ignores SIGTERM is killed
 LOG_TAIL = 3000  # characters of a log
 # Below the ports of outgoing connections, so that no other process takes the port of a component during its restart.
 PORTS = range(20_000, 30_000)
@@ -65,7 +65,7 @@ class ManagedProcess:
             return
         self.send(signal.SIGTERM)
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT_S)
         except subprocess.TimeoutExpired:
             self.kill()
 

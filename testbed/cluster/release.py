@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 CHART = Path(__file__).resolve().parents[2] / "charts" / "wakeboard"
 NAME = "wakeboard"
 IMAGES = ("wakeboard-operator", "wakeboard-worker", "wakeboard-example", "wakeboard-postgres")
-HELM_PATIENCE_S = 180
-COMMAND_PATIENCE_S = 60
+HELM_TIMEOUT_S = 180
+COMMAND_TIMEOUT_S = 60
 OPERATOR = "app.kubernetes.io/component=operator"
 
 
@@ -41,7 +41,7 @@ class Release:
         where = ["--kubeconfig", str(self.node.admin), "--namespace", self.namespace]
         command = [str(find_tool("helm")), *words, *where]
         answer = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, check=False, timeout=HELM_PATIENCE_S + 20
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=HELM_TIMEOUT_S + 20
         )
         if answer.returncode:
             raise Refused(f"{answer.stdout}\n{answer.stderr}".strip())
@@ -49,12 +49,12 @@ class Release:
 
     def install(self, values: dict[str, Any]) -> str:
         """`helm install --wait`: what it prints, NOTES included."""
-        words = ["install", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
+        words = ["install", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_TIMEOUT_S}s"]
         return self.helm(*words, stdin=json.dumps(values))
 
     def upgrade(self, values: dict[str, Any]) -> str:
         """`helm upgrade --wait`, with these values alone."""
-        words = ["upgrade", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_PATIENCE_S}s"]
+        words = ["upgrade", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_TIMEOUT_S}s"]
         return self.helm(*words, stdin=json.dumps(values))
 
     # -- kubectl
@@ -82,7 +82,7 @@ class Release:
         self._wakes += 1
         job = f"wake-{pool}-{self._wakes}"
         self.kubectl("create", "job", job, f"--from=cronjob/{self.full}-wake-{pool}")
-        return wait_for(lambda: self._started(job), within_s=COMMAND_PATIENCE_S, why=lambda: self.describe(job))
+        return wait_for(lambda: self._started(job), within_s=COMMAND_TIMEOUT_S, why=lambda: self.describe(job))
 
     def _started(self, job: str) -> str:
         for pod in self.pods(f"batch.kubernetes.io/job-name={job}"):

@@ -58,7 +58,7 @@ def test_failures_can_be_filtered_by_type_and_time(cli: Cli, ended: SampleStore)
 @pytest.mark.parametrize("outcome", ["snoozed", "released"])
 def test_snoozed_and_released_attempts_are_no_failures(cli: Cli, ended: SampleStore, outcome: str):
     postpone = "update wakeboard.job_attempts set outcome = %s, error_type = null, error = null where run_id = %s"
-    for job_type in ("ping", "patience"):
+    for job_type in ("ping", "timeout_s"):
         run = ended.enqueue(job_type)
         ended.fail(run)
         ended.sql(postpone, outcome, run)

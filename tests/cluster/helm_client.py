@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from testbed.cluster.cluster import Cluster
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 WORKLOADS = "deployments,statefulsets,cronjobs,jobs,pods,services,secrets,serviceaccounts,poddisruptionbudgets"
 RIGHTS = "roles,rolebindings,networkpolicies"
 CLUSTER_WIDE = "clusterroles,clusterrolebindings"
@@ -31,7 +31,7 @@ class HelmClient:
         """What Helm prints; raises Refused with what it says on stderr."""
         where = ["--kubeconfig", str(self.cluster.admin), "--namespace", self.namespace]
         command = [helm(), *map(str, words), *where]
-        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
+        answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         if answer.returncode:
             raise Refused(answer.stderr.strip())
         return answer.stdout

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 @contextmanager
@@ -26,13 +26,13 @@ def tunnelling_proxy(port: int) -> Generator[str]:
             if asked[0] != b"CONNECT":
                 self.wfile.write(b"HTTP/1.1 405 Method Not Allowed\r\n\r\n")
                 return
-            with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as there:
+            with socket.create_connection(("127.0.0.1", port), TIMEOUT_S) as there:
                 there.settimeout(None)
                 self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 back = threading.Thread(target=_pump, args=(there, self.connection), daemon=True)
                 back.start()
                 _pump(self.connection, there)
-                back.join(PATIENCE_S)
+                back.join(TIMEOUT_S)
 
     class Proxy(socketserver.ThreadingTCPServer):
         daemon_threads = True
@@ -43,7 +43,7 @@ def tunnelling_proxy(port: int) -> Generator[str]:
         serving.start()
         yield f"http://127.0.0.1:{proxy.server_address[1]}"
         proxy.shutdown()
-        serving.join(PATIENCE_S)
+        serving.join(TIMEOUT_S)
 
 
 def _pump(one: socket.socket, other: socket.socket) -> None:

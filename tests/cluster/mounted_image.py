@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from testbed.cluster.buildah import Buildah
 
-PATIENCE_S = 60
+TIMEOUT_S = 60
 OF_ITS_OWN = ("unshare", "--mount", "--propagation=private")
 # $1: the image's root; then pairs of a folder of this machine and where it is seen, up to `--`; then the program
 ENTER = """
@@ -63,7 +63,7 @@ class MountedImage:
     ) -> tuple[int, str]:
         """The exit code and the output of the image's program with `words`, or of another `command`."""
         with self.start(*words, command=command, environment=environment) as process:
-            output, _ = process.communicate(timeout=PATIENCE_S)
+            output, _ = process.communicate(timeout=TIMEOUT_S)
         return process.returncode, output
 
 

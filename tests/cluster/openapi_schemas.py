@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from testbed.cluster.cluster import Cluster
 
-PATIENCE = 30.0  # seconds until the API server must have published a new kind
-LOOK_EVERY = 0.2  # seconds
+TIMEOUT_S = 30.0  # seconds until the API server must have published a new kind
+POLL_INTERVAL_S = 0.2  # seconds
 WHOLE = "definitions.json"
 OF_MANY = 3  # kinds; what belongs to more, such as DeleteOptions, is no object that one writes down
 TEXT_OR_WHOLE_NUMBER = {"oneOf": [{"type": "string"}, {"type": "integer"}]}
@@ -39,13 +39,13 @@ def write_schemas(cluster: Cluster, folder: Path, kind: str) -> str:
 
 
 def _definitions_with(cluster: Cluster, kind: str) -> dict[str, dict[str, Any]]:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT_S
     while True:
         definitions: dict[str, dict[str, Any]] = cluster.call("GET", "/openapi/v2")["definitions"]
         if any(each["kind"] == kind for definition in definitions.values() for each in _kinds(definition)):
             return definitions
         assert time.monotonic() < until, f"The API server does not publish {kind}."
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def _kinds(definition: dict[str, Any]) -> list[dict[str, str]]:

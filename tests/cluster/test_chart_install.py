@@ -18,7 +18,7 @@ import pytest
 from testbed.cluster.cluster import Refused
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
-from testbed.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.chart.rendering import environment, named, pod_specs
 from tests.cluster.helm_client import CLUSTER_WIDE, RELEASE, HelmClient
 
@@ -348,11 +348,11 @@ def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
     settings = {**said, "OPERATOR_PORT": "0", "LOG_FORMAT": "console"}
     login = user.cluster.kubeconfig_of_service_account("jobs", "wakeboard-operator")
     with Operator(database, login, tmp_path, **settings) as operator:
-        scene = Scene(user.cluster, "jobs", database)
-        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        env = Environment(user.cluster, "jobs", database)
+        wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
         assert '"leads": true' in operator.ask("/readyz")[1]
-        assert scene.sql("select release from leadership") == [("jobs/wakeboard",)]
-    scene.delete("report")
+        assert env.sql("select release from leadership") == [("jobs/wakeboard",)]
+    env.delete("report")
 
 
 def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmClient) -> None:

@@ -16,7 +16,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from testbed.cluster.job_schedules import job_schedule
-from testbed.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.chart.rendering import environment, pod_specs, rendered
 
 if TYPE_CHECKING:
@@ -79,31 +79,31 @@ def test_every_part_works_with_the_moves_of_its_own_role(
     installation: Installation, control_plane: Cluster, crds: None, namespace: str, tmp_path: Path
 ) -> None:
     assert "the schema is at migration" in installation.said
-    scene = Scene(control_plane, namespace, installation.dsn("owner"))
-    scene.create(job_schedule("good"))
-    scene.create(job_schedule("bad", jobType="http", payload={"url": "http://nowhere.invalid/"}, maxAttempts=1))
+    env = Environment(control_plane, namespace, installation.dsn("owner"))
+    env.create(job_schedule("good"))
+    env.create(job_schedule("bad", jobType="http", payload={"url": "http://nowhere.invalid/"}, maxAttempts=1))
     settings = {"namespaces": namespace, "source": f"k8s:{namespace}", "status_min_interval_seconds": 1}
     waking = environment(installation.pods["CronJob/wakeboard-wake-default"]["containers"][0])
     waking |= {"WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "0", "WAKEBOARD_HTTP_ALLOWED_HOSTS": "elsewhere.example.com"}
     with Operator(installation.dsn("operator"), control_plane.admin, tmp_path, **settings) as operator:
 
         def comes(name: str, what: str, value: object) -> None:
-            wait_for(lambda: _found(scene.status(name), what) == value, why=lambda: (scene.status(name), operator.log))
+            wait_for(lambda: _found(env.status(name), what) == value, why=lambda: (env.status(name), operator.log))
 
         for name in ("good", "bad"):
-            wait_for(lambda name=name: scene.condition(name, "Ready")[0] == "True", why=lambda: operator.log)
-            scene.annotate(name, run_now="1")
+            wait_for(lambda name=name: env.condition(name, "Ready")[0] == "True", why=lambda: operator.log)
+            env.annotate(name, run_now="1")
             comes(name, "queued", 1)
         said = installation.run("worker", ["wakeboard_worker"], waking)
         comes("good", "lastRun.result", "succeeded")
         comes("bad", "dead", 1)
         assert "permission" not in said
-        scene.annotate("bad", discard_dead="1")
+        env.annotate("bad", discard_dead="1")
         comes("bad", "dead", 0)
         assert "denied" not in operator.log
         assert "may not" not in operator.log
-        scene.delete("good")
-        wait_for(lambda: scene.row("good", "name") is None, why=lambda: operator.log)
+        env.delete("good")
+        wait_for(lambda: env.row("good", "name") is None, why=lambda: operator.log)
     for part in ("operator", "viewer"):
         assert '/good"' in installation.run(part, ["wakeboard", "runs", "--json"], {})
         assert '"level": "ok"' in installation.run(part, ["wakeboard", "check", "--json"], {})

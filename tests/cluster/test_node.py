@@ -37,7 +37,7 @@ RESTRICTED = {
 }
 SERVE = "httpd -f -p 8080 -h /www"
 WAITS = 30.0  # seconds until what has been declared has to be in force
-LOOK_EVERY = 0.1  # seconds
+POLL_INTERVAL_S = 0.1  # seconds
 A_MINUTE_AND_A_POD = 90.0  # seconds
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_RUN = """
@@ -53,7 +53,7 @@ with Node(Path(sys.argv[1])) as node:
 """
 
 
-class Town:
+class PodNamespace:
     """A namespace of a node at the `restricted` level, and words to say what happens in it."""
 
     def __init__(self, node: Node, name: str) -> None:
@@ -61,7 +61,7 @@ class Town:
         self.pods = f"/api/v1/namespaces/{name}/pods"
 
     def apply(self, kind: str, name: str, spec: dict[str, Any], group: str = "v1") -> None:
-        """Declares an object of this town."""
+        """Declares an object of this namespace."""
         metadata = {"name": name, "namespace": self.name}
         self.node.apply({"apiVersion": group, "kind": kind, "metadata": metadata, "spec": spec})
 
@@ -91,7 +91,7 @@ class Town:
         self.kubectl("expose", "pod", name, "--port=80", "--target-port=8080")
         self.wait(name)
 
-    def hears(self, asker: str, address: str) -> bool:
+    def can_reach(self, asker: str, address: str) -> bool:
         """Whether what this pod asks of an address is answered."""
         try:
             return self.kubectl("exec", asker, "--", "timeout", "2", "wget", "-qO-", f"http://{address}") == "ok\n"
@@ -110,127 +110,129 @@ def pod_spec(script: str, container: dict[str, Any] | None = None, **more: Any) 
 
 
 @contextmanager
-def new_town(node: Node) -> Generator[Town]:
-    name = f"town-{secrets.token_hex(3)}"
+def new_namespace(node: Node) -> Generator[PodNamespace]:
+    name = f"namespace-{secrets.token_hex(3)}"
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     node.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
     path = f"/api/v1/namespaces/{name}/serviceaccounts"
     node.wait_for(path, lambda accounts: any(account["metadata"]["name"] == "default" for account in accounts))
-    yield Town(node, name)
+    yield PodNamespace(node, name)
     node.call("DELETE", f"/api/v1/namespaces/{name}")
 
 
 @pytest.fixture
-def town(real_node: Node) -> Iterator[Town]:
-    with new_town(real_node) as town:
-        yield town
+def namespace(real_node: Node) -> Iterator[PodNamespace]:
+    with new_namespace(real_node) as namespace:
+        yield namespace
 
 
 @pytest.fixture(scope="module", autouse=True)
-def town_with_a_clock(real_node: Node) -> Iterator[Town]:
+def namespace_with_cron_job(real_node: Node) -> Iterator[PodNamespace]:
     """Has a CronJob from the first test on: the last one needs not wait for a whole minute."""
-    with new_town(real_node) as town:
+    with new_namespace(real_node) as namespace:
         job = {"template": {"spec": pod_spec("true")}}
-        town.apply("CronJob", "wake", {"schedule": "* * * * *", "jobTemplate": {"spec": job}}, "batch/v1")
-        yield town
+        namespace.apply("CronJob", "wake", {"schedule": "* * * * *", "jobTemplate": {"spec": job}}, "batch/v1")
+        yield namespace
 
 
-def test_a_pod_runs_at_the_restricted_level_and_has_no_power(town: Town):
-    town.run("weak", "id -u; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; ! touch /home/mine 2>&1")
-    phase, said = town.ended("weak")
+def test_a_pod_runs_at_the_restricted_level_and_has_no_power(namespace: PodNamespace):
+    namespace.run("weak", "id -u; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; ! touch /home/mine 2>&1")
+    phase, said = namespace.ended("weak")
     assert phase == "Succeeded", said
     assert said.split()[:7] == ["65532", "CapEff:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"]
     assert "Read-only file system" in said
 
 
-def test_a_pod_that_asks_for_more_is_refused(town: Town):
+def test_a_pod_that_asks_for_more_is_refused(namespace: PodNamespace):
     with pytest.raises(Refused, match='violates PodSecurity "restricted'):
-        town.run("strong", "true", container={"securityContext": {}})
+        namespace.run("strong", "true", container={"securityContext": {}})
 
 
-def test_a_pod_reaches_a_service_by_its_name(town: Town):
-    town.serve("shop")
-    names = f"shop shop.{town.name}.svc.cluster.local"
-    town.run("customer", f"for name in {names}; do until wget -qO- http://$name; do sleep 0.1; done; done")
-    phase, said = town.ended("customer")
+def test_a_pod_reaches_a_service_by_its_name(namespace: PodNamespace):
+    namespace.serve("shop")
+    names = f"shop shop.{namespace.name}.svc.cluster.local"
+    namespace.run("customer", f"for name in {names}; do until wget -qO- http://$name; do sleep 0.1; done; done")
+    phase, said = namespace.ended("customer")
     assert phase == "Succeeded"
     assert [line for line in said.splitlines() if line == "ok"] == ["ok", "ok"]
 
 
-def test_a_pod_asks_the_api_server_as_its_service_account(town: Town):
-    town.kubectl("create", "serviceaccount", "robot")
-    town.kubectl("create", "role", "reader", "--verb=list", "--resource=pods")
-    town.kubectl("create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={town.name}:robot")
-    town.node.kubectl("label", "--overwrite", "namespace", town.name, "pod-security.kubernetes.io/enforce=privileged")
+def test_a_pod_asks_the_api_server_as_its_service_account(namespace: PodNamespace):
+    namespace.kubectl("create", "serviceaccount", "robot")
+    namespace.kubectl("create", "role", "reader", "--verb=list", "--resource=pods")
+    namespace.kubectl("create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={namespace.name}:robot")
+    namespace.node.kubectl(
+        "label", "--overwrite", "namespace", namespace.name, "pod-security.kubernetes.io/enforce=privileged"
+    )
     program = {"name": "kubectl", "hostPath": {"path": str(find_program("kubectl").resolve()), "type": "File"}}
     mount = {"name": "kubectl", "mountPath": "/bin/kubectl", "readOnly": True}
-    town.run(
+    namespace.run(
         "asker",
         "kubectl auth whoami -o jsonpath={.status.userInfo.username}; kubectl get pods -o name; ! kubectl get secrets",
         container={"volumeMounts": [mount], "env": [{"name": "HOME", "value": "/tmp"}]},
         volumes=[program],
         serviceAccountName="robot",
     )
-    phase, said = town.ended("asker")
-    assert said.startswith(f"system:serviceaccount:{town.name}:robotpod/asker"), said
+    phase, said = namespace.ended("asker")
+    assert said.startswith(f"system:serviceaccount:{namespace.name}:robotpod/asker"), said
     assert "cannot list resource" in said
     assert phase == "Succeeded"
 
 
-def test_a_pod_reaches_what_listens_on_this_host(town: Town):
-    with socket.create_server((town.node.host_address, 0)) as server:
+def test_a_pod_reaches_what_listens_on_this_host(namespace: PodNamespace):
+    with socket.create_server((namespace.node.host_address, 0)) as server:
         server.settimeout(WAITS)
-        town.run("caller", f"echo hello | nc {town.node.host_address} {server.getsockname()[1]}")
+        namespace.run("caller", f"echo hello | nc {namespace.node.host_address} {server.getsockname()[1]}")
         connection, _ = server.accept()
         with connection:
             assert connection.recv(100) == b"hello\n"
 
 
-def test_a_volume_keeps_its_data_over_the_end_of_a_pod(town: Town):
-    town.node.make_volume(f"{town.name}-notes", "10Mi")
+def test_a_volume_keeps_its_data_over_the_end_of_a_pod(namespace: PodNamespace):
+    namespace.node.make_volume(f"{namespace.name}-notes", "10Mi")
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "10Mi"}}}
-    town.apply("PersistentVolumeClaim", "notes", claim)
+    namespace.apply("PersistentVolumeClaim", "notes", claim)
     notes = {
         "container": {"volumeMounts": [{"name": "notes", "mountPath": "/notes"}]},
         "volumes": [{"name": "notes", "persistentVolumeClaim": {"claimName": "notes"}}],
     }
-    town.run("writer", "echo remember > /notes/note", **notes)
-    assert town.ended("writer") == ("Succeeded", "")
-    town.kubectl("delete", "pod", "writer")
-    town.run("reader", "cat /notes/note", **notes)
-    assert town.ended("reader") == ("Succeeded", "remember\n")
+    namespace.run("writer", "echo remember > /notes/note", **notes)
+    assert namespace.ended("writer") == ("Succeeded", "")
+    namespace.kubectl("delete", "pod", "writer")
+    namespace.run("reader", "cat /notes/note", **notes)
+    assert namespace.ended("reader") == ("Succeeded", "remember\n")
 
 
-def test_the_end_of_a_killed_container_is_seen_and_it_runs_again(town: Town):
-    town.run("victim", "sleep 1000", restartPolicy="Always")
-    town.wait("victim")
-    town.node.kill_container(town.name, "victim")
-    (pod,) = town.node.wait_for(town.pods, lambda pods: _status(pods[0])["restartCount"] == 1)
+def test_the_end_of_a_killed_container_is_seen_and_it_runs_again(namespace: PodNamespace):
+    namespace.run("victim", "sleep 1000", restartPolicy="Always")
+    namespace.wait("victim")
+    namespace.node.kill_container(namespace.name, "victim")
+    (pod,) = namespace.node.wait_for(namespace.pods, lambda pods: _status(pods[0])["restartCount"] == 1)
     (container,) = pod["status"]["containerStatuses"]
     assert container["lastState"]["terminated"]["exitCode"] == 137
-    town.node.wait_for(town.pods, lambda pods: "running" in _status(pods[0])["state"])
+    namespace.node.wait_for(namespace.pods, lambda pods: "running" in _status(pods[0])["state"])
 
 
 def _status(pod: Any) -> Any:
     return pod["status"]["containerStatuses"][0]
 
 
-def test_a_policy_denies_and_allows(town: Town):
-    town.node.enforce_network_policies()
+def test_a_policy_denies_and_allows(namespace: PodNamespace):
+    namespace.node.enforce_network_policies()
     for name in ("shop", "other"):
-        town.serve(name)
+        namespace.serve(name)
     for name in ("friend", "stranger"):
-        town.run(name, "sleep 1000")
-        town.wait(name)
-    comes_true(lambda: town.hears("stranger", "shop"))
+        namespace.run(name, "sleep 1000")
+        namespace.wait(name)
+    comes_true(lambda: namespace.can_reach("stranger", "shop"))
     only_friends = {
         "podSelector": {"matchLabels": {"app": "shop"}},
         "ingress": [{"from": [{"podSelector": {"matchLabels": {"app": "friend"}}}], "ports": [{"port": "http"}]}],
     }
-    town.apply("NetworkPolicy", "only-friends", only_friends, "networking.k8s.io/v1")
-    comes_true(lambda: not town.hears("stranger", "shop"))
-    assert town.hears("friend", "shop")
-    assert town.hears("stranger", "other")
+    namespace.apply("NetworkPolicy", "only-friends", only_friends, "networking.k8s.io/v1")
+    comes_true(lambda: not namespace.can_reach("stranger", "shop"))
+    assert namespace.can_reach("friend", "shop")
+    assert namespace.can_reach("stranger", "other")
     dns = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
     only_the_shop = {
         "podSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["friend"]}]},
@@ -240,29 +242,31 @@ def test_a_policy_denies_and_allows(town: Town):
             {"to": [{"podSelector": {"matchLabels": {"app": "shop"}}}], "ports": [{"port": 8000, "endPort": 8080}]},
         ],
     }
-    town.apply("NetworkPolicy", "only-the-shop", only_the_shop, "networking.k8s.io/v1")
-    comes_true(lambda: not town.hears("friend", "other"))
-    assert town.hears("friend", "shop")
-    town.kubectl("delete", "networkpolicy", "--all")
-    comes_true(lambda: town.hears("stranger", "shop") and town.hears("friend", "other"))
+    namespace.apply("NetworkPolicy", "only-the-shop", only_the_shop, "networking.k8s.io/v1")
+    comes_true(lambda: not namespace.can_reach("friend", "other"))
+    assert namespace.can_reach("friend", "shop")
+    namespace.kubectl("delete", "networkpolicy", "--all")
+    comes_true(lambda: namespace.can_reach("stranger", "shop") and namespace.can_reach("friend", "other"))
 
 
-def test_policies_outlive_the_api_server(town: Town):
-    town.node.enforce_network_policies()
-    town.serve("shop")
-    town.run("customer", "sleep 1000")
-    town.wait("customer")
-    comes_true(lambda: town.hears("customer", "shop"))
-    town.node.restart_api_server()
-    town.apply("NetworkPolicy", "closed", {"podSelector": {"matchLabels": {"app": "shop"}}}, "networking.k8s.io/v1")
-    comes_true(lambda: not town.hears("customer", "shop"))
+def test_policies_outlive_the_api_server(namespace: PodNamespace):
+    namespace.node.enforce_network_policies()
+    namespace.serve("shop")
+    namespace.run("customer", "sleep 1000")
+    namespace.wait("customer")
+    comes_true(lambda: namespace.can_reach("customer", "shop"))
+    namespace.node.restart_api_server()
+    namespace.apply(
+        "NetworkPolicy", "closed", {"podSelector": {"matchLabels": {"app": "shop"}}}, "networking.k8s.io/v1"
+    )
+    comes_true(lambda: not namespace.can_reach("customer", "shop"))
 
 
 def comes_true(what: Callable[[], bool]) -> None:
     until = time.monotonic() + WAITS
     while not what():
         assert time.monotonic() < until
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_INTERVAL_S)
 
 
 def cgroup_folders(cgroup: str) -> list[Path]:
@@ -310,8 +314,8 @@ def take_places_up_to(address: str) -> None:
         place.release()
 
 
-def test_a_cron_job_wakes_a_pod_each_minute(town_with_a_clock: Town):
-    jobs = f"/apis/batch/v1/namespaces/{town_with_a_clock.name}/jobs"
-    town_with_a_clock.node.wait_for(
+def test_a_cron_job_wakes_a_pod_each_minute(namespace_with_cron_job: PodNamespace):
+    jobs = f"/apis/batch/v1/namespaces/{namespace_with_cron_job.name}/jobs"
+    namespace_with_cron_job.node.wait_for(
         jobs, lambda jobs: any(job.get("status", {}).get("succeeded") for job in jobs), A_MINUTE_AND_A_POD
     )

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path
-from testbed.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.cluster.http_proxy import tunnelling_proxy
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
@@ -40,14 +40,14 @@ def grant(namespace: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> Scene:
+def env(control_plane: Cluster, crds: None, namespace: str, database: str) -> Environment:
     """A namespace of the shared cluster, in which a service account has the operator's rights."""
     role = [each for each in RBAC.read_text().split("---\n") if "name: wakeboard-operator\nrules" in each]
     control_plane.kubectl("apply", "--server-side", "-f", "-", stdin=role[0])
     control_plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "operator"}})
     bindings = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings"
     control_plane.call("POST", bindings, grant(namespace))
-    return Scene(control_plane, namespace, database)
+    return Environment(control_plane, namespace, database)
 
 
 @pytest.fixture
@@ -59,176 +59,176 @@ def own_postgres(postgres_folder: Path) -> Iterator[EmbeddedPostgres]:
 
 
 @pytest.fixture
-def operator(scene: Scene, tmp_path: Path) -> Iterator[Operator]:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "status_min_interval_seconds": 1}
-    with Operator(scene.dsn, login, tmp_path, **settings) as running:
+def operator(env: Environment, tmp_path: Path) -> Iterator[Operator]:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}", "status_min_interval_seconds": 1}
+    with Operator(env.dsn, login, tmp_path, **settings) as running:
         running.wait_until_leading()
         yield running
 
 
-def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(scene: Scene, operator: Operator) -> None:
-    scene.create(job_schedule(schedule="0 8 * * MON", timeZone="Europe/Lisbon"))
-    wait_for(lambda: scene.row("report", "schedule, time_zone") == ("0 8 * * MON", "Europe/Lisbon"))
-    wait_for(lambda: scene.condition("report", "Ready")[:2] == ("True", "Synced"), why=lambda: operator.log)
-    status = scene.status("report")
+def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(env: Environment, operator: Operator) -> None:
+    env.create(job_schedule(schedule="0 8 * * MON", timeZone="Europe/Lisbon"))
+    wait_for(lambda: env.row("report", "schedule, time_zone") == ("0 8 * * MON", "Europe/Lisbon"))
+    wait_for(lambda: env.condition("report", "Ready")[:2] == ("True", "Synced"), why=lambda: operator.log)
+    status = env.status("report")
     assert status["observedGeneration"] == status["acceptedGeneration"] == 1
     assert status["nextRunTime"].endswith(":00:00Z")
     assert (status["running"], status["queued"], status["dead"]) == (0, 0, 0)
-    assert scene.condition("report", "Stalled")[0] == scene.condition("report", "Suspended")[0] == "False"
-    wait_for(lambda: "Synced" in scene.events("report"))
+    assert env.condition("report", "Stalled")[0] == env.condition("report", "Suspended")[0] == "False"
+    wait_for(lambda: "Synced" in env.events("report"))
 
-    scene.edit("report", schedule="0 9 * * MON")
-    wait_for(lambda: scene.row("report", "schedule, generation") == ("0 9 * * MON", 2))
-    wait_for(lambda: scene.status("report")["acceptedGeneration"] == 2)
+    env.edit("report", schedule="0 9 * * MON")
+    wait_for(lambda: env.row("report", "schedule, generation") == ("0 9 * * MON", 2))
+    wait_for(lambda: env.status("report")["acceptedGeneration"] == 2)
 
-    scene.edit("report", suspend=True)
-    wait_for(lambda: scene.condition("report", "Suspended")[:2] == ("True", "Suspended"))
-    assert "nextRunTime" not in scene.status("report")
-    scene.edit("report", suspend=False)
-    wait_for(lambda: scene.condition("report", "Suspended")[0] == "False")
+    env.edit("report", suspend=True)
+    wait_for(lambda: env.condition("report", "Suspended")[:2] == ("True", "Suspended"))
+    assert "nextRunTime" not in env.status("report")
+    env.edit("report", suspend=False)
+    wait_for(lambda: env.condition("report", "Suspended")[0] == "False")
 
-    scene.delete("report")
-    wait_for(lambda: scene.row("report", "id") is None, why=lambda: operator.log)
+    env.delete("report")
+    wait_for(lambda: env.row("report", "id") is None, why=lambda: operator.log)
 
 
-def test_an_invalid_spec_is_stalled_and_the_last_good_one_stays(scene: Scene, operator: Operator) -> None:
-    scene.create(job_schedule(schedule="0 8 * * *"))
-    wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-    scene.edit("report", schedule="0 0 H(30-31) 2 *")
-    wait_for(lambda: scene.condition("report", "Stalled")[0] == "True", why=lambda: operator.log)
-    ready, reason, message = scene.condition("report", "Ready")
+def test_an_invalid_spec_is_stalled_and_the_last_good_one_stays(env: Environment, operator: Operator) -> None:
+    env.create(job_schedule(schedule="0 8 * * *"))
+    wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    env.edit("report", schedule="0 0 H(30-31) 2 *")
+    wait_for(lambda: env.condition("report", "Stalled")[0] == "True", why=lambda: operator.log)
+    ready, reason, message = env.condition("report", "Ready")
     assert (ready, reason) == ("False", "InvalidSpec")
     assert "0 0 H(30-31) 2 *" in message
     assert "Generation 1 stays in force." in message
-    assert scene.row("report", "schedule, generation") == ("0 8 * * *", 1)
-    status = scene.status("report")
+    assert env.row("report", "schedule, generation") == ("0 8 * * *", 1)
+    status = env.status("report")
     assert (status["observedGeneration"], status["acceptedGeneration"]) == (2, 1)
-    scene.edit("report", schedule="0 8 1 2 *")
-    wait_for(lambda: scene.condition("report", "Stalled")[0] == "False")
-    assert scene.row("report", "generation") == (3,)
+    env.edit("report", schedule="0 8 1 2 *")
+    wait_for(lambda: env.condition("report", "Stalled")[0] == "False")
+    assert env.row("report", "generation") == (3,)
 
 
-def test_dead_runs_are_counted_and_an_annotation_retries_them(scene: Scene, operator: Operator) -> None:
-    scene.create(job_schedule())
-    wait_for(lambda: scene.row("report", "id"))
-    scene.annotate("report", run_now="1")
-    (run,) = wait_for(lambda: scene.sql("select id from job_runs"), why=lambda: operator.log)
-    wait_for(lambda: scene.status("report").get("queued") == 1)
-    assert scene.status("report")["lastAction"]["result"] == f"queued run {run[0]}"
+def test_dead_runs_are_counted_and_an_annotation_retries_them(env: Environment, operator: Operator) -> None:
+    env.create(job_schedule())
+    wait_for(lambda: env.row("report", "id"))
+    env.annotate("report", run_now="1")
+    (run,) = wait_for(lambda: env.sql("select id from job_runs"), why=lambda: operator.log)
+    wait_for(lambda: env.status("report").get("queued") == 1)
+    assert env.status("report")["lastAction"]["result"] == f"queued run {run[0]}"
 
-    scene.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
-    scene.sql(
+    env.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
+    env.sql(
         "select fail(7, array[%s::bigint], '{1}', '{discarded}', '{Gone}', '{no such customer}', '{}', '{null}')",
         run[0],
     )
-    wait_for(lambda: scene.status("report").get("dead") == 1, why=lambda: operator.log)
-    assert scene.condition("report", "Healthy")[:2] == ("False", "DeadRuns")
-    assert scene.condition("report", "Ready")[0] == "True"
-    assert scene.status("report")["lastFailure"]["message"] == "no such customer"
-    wait_for(lambda: "RunDead" in scene.events("report"))
+    wait_for(lambda: env.status("report").get("dead") == 1, why=lambda: operator.log)
+    assert env.condition("report", "Healthy")[:2] == ("False", "DeadRuns")
+    assert env.condition("report", "Ready")[0] == "True"
+    assert env.status("report")["lastFailure"]["message"] == "no such customer"
+    wait_for(lambda: "RunDead" in env.events("report"))
 
-    scene.annotate("report", retry_dead="after-the-fix")
-    wait_for(lambda: scene.sql("select status from job_runs") == [("queued",)], why=lambda: operator.log)
-    wait_for(lambda: scene.status("report").get("dead") == 0)
-    assert scene.status("report")["lastAction"]["action"] == "retry-dead"
-    scene.annotate("report", retry_dead=None)
-    scene.annotate("report", run_now="1")
-    scene.annotate("report", run_now="2")
-    wait_for(lambda: scene.status("report")["lastAction"]["token"] == "2")
-    assert scene.sql("select count(*) from job_runs") == [(2,)]
+    env.annotate("report", retry_dead="after-the-fix")
+    wait_for(lambda: env.sql("select status from job_runs") == [("queued",)], why=lambda: operator.log)
+    wait_for(lambda: env.status("report").get("dead") == 0)
+    assert env.status("report")["lastAction"]["action"] == "retry-dead"
+    env.annotate("report", retry_dead=None)
+    env.annotate("report", run_now="1")
+    env.annotate("report", run_now="2")
+    wait_for(lambda: env.status("report")["lastAction"]["token"] == "2")
+    assert env.sql("select count(*) from job_runs") == [(2,)]
 
 
-def test_what_moves_is_shown_within_ten_seconds_with_the_settings_as_they_are(scene: Scene, tmp_path: Path) -> None:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    scene.create(job_schedule())
-    with Operator(scene.dsn, login, tmp_path, namespaces=scene.namespace, source=f"k8s:{scene.namespace}") as operator:
-        wait_for(lambda: scene.row("report", "id"), why=lambda: operator.log)
+def test_what_moves_is_shown_within_ten_seconds_with_the_settings_as_they_are(env: Environment, tmp_path: Path) -> None:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    env.create(job_schedule())
+    with Operator(env.dsn, login, tmp_path, namespaces=env.namespace, source=f"k8s:{env.namespace}") as operator:
+        wait_for(lambda: env.row("report", "id"), why=lambda: operator.log)
         for token in ("first", "second"):  # the second one changes no condition
-            scene.annotate("report", run_now=token)
-            ((run,),) = wait_for(lambda: scene.sql("select id from job_runs"), why=lambda: operator.log)
-            scene.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
-            wait_for(lambda: scene.status("report").get("running") == 1, within_s=10)
-            scene.sql("select complete(7, array[%s::bigint], (select lease_epoch from job_runs))", run)
-            wait_for(lambda run=run: scene.status("report").get("lastRun", {}).get("id") == run, within_s=10)
-            assert scene.status("report")["running"] == 0
+            env.annotate("report", run_now=token)
+            ((run,),) = wait_for(lambda: env.sql("select id from job_runs"), why=lambda: operator.log)
+            env.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
+            wait_for(lambda: env.status("report").get("running") == 1, within_s=10)
+            env.sql("select complete(7, array[%s::bigint], (select lease_epoch from job_runs))", run)
+            wait_for(lambda run=run: env.status("report").get("lastRun", {}).get("id") == run, within_s=10)
+            assert env.status("report")["running"] == 0
 
 
-def test_an_annotation_that_was_there_first_runs_nothing(scene: Scene, operator: Operator) -> None:
+def test_an_annotation_that_was_there_first_runs_nothing(env: Environment, operator: Operator) -> None:
     document = job_schedule()
     document["metadata"]["annotations"] = {"wakeboard.dev/run-now": "from-the-backup"}
-    scene.create(document)
-    wait_for(lambda: scene.sql("select executed from action_tokens") == [(False,)], why=lambda: operator.log)
-    assert scene.sql("select count(*) from job_runs") == [(0,)]
+    env.create(document)
+    wait_for(lambda: env.sql("select executed from action_tokens") == [(False,)], why=lambda: operator.log)
+    assert env.sql("select count(*) from job_runs") == [(0,)]
 
 
-def test_what_was_deleted_while_nobody_looked_is_removed(scene: Scene, tmp_path: Path) -> None:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
-    scene.create(job_schedule("stays"))
-    scene.create(job_schedule("goes"))
-    with Operator(scene.dsn, login, tmp_path, **settings) as first:
-        wait_for(lambda: scene.row("goes", "id"), why=lambda: first.log)
+def test_what_was_deleted_while_nobody_looked_is_removed(env: Environment, tmp_path: Path) -> None:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}"}
+    env.create(job_schedule("stays"))
+    env.create(job_schedule("goes"))
+    with Operator(env.dsn, login, tmp_path, **settings) as first:
+        wait_for(lambda: env.row("goes", "id"), why=lambda: first.log)
         first.send(signal.SIGTERM)
         assert first.ended() == 0
-    scene.delete("goes")
-    with Operator(scene.dsn, login, tmp_path, **settings) as second:
-        wait_for(lambda: scene.row("goes", "id") is None, why=lambda: second.log)
-        assert scene.row("stays", "id")
+    env.delete("goes")
+    with Operator(env.dsn, login, tmp_path, **settings) as second:
+        wait_for(lambda: env.row("goes", "id") is None, why=lambda: second.log)
+        assert env.row("stays", "id")
 
 
 def test_an_api_server_behind_a_proxy_is_listed_and_watched_through_it(
-    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real = urlsplit(scene.cluster.url)
+    real = urlsplit(env.cluster.url)
     assert real.port
     with socket.create_server(("127.0.0.1", 0)) as taken:
         closed_port = taken.getsockname()[1]  # nothing will answer there: only the proxy leads anywhere
     login = tmp_path / "login"
-    text = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator").read_text()
-    login.write_text(text.replace(scene.cluster.url, f"https://127.0.0.1:{closed_port}"))
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "reconcile_seconds": 600}
+    text = env.cluster.kubeconfig_of_service_account(env.namespace, "operator").read_text()
+    login.write_text(text.replace(env.cluster.url, f"https://127.0.0.1:{closed_port}"))
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}", "reconcile_seconds": 600}
     with tunnelling_proxy(real.port) as proxy:
         monkeypatch.setenv("HTTPS_PROXY", proxy)
-        with Operator(scene.dsn, login, tmp_path, **settings) as operator:
+        with Operator(env.dsn, login, tmp_path, **settings) as operator:
             operator.wait_until_leading()
-            scene.create(job_schedule())  # the next list is far away: only the stream tells of it
-            wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+            env.create(job_schedule())  # the next list is far away: only the stream tells of it
+            wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
 
 
-def test_a_foreign_edit_of_the_status_is_repaired(scene: Scene, operator: Operator) -> None:
-    scene.create(job_schedule())
-    wait_for(lambda: scene.status("report").get("dead") == 0, why=lambda: operator.log)
+def test_a_foreign_edit_of_the_status_is_repaired(env: Environment, operator: Operator) -> None:
+    env.create(job_schedule())
+    wait_for(lambda: env.status("report").get("dead") == 0, why=lambda: operator.log)
     forged = {"status": {"dead": 7, "conditions": None}}
-    scene.cluster.call(
+    env.cluster.call(
         "PATCH",
-        f"/apis/wakeboard.dev/v1alpha1/namespaces/{scene.namespace}/jobschedules/report/status",
+        f"/apis/wakeboard.dev/v1alpha1/namespaces/{env.namespace}/jobschedules/report/status",
         forged,
         "application/merge-patch+json",
     )
-    wait_for(lambda: scene.status("report").get("dead") == 0, why=lambda: operator.log)
-    assert scene.condition("report", "Ready")[0] == "True"
+    wait_for(lambda: env.status("report").get("dead") == 0, why=lambda: operator.log)
+    assert env.condition("report", "Ready")[0] == "True"
 
 
 @pytest.mark.parametrize(("how", "within_s"), [(signal.SIGTERM, 1.0), (signal.SIGKILL, 5.0)])
 def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
-    scene: Scene, tmp_path: Path, how: signal.Signals, within_s: float
+    env: Environment, tmp_path: Path, how: signal.Signals, within_s: float
 ) -> None:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leader_lease_seconds": 60}
-    with Operator(scene.dsn, login, tmp_path, **settings) as first:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}", "leader_lease_seconds": 60}
+    with Operator(env.dsn, login, tmp_path, **settings) as first:
         first.wait_until_leading()
-        with Operator(scene.dsn, login, tmp_path, **settings) as second:
+        with Operator(env.dsn, login, tmp_path, **settings) as second:
             second.wait_until_ready()
             assert '"leads": false' in second.ask("/readyz")[1]
-            (ended_at,) = scene.sql("select clock_timestamp()")[0]
+            (ended_at,) = env.sql("select clock_timestamp()")[0]
             first.send(how)
-            scene.create(job_schedule())
-            wait_for(lambda: scene.row("report", "id"), why=lambda: second.log)
-            ((term, gap_s),) = scene.sql(
+            env.create(job_schedule())
+            wait_for(lambda: env.row("report", "id"), why=lambda: second.log)
+            ((term, gap_s),) = env.sql(
                 "select term, extract(epoch from acquired_at - %s)::double precision from leadership", ended_at
             )
-            ((synced_s,),) = scene.sql(
+            ((synced_s,),) = env.sql(
                 "select extract(epoch from created_at - %s)::double precision from job_definitions", ended_at
             )
             assert term == 2
@@ -236,25 +236,25 @@ def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
             assert synced_s < within_s + 2
 
 
-def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(scene: Scene, tmp_path: Path) -> None:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leader_lease_seconds": 3}
-    with Operator(scene.dsn, login, tmp_path, **settings) as first:
+def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(env: Environment, tmp_path: Path) -> None:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}", "leader_lease_seconds": 3}
+    with Operator(env.dsn, login, tmp_path, **settings) as first:
         first.wait_until_leading()
-        with Operator(scene.dsn, login, tmp_path, **settings) as second:
+        with Operator(env.dsn, login, tmp_path, **settings) as second:
             first.send(signal.SIGSTOP)
             second.wait_until_leading()
-            scene.create(job_schedule())
-            wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: second.log)
+            env.create(job_schedule())
+            wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: second.log)
             first.send(signal.SIGCONT)
             wait_for(lambda: "term 1 ended" in first.log, why=lambda: first.log)
             wait_for(lambda: '"leads": false' in first.ask("/readyz")[1])
-            assert scene.sql("select term from leadership") == [(2,)]
+            assert env.sql("select term from leadership") == [(2,)]
 
 
-def test_wrong_credentials_are_one_sentence_and_it_keeps_trying(scene: Scene, tmp_path: Path) -> None:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+def test_wrong_credentials_are_one_sentence_and_it_keeps_trying(env: Environment, tmp_path: Path) -> None:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}"}
     with Operator("postgresql://nobody:secret@127.0.0.1:1/none", login, tmp_path, **settings) as lost:
         wait_for(lambda: "cannot connect to database none" in lost.log, why=lambda: lost.log)
         wait_for(lambda: lost.ask("/readyz")[0] == 503)
@@ -270,43 +270,43 @@ def test_in_a_cluster_of_its_own_with_the_rights_of_the_manifest(
     own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": "billing"}})
     own_control_plane.kubectl("apply", "-f", str(RBAC))
     login = own_control_plane.kubeconfig_of_service_account("wakeboard", "wakeboard-operator")
-    scene = Scene(own_control_plane, "billing", database)
+    env = Environment(own_control_plane, "billing", database)
     with Operator(database, login, tmp_path, reconcile_seconds=2, status_min_interval_seconds=1) as operator:
         wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
         install_crds(own_control_plane)
         operator.wait_until_leading()
-        scene.create(job_schedule(schedule="@daily"))
-        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        env.create(job_schedule(schedule="@daily"))
+        wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
         uid = own_control_plane.call("GET", "/api/v1/namespaces/kube-system")["metadata"]["uid"]
-        assert scene.row("report", "source") == (f"k8s:{uid}",)
+        assert env.row("report", "source") == (f"k8s:{uid}",)
 
         own_control_plane.restart_api_server()
         wait_for(own_control_plane.ready)
-        scene.edit("report", schedule="@weekly")
-        wait_for(lambda: scene.row("report", "schedule") == ("@weekly",), why=lambda: operator.log)
+        env.edit("report", schedule="@weekly")
+        wait_for(lambda: env.row("report", "schedule") == ("@weekly",), why=lambda: operator.log)
 
         # A deletion that no watch can show any more: the versions before it are gone with the API server's memory.
-        scene.create(job_schedule("unseen"))
-        wait_for(lambda: scene.row("unseen", "id"), why=lambda: operator.log)
+        env.create(job_schedule("unseen"))
+        wait_for(lambda: env.row("unseen", "id"), why=lambda: operator.log)
         operator.send(signal.SIGSTOP)
         for number in range(3):
             own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": f"unrelated-{number}"}})
         own_control_plane.restart_api_server()
         wait_for(own_control_plane.ready)
-        scene.delete("unseen")
+        env.delete("unseen")
         operator.send(signal.SIGCONT)
-        wait_for(lambda: scene.row("unseen", "id") is None, why=lambda: operator.log)
+        wait_for(lambda: env.row("unseen", "id") is None, why=lambda: operator.log)
 
         own_control_plane.kubectl("delete", "clusterrolebinding", "wakeboard-operator")
         wait_for(lambda: operator.ask("/readyz")[0] == 503, why=lambda: operator.log)
-        scene.edit("report", schedule="@monthly")
+        env.edit("report", schedule="@monthly")
         own_control_plane.kubectl("apply", "-f", str(RBAC))
-        wait_for(lambda: scene.row("report", "schedule") == ("@monthly",), why=lambda: operator.log)
+        wait_for(lambda: env.row("report", "schedule") == ("@monthly",), why=lambda: operator.log)
         operator.wait_until_ready()
 
         before = len([each for each in own_control_plane.audited() if _is_status_write(each)])
         own_control_plane.kubectl("delete", "namespace", "billing", "--timeout=30s")  # nothing holds it
-        wait_for(lambda: scene.row("report", "id") is None, why=lambda: operator.log)
+        wait_for(lambda: env.row("report", "id") is None, why=lambda: operator.log)
         assert before < 30
         operator.send(signal.SIGTERM)
         assert operator.ended() == 0
@@ -316,32 +316,32 @@ def test_a_resource_definition_that_is_deleted_and_made_again_removes_nothing_at
     own_control_plane: ControlPlane, database: str, tmp_path: Path
 ) -> None:
     install_crds(own_control_plane)
-    scene = Scene(own_control_plane, "default", database)
+    env = Environment(own_control_plane, "default", database)
     for number in range(12):
-        scene.create(job_schedule(f"s{number}"))
+        env.create(job_schedule(f"s{number}"))
     with Operator(database, own_control_plane.admin, tmp_path, reconcile_seconds=1) as operator:
-        wait_for(lambda: scene.sql("select count(*) from job_definitions") == [(12,)], why=lambda: operator.log)
+        wait_for(lambda: env.sql("select count(*) from job_definitions") == [(12,)], why=lambda: operator.log)
         own_control_plane.kubectl("delete", "-f", str(CRDS))
         wait_for(lambda: "does not list jobschedules" in operator.log, why=lambda: operator.log)
         assert operator.ask("/readyz")[0] == 503
         install_crds(own_control_plane)
         wait_for(lambda: "none of them was removed" in operator.log, why=lambda: operator.log)
-        assert scene.sql("select count(*) from job_definitions where removed_at is null") == [(12,)]
-        scene.create(job_schedule("s3", schedule="@daily"))
-        wait_for(lambda: scene.row("s3", "schedule") == ("@daily",), why=lambda: operator.log)
-        wait_for(lambda: scene.condition("s3", "Ready")[0] == "True", why=lambda: operator.log)
+        assert env.sql("select count(*) from job_definitions where removed_at is null") == [(12,)]
+        env.create(job_schedule("s3", schedule="@daily"))
+        wait_for(lambda: env.row("s3", "schedule") == ("@daily",), why=lambda: operator.log)
+        wait_for(lambda: env.condition("s3", "Ready")[0] == "True", why=lambda: operator.log)
         assert "Traceback" not in operator.log
 
 
 def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_runs(
-    scene: Scene, operator: Operator, postgres: PostgresServer, tmp_path: Path
+    env: Environment, operator: Operator, postgres: PostgresServer, tmp_path: Path
 ) -> None:
-    scene.create(job_schedule())
-    wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    env.create(job_schedule())
+    wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}"}
     with postgres.migrated_database() as elsewhere:
-        there = Scene(scene.cluster, scene.namespace, elsewhere)
+        there = Environment(env.cluster, env.namespace, elsewhere)
         there.sql("update installation set id = gen_random_uuid()")  # both are clones of one template
         with Operator(elsewhere, login, tmp_path, **settings) as second:
             second.wait_until_leading()  # it has looked at everything
@@ -353,31 +353,31 @@ def test_one_cluster_on_two_databases_the_second_leaves_alone_what_the_first_run
         with Operator(elsewhere, login, tmp_path, adopt_foreign_schedules="true", **settings) as adopting:
             wait_for(lambda: there.row("report", "id"), why=lambda: adopting.log)
             (here,) = there.sql("select id::text from installation")[0]
-            wait_for(lambda: scene.status("report")["installation"] == here, why=lambda: adopting.log)
+            wait_for(lambda: env.status("report")["installation"] == here, why=lambda: adopting.log)
 
 
 def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
-    scene: Scene, postgres: PostgresServer, tmp_path: Path
+    env: Environment, postgres: PostgresServer, tmp_path: Path
 ) -> None:
     """The database's volume was deleted and the release installed again. No other operator runs its schedules."""
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
-    scene.create(job_schedule(schedule="0 8 * * *"))
-    with Operator(scene.dsn, login, tmp_path, release="jobs/wakeboard", **settings) as operator:
-        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}"}
+    env.create(job_schedule(schedule="0 8 * * *"))
+    with Operator(env.dsn, login, tmp_path, release="jobs/wakeboard", **settings) as operator:
+        wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
         operator.send(signal.SIGTERM)
         assert operator.ended() == 0
     with postgres.migrated_database() as replaced:
-        there = Scene(scene.cluster, scene.namespace, replaced)
+        there = Environment(env.cluster, env.namespace, replaced)
         there.sql("update installation set id = gen_random_uuid()")  # both are clones of one template
         (here,) = there.sql("select id::text from installation")[0]
         with Operator(replaced, login, tmp_path, release="other/wakeboard", **settings) as another:
-            wait_for(lambda: scene.condition("report", "Ready")[0] == "False", why=lambda: another.log)
-            ready, reason, message = scene.condition("report", "Ready")
+            wait_for(lambda: env.condition("report", "Ready")[0] == "False", why=lambda: another.log)
+            ready, reason, message = env.condition("report", "Ready")
             assert (ready, reason) == ("False", "OtherInstallation")
             assert "operator.adoptForeignSchedules=true" in message
-            assert scene.condition("report", "Stalled")[0] == "True", "kstatus: failed"
-            wait_for(lambda: "OtherInstallation" in scene.events("report"))
+            assert env.condition("report", "Stalled")[0] == "True", "kstatus: failed"
+            wait_for(lambda: "OtherInstallation" in env.events("report"))
             silent = 'wakeboard_foreign_schedules{operator="silent"} 1.0'
             wait_for(lambda: silent in another.ask("/metrics")[1], within_s=60)  # it may answer; then the next look
             wait_for(lambda: "its operator does not answer: 1." in another.log)
@@ -386,55 +386,55 @@ def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
             assert another.ended() == 0
         with Operator(replaced, login, tmp_path, release="jobs/wakeboard", **settings) as operator:
             wait_for(lambda: there.row("report", "id"), why=lambda: operator.log)
-            wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-            assert scene.status("report")["installation"] == here
+            wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+            assert env.status("report")["installation"] == here
             assert "took over 1 schedule " in operator.log
 
 
-def test_what_is_deleted_goes_at_once_however_much_it_is(scene: Scene, operator: Operator) -> None:
+def test_what_is_deleted_goes_at_once_however_much_it_is(env: Environment, operator: Operator) -> None:
     for number in range(30):
-        scene.create(job_schedule(f"s{number}"))
-    wait_for(lambda: scene.sql("select count(*) from job_definitions") == [(30,)], why=lambda: operator.log)
-    scene.cluster.call("DELETE", path(scene.namespace))
+        env.create(job_schedule(f"s{number}"))
+    wait_for(lambda: env.sql("select count(*) from job_definitions") == [(30,)], why=lambda: operator.log)
+    env.cluster.call("DELETE", path(env.namespace))
     gone = "select count(*) from job_definitions where removed_at is null"
-    wait_for(lambda: scene.sql(gone) == [(0,)], within_s=20, why=lambda: operator.log)
+    wait_for(lambda: env.sql(gone) == [(0,)], within_s=20, why=lambda: operator.log)
     assert "none of them was removed" not in operator.log
 
 
 def test_what_was_deleted_unseen_is_held_as_a_whole_runs_no_more_and_goes_when_confirmed(
-    scene: Scene, tmp_path: Path
+    env: Environment, tmp_path: Path
 ) -> None:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}"}
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}"}
     for number in range(30):
-        scene.create(job_schedule(f"s{number}", schedule="* * * * *"))
-    with Operator(scene.dsn, login, tmp_path, **settings) as first:
-        wait_for(lambda: scene.sql("select count(*) from job_definitions") == [(30,)], why=lambda: first.log)
+        env.create(job_schedule(f"s{number}", schedule="* * * * *"))
+    with Operator(env.dsn, login, tmp_path, **settings) as first:
+        wait_for(lambda: env.sql("select count(*) from job_definitions") == [(30,)], why=lambda: first.log)
         first.send(signal.SIGTERM)
         assert first.ended() == 0
-    scene.cluster.call("DELETE", path(scene.namespace))
-    with Operator(scene.dsn, login, tmp_path, **settings) as second:
+    env.cluster.call("DELETE", path(env.namespace))
+    with Operator(env.dsn, login, tmp_path, **settings) as second:
         ticking = "select count(*) from job_definitions where next_run_at is not null"
         wait_for(lambda: "none of them was removed" in second.log, why=lambda: second.log)
-        wait_for(lambda: scene.sql(ticking) == [(0,)], why=lambda: second.log)
+        wait_for(lambda: env.sql(ticking) == [(0,)], why=lambda: second.log)
         live = "select count(*) from job_definitions where removed_at is null"
-        assert scene.sql(live) == [(30,)]
-        assert scene.sql("select confirm_removal(%s)", settings["source"]) == [(30,)]
-        wait_for(lambda: scene.sql(live) == [(0,)], within_s=2, why=lambda: second.log)
+        assert env.sql(live) == [(30,)]
+        assert env.sql("select confirm_removal(%s)", settings["source"]) == [(30,)]
+        wait_for(lambda: env.sql(live) == [(0,)], within_s=2, why=lambda: second.log)
 
 
 def test_two_sources_on_one_database_touch_nothing_of_each_other(
-    scene: Scene, operator: Operator, tmp_path: Path
+    env: Environment, operator: Operator, tmp_path: Path
 ) -> None:
-    scene.create(job_schedule())
-    wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
+    env.create(job_schedule())
+    wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
     settings = {"namespaces": "elsewhere", "source": "k8s:elsewhere"}
-    with Operator(scene.dsn, login, tmp_path, **settings) as stranger:
+    with Operator(env.dsn, login, tmp_path, **settings) as stranger:
         wait_for(lambda: "does not list jobschedules" in stranger.log, why=lambda: stranger.log)  # it may not
         assert '"leads": true' in stranger.ask("/readyz")[1]
         assert '"leads": true' in operator.ask("/readyz")[1]
-    assert scene.row("report", "id")
+    assert env.row("report", "id")
 
 
 def test_an_older_resource_definition_is_lived_with(
@@ -447,23 +447,23 @@ def test_an_older_resource_definition_is_lived_with(
     del schema["spec"]["properties"]["priority"]
     own_control_plane.apply(document)
     own_control_plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
-    scene = Scene(own_control_plane, "default", database)
-    scene.create(job_schedule())
+    env = Environment(own_control_plane, "default", database)
+    env.create(job_schedule())
     with Operator(database, own_control_plane.admin, tmp_path, reconcile_seconds=1) as operator:
-        wait_for(lambda: scene.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-        version = scene.get("report")["metadata"]["resourceVersion"]
-        scene.create(job_schedule("second"))
-        wait_for(lambda: scene.condition("second", "Ready")[0] == "True", why=lambda: operator.log)
-        assert scene.get("report")["metadata"]["resourceVersion"] == version  # what is dropped is not written again
-        assert scene.row("report", "priority") == (3,)
+        wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+        version = env.get("report")["metadata"]["resourceVersion"]
+        env.create(job_schedule("second"))
+        wait_for(lambda: env.condition("second", "Ready")[0] == "True", why=lambda: operator.log)
+        assert env.get("report")["metadata"]["resourceVersion"] == version  # what is dropped is not written again
+        assert env.row("report", "priority") == (3,)
 
 
-def test_a_restart_of_postgres_is_survived(own_postgres: EmbeddedPostgres, scene: Scene, tmp_path: Path) -> None:
+def test_a_restart_of_postgres_is_survived(own_postgres: EmbeddedPostgres, env: Environment, tmp_path: Path) -> None:
     dsn = own_postgres.start()
     anyio.run(migrate, dsn)
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "operator")
-    here = Scene(scene.cluster, scene.namespace, dsn)
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "leader_lease_seconds": 3}
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
+    here = Environment(env.cluster, env.namespace, dsn)
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}", "leader_lease_seconds": 3}
     with Operator(dsn, login, tmp_path, **settings) as operator:
         operator.wait_until_leading()
         here.create(job_schedule())

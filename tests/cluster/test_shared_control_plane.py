@@ -10,7 +10,7 @@ from pathlib import Path
 from testbed.cluster.shared_control_plane import shared_control_plane
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 20.0  # seconds
+TIMEOUT_S = 20.0  # seconds
 USER = """
 import sys
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_a_control_plane_ends_when_the_last_of_its_users_is_killed(tmp_path: Pat
             assert cluster.url == url
         assert cluster.ready()
         other.kill()
-    gone_by = time.monotonic() + PATIENCE
+    gone_by = time.monotonic() + TIMEOUT_S
     while cluster.ready() and time.monotonic() < gone_by:
         time.sleep(0.05)
     assert not cluster.ready()

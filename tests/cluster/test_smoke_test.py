@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.cluster.job_schedules import path
-from testbed.cluster.operators import Operator, Scene, wait_for
+from testbed.cluster.operators import Environment, Operator, wait_for
 from wakeboard_operator.resources import Resource
 from wakeboard_operator.smoke_test import SmokeTestFailed, has_succeeded, is_synced, progress
 
@@ -25,7 +25,7 @@ MAY = [{"apiGroups": ["wakeboard.dev"], "resources": ["jobschedules"], "verbs": 
 
 
 @pytest.fixture
-def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> Scene:
+def env(control_plane: Cluster, crds: None, namespace: str, database: str) -> Environment:
     """A namespace in which the service account `smoke-test` may do what the chart's Role says."""
     control_plane.call("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "smoke-test"}})
     rights = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
@@ -34,20 +34,20 @@ def scene(control_plane: Cluster, crds: None, namespace: str, database: str) -> 
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "smoke-test"}
     binding = {"metadata": {"name": "smoke-test"}, "roleRef": role, "subjects": [subject]}
     control_plane.call("POST", f"{rights}/rolebindings", binding)
-    return Scene(control_plane, namespace, database)
+    return Environment(control_plane, namespace, database)
 
 
 @pytest.fixture
-def operator(scene: Scene, tmp_path: Path) -> Iterator[Operator]:
-    settings = {"namespaces": scene.namespace, "source": f"k8s:{scene.namespace}", "status_min_interval_seconds": 1}
-    with Operator(scene.dsn, scene.cluster.admin, tmp_path, **settings) as running:
+def operator(env: Environment, tmp_path: Path) -> Iterator[Operator]:
+    settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}", "status_min_interval_seconds": 1}
+    with Operator(env.dsn, env.cluster.admin, tmp_path, **settings) as running:
         running.wait_until_leading()
         yield running
 
 
-def smoke_test(scene: Scene, within_s: float, queue: str = "default") -> subprocess.Popen[str]:
-    login = scene.cluster.kubeconfig_of_service_account(scene.namespace, "smoke-test")
-    words = [f"--namespace={scene.namespace}", f"--queue={queue}", f"--within={within_s}"]
+def smoke_test(env: Environment, within_s: float, queue: str = "default") -> subprocess.Popen[str]:
+    login = env.cluster.kubeconfig_of_service_account(env.namespace, "smoke-test")
+    words = [f"--namespace={env.namespace}", f"--queue={queue}", f"--within={within_s}"]
     command = [sys.executable, "-m", "wakeboard_operator.smoke_test", *words]
     environment = {
         **os.environ,
@@ -57,55 +57,55 @@ def smoke_test(scene: Scene, within_s: float, queue: str = "default") -> subproc
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wake(scene: Scene) -> None:
+def wake(env: Environment) -> None:
     """One wake of a worker, as the CronJob's pod makes it."""
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
-        "WAKEBOARD_DSN": scene.dsn,
+        "WAKEBOARD_DSN": env.dsn,
         "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "0",
     }
     subprocess.run([sys.executable, "-m", "wakeboard_worker"], env=environment, check=True, capture_output=True)
 
 
-def schedules(scene: Scene) -> list[Any]:
-    return scene.cluster.call("GET", path(scene.namespace))["items"]
+def schedules(env: Environment) -> list[Any]:
+    return env.cluster.call("GET", path(env.namespace))["items"]
 
 
-def test_a_smoke_test_sees_its_run_succeed_and_leaves_nothing(scene: Scene, operator: Operator) -> None:
-    with smoke_test(scene, within_s=60) as process:
-        wait_for(lambda: scene.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
-        wake(scene)
+def test_a_smoke_test_sees_its_run_succeed_and_leaves_nothing(env: Environment, operator: Operator) -> None:
+    with smoke_test(env, within_s=60) as process:
+        wait_for(lambda: env.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
+        wake(env)
         said, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert "the run succeeded" in said
-    assert schedules(scene) == []
+    assert schedules(env) == []
 
 
-def test_without_an_operator_a_smoke_test_says_so(scene: Scene) -> None:
-    with smoke_test(scene, within_s=2) as process:
+def test_without_an_operator_a_smoke_test_says_so(env: Environment) -> None:
+    with smoke_test(env, within_s=2) as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "no operator has observed the schedule" in errors
-    assert schedules(scene) == []
+    assert schedules(env) == []
 
 
-def test_without_a_worker_a_smoke_test_says_where_to_look(scene: Scene, operator: Operator) -> None:
-    with smoke_test(scene, within_s=8) as process:
+def test_without_a_worker_a_smoke_test_says_where_to_look(env: Environment, operator: Operator) -> None:
+    with smoke_test(env, within_s=8) as process:
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "the run waits for a worker" in errors
-    assert schedules(scene) == []
+    assert schedules(env) == []
 
 
-def test_a_smoke_test_that_is_asked_to_stop_removes_its_schedule(scene: Scene) -> None:
-    with smoke_test(scene, within_s=60) as process:
-        wait_for(lambda: schedules(scene))
+def test_a_smoke_test_that_is_asked_to_stop_removes_its_schedule(env: Environment) -> None:
+    with smoke_test(env, within_s=60) as process:
+        wait_for(lambda: schedules(env))
         process.terminate()
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "stopped" in errors
-    assert schedules(scene) == []
+    assert schedules(env) == []
 
 
 def seen(**status: Any) -> Resource:

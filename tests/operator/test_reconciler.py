@@ -32,7 +32,7 @@ pytestmark = pytest.mark.anyio
 SOURCE = "k8s:one"
 
 
-class Stage:
+class ReconcilerHarness:
     """A leader of one source at its board."""
 
     def __init__(self, store: LeaderStore, reconciler: Reconciler) -> None:
@@ -68,12 +68,14 @@ class Stage:
         return known.problem.reason if known.problem else None
 
 
-async def stage_at(conn: psycopg.AsyncConnection[Any], source: str = SOURCE, **settings: Any) -> Stage:
+async def reconciler_harness(
+    conn: psycopg.AsyncConnection[Any], source: str = SOURCE, **settings: Any
+) -> ReconcilerHarness:
     led = await OperatorStore(conn).acquire_leadership(source, "me", "1.0", 60)
     store = LeaderStore(conn, source, led.term)
     installation = await store.installation()
     chosen = OperatorSettings(**settings)
-    return Stage(store, Reconciler(chosen, source, installation, ResourceCache()))
+    return ReconcilerHarness(store, Reconciler(chosen, source, installation, ResourceCache()))
 
 
 @pytest.fixture
@@ -83,97 +85,101 @@ async def conn(database: str) -> AsyncGenerator[psycopg.AsyncConnection[Any]]:
 
 
 @pytest.fixture
-async def stage(conn: psycopg.AsyncConnection[Any]) -> Stage:
-    return await stage_at(conn)
+async def harness(conn: psycopg.AsyncConnection[Any]) -> ReconcilerHarness:
+    return await reconciler_harness(conn)
 
 
 def named(name: str, version: int = 1, **given: Any) -> Resource:
     return resource(name=name, uid=f"uid of {name}", resource_version=str(version), **given)
 
 
-async def test_a_list_creates_edits_and_removes(stage: Stage) -> None:
-    await stage.list(named("a"), named("b"))
-    assert await stage.rows() == [("a", 3), ("b", 3)]
-    report = await stage.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "@daily"}))
-    assert await stage.rows("name, generation, schedule") == [("a", 4, "@daily")]
+async def test_a_list_creates_edits_and_removes(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"), named("b"))
+    assert await harness.rows() == [("a", 3), ("b", 3)]
+    report = await harness.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "@daily"}))
+    assert await harness.rows("name, generation, schedule") == [("a", 4, "@daily")]
     assert report.removed == ["billing/b"]
-    assert stage.reconciler.cache.get(("billing", "b")) is None
+    assert harness.reconciler.cache.get(("billing", "b")) is None
 
 
-async def test_a_batch_of_changes_removes_nothing_and_a_deletion_asks_for_a_list(stage: Stage) -> None:
-    await stage.list(named("a"), named("b"))
-    assert await stage.change(named("a", 2)) is False
-    assert await stage.reconciler.apply_changes(stage.store, {("billing", "b"): Deleted("uid of b")}) is True
-    assert await stage.rows() == [("a", 3), ("b", 3)]
+async def test_a_batch_of_changes_removes_nothing_and_a_deletion_asks_for_a_list(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"), named("b"))
+    assert await harness.change(named("a", 2)) is False
+    assert await harness.reconciler.apply_changes(harness.store, {("billing", "b"): Deleted("uid of b")}) is True
+    assert await harness.rows() == [("a", 3), ("b", 3)]
 
 
-async def test_an_older_version_that_comes_late_changes_nothing(stage: Stage) -> None:
-    await stage.list(named("a", 7, generation=4, spec={"jobType": "new"}))
-    await stage.change(named("a", 5, generation=3, spec={"jobType": "old"}))
-    assert await stage.rows("job_type, generation") == [("new", 4)]
+async def test_an_older_version_that_comes_late_changes_nothing(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a", 7, generation=4, spec={"jobType": "new"}))
+    await harness.change(named("a", 5, generation=3, spec={"jobType": "old"}))
+    assert await harness.rows("job_type, generation") == [("new", 4)]
 
 
-async def test_a_list_that_is_older_than_what_is_known_removes_nothing(stage: Stage) -> None:
+async def test_a_list_that_is_older_than_what_is_known_removes_nothing(harness: ReconcilerHarness) -> None:
     """While a list of thousands is under way, statuses are written: what it shows then is known in a newer version."""
-    await stage.list(named("a", 5), named("b", 5))
-    report = await stage.list(named("a", 4), named("b", 4))
+    await harness.list(named("a", 5), named("b", 5))
+    report = await harness.list(named("a", 4), named("b", 4))
     assert report.removed == []
-    assert await stage.rows("name") == [("a",), ("b",)]
+    assert await harness.rows("name") == [("a",), ("b",)]
 
 
-async def test_what_could_not_be_written_to_the_store_is_told_in_its_status(stage: Stage, database: str) -> None:
-    await stage.list()
+async def test_what_could_not_be_written_to_the_store_is_told_in_its_status(
+    harness: ReconcilerHarness, database: str
+) -> None:
+    await harness.list()
     with psycopg.connect(database, autocommit=True) as other:
         other.execute("update wakeboard.leadership set expires_at = 'epoch'")
     with pytest.raises(LeadershipLost):
-        await stage.reconciler.resync(stage.store, Listing([named("a")], "1"), NOW)
-    assert stage.reconciler.pending_keys == {("billing", "a")}
+        await harness.reconciler.resync(harness.store, Listing([named("a")], "1"), NOW)
+    assert harness.reconciler.pending_keys == {("billing", "a")}
 
 
-async def test_no_status_is_asked_for_before_the_row_is_known(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_status_is_asked_for_before_the_row_is_known(
+    harness: ReconcilerHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Else ten thousand new schedules are told as missing on the board, and written a second time when they are not."""
-    answer, too_soon = stage.store.list_definitions, set[Any]()
+    answer, too_soon = harness.store.list_definitions, set[Any]()
 
     async def asked(source: str) -> Any:
-        too_soon.update(stage.reconciler.pending_keys)
+        too_soon.update(harness.reconciler.pending_keys)
         return await answer(source)
 
-    monkeypatch.setattr(stage.store, "list_definitions", asked)
-    await stage.list(named("a"))
-    assert stage.reconciler.pending_keys == {("billing", "a")}
-    stage.reconciler.take_pending()  # as the writer does
-    await stage.change(named("b"))
-    assert stage.reconciler.pending_keys == {("billing", "b")}
+    monkeypatch.setattr(harness.store, "list_definitions", asked)
+    await harness.list(named("a"))
+    assert harness.reconciler.pending_keys == {("billing", "a")}
+    harness.reconciler.take_pending()  # as the writer does
+    await harness.change(named("b"))
+    assert harness.reconciler.pending_keys == {("billing", "b")}
     assert not too_soon
 
 
-async def test_a_bad_spec_leaves_the_last_good_one_in_force(stage: Stage) -> None:
-    await stage.list(named("a"))
-    await stage.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "0 0 31 2 *"}))
-    assert await stage.rows("generation, schedule") == [(3, "0 8 * * *")]
-    assert stage.problem("a") == "InvalidSpec"
-    await stage.list(named("a", 3, generation=5))
-    assert stage.problem("a") is None
-    assert await stage.rows("generation") == [(5,)]
+async def test_a_bad_spec_leaves_the_last_good_one_in_force(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"))
+    await harness.list(named("a", 2, generation=4, spec={"jobType": "ping", "schedule": "0 0 31 2 *"}))
+    assert await harness.rows("generation, schedule") == [(3, "0 8 * * *")]
+    assert harness.problem("a") == "InvalidSpec"
+    await harness.list(named("a", 3, generation=5))
+    assert harness.problem("a") is None
+    assert await harness.rows("generation") == [(5,)]
 
 
-async def test_fields_of_a_newer_definition_are_read_past(stage: Stage) -> None:
+async def test_fields_of_a_newer_definition_are_read_past(harness: ReconcilerHarness) -> None:
     newer = {
         "jobType": "ping",
         "newer": {"deep": 1},
         "backoff": {"baseSeconds": 5, "newer": True},
         "payload": {"newer": 2},
     }
-    await stage.list(named("a", spec=newer))
-    assert stage.problem("a") is None
-    assert await stage.rows("backoff_base_s, payload") == [(5, {"newer": 2})]
+    await harness.list(named("a", spec=newer))
+    assert harness.problem("a") is None
+    assert await harness.rows("backoff_base_s, payload") == [(5, {"newer": 2})]
 
 
 async def test_a_spec_outside_the_policy_is_not_allowed(conn: psycopg.AsyncConnection[Any]) -> None:
-    stage = await stage_at(conn, tenancy=[Tenant(namespaces=["billing"], queues=["billing"])])
-    await stage.list(named("a"), named("b", spec={"jobType": "ping", "queue": "billing"}))
-    assert await stage.rows("name") == [("b",)]
-    assert stage.problem("a") == "NotAllowed"
+    harness = await reconciler_harness(conn, tenancy=[Tenant(namespaces=["billing"], queues=["billing"])])
+    await harness.list(named("a"), named("b", spec={"jobType": "ping", "queue": "billing"}))
+    assert await harness.rows("name") == [("b",)]
+    assert harness.problem("a") == "NotAllowed"
 
 
 def run_by(installation: str, release: str | None = None, name: str = "a", version: int = 1) -> Resource:
@@ -182,11 +188,11 @@ def run_by(installation: str, release: str | None = None, name: str = "a", versi
 
 
 async def test_what_another_database_runs_is_left_alone_until_adopted(conn: psycopg.AsyncConnection[Any]) -> None:
-    stage = await stage_at(conn)
-    await stage.list(run_by("another"))
-    assert await stage.rows() == []
-    assert stage.problem("a") == "OtherInstallation"
-    adopting = await stage_at(conn, adopt_foreign_schedules=True)
+    harness = await reconciler_harness(conn)
+    await harness.list(run_by("another"))
+    assert await harness.rows() == []
+    assert harness.problem("a") == "OtherInstallation"
+    adopting = await reconciler_harness(conn, adopt_foreign_schedules=True)
     await adopting.list(run_by("another"))
     assert await adopting.rows() == [("a", 3)]
 
@@ -194,26 +200,26 @@ async def test_what_another_database_runs_is_left_alone_until_adopted(conn: psyc
 async def test_a_release_that_was_given_another_database_takes_its_schedules_over(
     conn: psycopg.AsyncConnection[Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    stage = await stage_at(conn, release="jobs/wakeboard")
-    await stage.list(run_by("the former", "jobs/wakeboard"), run_by("another", "other/wakeboard", "b"))
-    assert await stage.rows() == [("a", 3)]
-    assert stage.problem("a") is None
-    assert stage.problem("b") == "OtherInstallation"
+    harness = await reconciler_harness(conn, release="jobs/wakeboard")
+    await harness.list(run_by("the former", "jobs/wakeboard"), run_by("another", "other/wakeboard", "b"))
+    assert await harness.rows() == [("a", 3)]
+    assert harness.problem("a") is None
+    assert harness.problem("b") == "OtherInstallation"
     assert "took over 1 schedule that installation the former ran" in caplog.text
 
 
 async def test_a_release_without_a_name_takes_nothing_over(conn: psycopg.AsyncConnection[Any]) -> None:
-    stage = await stage_at(conn)
-    await stage.list(run_by("another", ""))
-    assert await stage.rows() == []
+    harness = await reconciler_harness(conn)
+    await harness.list(run_by("another", ""))
+    assert await harness.rows() == []
 
 
-async def test_a_forged_status_does_not_silence_a_schedule(stage: Stage) -> None:
+async def test_a_forged_status_does_not_silence_a_schedule(harness: ReconcilerHarness) -> None:
     """The database that has its row runs it, whatever another client writes into its status."""
-    await stage.list(named("a"))
-    await stage.change(run_by("forged", version=2))
-    assert stage.problem("a") is None
-    again = await stage_at(stage.store.conn)  # the next term
+    await harness.list(named("a"))
+    await harness.change(run_by("forged", version=2))
+    assert harness.problem("a") is None
+    again = await reconciler_harness(harness.store.conn)  # the next term
     await again.list(run_by("forged", version=2))
     assert again.problem("a") is None
     edited = replace(run_by("forged", version=3), generation=4, spec={"jobType": "edited"})
@@ -221,14 +227,14 @@ async def test_a_forged_status_does_not_silence_a_schedule(stage: Stage) -> None
     assert await again.rows("job_type, generation") == [("edited", 4)]
 
 
-async def test_a_status_from_before_an_object_was_made_again_elsewhere_is_anothers(stage: Stage) -> None:
-    await stage.list(named("a"))
-    await stage.list(replace(run_by("another", version=2), uid="made again"))
-    assert stage.problem("a") == "OtherInstallation"
+async def test_a_status_from_before_an_object_was_made_again_elsewhere_is_anothers(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"))
+    await harness.list(replace(run_by("another", version=2), uid="made again"))
+    assert harness.problem("a") == "OtherInstallation"
 
 
 async def test_two_clusters_on_one_database_touch_nothing_of_each_other(conn: psycopg.AsyncConnection[Any]) -> None:
-    one, two = await stage_at(conn), await stage_at(conn, "k8s:two")
+    one, two = await reconciler_harness(conn), await reconciler_harness(conn, "k8s:two")
     await one.list(named("a"))
     await two.list(named("a"), named("b"))
     await one.list()
@@ -240,50 +246,50 @@ def many(count: int, first: int = 0, namespace: str = "billing") -> list[Resourc
     return [named(f"s{number}", namespace=namespace) for number in range(first, count)]
 
 
-async def test_a_removal_of_very_many_is_pending_until_it_is_confirmed(stage: Stage) -> None:
-    await stage.list(*many(30))
-    report = await stage.list(named("s0"))
+async def test_a_removal_of_very_many_is_pending_until_it_is_confirmed(harness: ReconcilerHarness) -> None:
+    await harness.list(*many(30))
+    report = await harness.list(named("s0"))
     assert report.removed == []
-    assert "wakeboard confirm removal k8s:one" in (stage.reconciler.pending_removal or "")
-    assert len(await stage.rows()) == 30
-    assert not await stage.store.is_removal_confirmed(SOURCE)
-    await AdminStore(stage.store.conn).confirm_removal(SOURCE)
-    assert await stage.store.is_removal_confirmed(SOURCE)
-    report = await stage.list(named("s0"))
+    assert "wakeboard confirm removal k8s:one" in (harness.reconciler.pending_removal or "")
+    assert len(await harness.rows()) == 30
+    assert not await harness.store.is_removal_confirmed(SOURCE)
+    await AdminStore(harness.store.conn).confirm_removal(SOURCE)
+    assert await harness.store.is_removal_confirmed(SOURCE)
+    report = await harness.list(named("s0"))
     assert len(report.removed) == 29
-    assert stage.reconciler.pending_removal is None
+    assert harness.reconciler.pending_removal is None
 
 
-async def test_nothing_goes_of_a_removal_that_shows_itself_little_by_little(stage: Stage) -> None:
-    await stage.list(*many(100))
+async def test_nothing_goes_of_a_removal_that_shows_itself_little_by_little(harness: ReconcilerHarness) -> None:
+    await harness.list(*many(100))
     for left in (95, 85, 60, 30):  # as lists show it while it is under way
-        assert (await stage.list_once(*many(left))).removed == []
-    assert stage.reconciler.pending_removal is None, "it is not over yet"
-    await stage.list_once(*many(30))
-    assert "70 of 100 schedules" in (stage.reconciler.pending_removal or "")
-    assert len(await stage.rows()) == 100
+        assert (await harness.list_once(*many(left))).removed == []
+    assert harness.reconciler.pending_removal is None, "it is not over yet"
+    await harness.list_once(*many(30))
+    assert "70 of 100 schedules" in (harness.reconciler.pending_removal or "")
+    assert len(await harness.rows()) == 100
 
 
-async def test_deletions_that_the_api_server_has_reported_need_no_yes(stage: Stage) -> None:
-    await stage.list(*many(30))
+async def test_deletions_that_the_api_server_has_reported_need_no_yes(harness: ReconcilerHarness) -> None:
+    await harness.list(*many(30))
     for number in range(5, 30):
-        stage.reconciler.missing.record_deletion(f"uid of s{number}", stage.now)
+        harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
         if number == 20:
-            assert (await stage.list_once(*many(30, 20))).removed == [], "they are not over yet"
-    report = await stage.list(*many(5))
+            assert (await harness.list_once(*many(30, 20))).removed == [], "they are not over yet"
+    report = await harness.list(*many(5))
     assert len(report.removed) == 25
-    assert stage.reconciler.pending_removal is None
+    assert harness.reconciler.pending_removal is None
 
 
-async def test_deletions_of_a_resource_definition_remove_nothing(stage: Stage) -> None:
-    await stage.list(*many(30))
+async def test_deletions_of_a_resource_definition_remove_nothing(harness: ReconcilerHarness) -> None:
+    await harness.list(*many(30))
     for number in range(30):
-        stage.reconciler.missing.record_deletion(f"uid of s{number}", stage.now)
-    assert (await stage.list_once()).removed == []
-    assert (stage.reconciler.resync_in_s or 0) > 5, "the definition may be about to go"
-    stage.reconciler.missing.clear()
-    assert (await stage.list()).removed == []
-    assert "30 of 30 schedules" in (stage.reconciler.pending_removal or "")
+        harness.reconciler.missing.record_deletion(f"uid of s{number}", harness.now)
+    assert (await harness.list_once()).removed == []
+    assert (harness.reconciler.resync_in_s or 0) > 5, "the definition may be about to go"
+    harness.reconciler.missing.clear()
+    assert (await harness.list()).removed == []
+    assert "30 of 30 schedules" in (harness.reconciler.pending_removal or "")
 
 
 class Deletions:
@@ -302,76 +308,76 @@ class Deletions:
 
 
 async def test_what_a_namespace_that_is_gone_took_with_it_needs_no_yes(conn: psycopg.AsyncConnection[Any]) -> None:
-    stage = await stage_at(conn)
-    stage.reconciler = reconciler_of(stage, Deletions({"gone"}, set()))
-    await stage.list(*many(20), *many(20, namespace="gone"))
-    report = await stage.list(*many(20))
+    harness = await reconciler_harness(conn)
+    harness.reconciler = reconciler_of(harness, Deletions({"gone"}, set()))
+    await harness.list(*many(20), *many(20, namespace="gone"))
+    report = await harness.list(*many(20))
     assert len(report.removed) == 20
-    assert stage.reconciler.pending_removal is None
+    assert harness.reconciler.pending_removal is None
 
 
 async def test_held_schedules_whose_objects_are_deleted_make_no_more_runs(conn: psycopg.AsyncConnection[Any]) -> None:
-    stage = await stage_at(conn)
+    harness = await reconciler_harness(conn)
     deletions = Deletions(set(), {f"s{number}" for number in range(1, 20)})
-    stage.reconciler = reconciler_of(stage, deletions)
-    await stage.list(*many(30))
-    await stage.store.conn.execute("update wakeboard.job_definitions set next_run_at = now() where name = 's1'")
-    assert (await stage.list(*many(1))).pending_removal
-    stopped = {name for name, at in await stage.rows("name, next_run_at") if at is None}
+    harness.reconciler = reconciler_of(harness, deletions)
+    await harness.list(*many(30))
+    await harness.store.conn.execute("update wakeboard.job_definitions set next_run_at = now() where name = 's1'")
+    assert (await harness.list(*many(1))).pending_removal
+    stopped = {name for name, at in await harness.rows("name, next_run_at") if at is None}
     assert stopped == {f"s{number}" for number in range(1, 20)}
     history = await (await conn.execute("select schedule, reason from wakeboard.job_run_history")).fetchall()
     assert history == [("billing/s1", "ScheduleRemoved")]
 
     deletions.asked.clear()
-    await stage.list(*many(1))
+    await harness.list(*many(1))
     assert deletions.asked == [f"s{number}" for number in sorted(range(20, 30))], "what is stopped is not asked for"
 
     made_again = replace(named("s1", 9), uid="made again", generation=1)
-    await stage.list(named("s0"), made_again)
-    assert [row for row in await stage.rows("name, next_run_at is not null") if row[0] == "s1"] == [("s1", True)]
+    await harness.list(named("s0"), made_again)
+    assert [row for row in await harness.rows("name, next_run_at is not null") if row[0] == "s1"] == [("s1", True)]
 
 
-def reconciler_of(stage: Stage, deletions: Deletions) -> Reconciler:
+def reconciler_of(harness: ReconcilerHarness, deletions: Deletions) -> Reconciler:
     """The same, with an API server that can be asked."""
-    was = stage.reconciler
+    was = harness.reconciler
     return Reconciler(read_operator_settings(), SOURCE, was.installation, ResourceCache(), deletions)
 
 
-async def test_a_thousand_edits_are_a_few_statements(stage: Stage) -> None:
-    await stage.list(*(named(f"s{i}") for i in range(1000)))
+async def test_a_thousand_edits_are_a_few_statements(harness: ReconcilerHarness) -> None:
+    await harness.list(*(named(f"s{i}") for i in range(1000)))
     counted: list[str] = []
-    execute = stage.store.conn.execute
+    execute = harness.store.conn.execute
 
     async def counting(query: Any, *values: Any, **named: Any) -> Any:
         counted.append(str(query))
         return await execute(query, *values, **named)
 
-    stage.store.conn.execute = counting  # pyright: ignore[reportAttributeAccessIssue]
-    await stage.change(*(named(f"s{i}", 2, generation=4, spec={"jobType": "other"}) for i in range(1000)))
+    harness.store.conn.execute = counting  # pyright: ignore[reportAttributeAccessIssue]
+    await harness.change(*(named(f"s{i}", 2, generation=4, spec={"jobType": "other"}) for i in range(1000)))
     assert len(counted) < 30
-    assert {generation for _, generation in await stage.rows()} == {4}
+    assert {generation for _, generation in await harness.rows()} == {4}
 
 
-async def test_a_token_is_executed_once_and_not_at_first_sight(stage: Stage) -> None:
-    await stage.list(named("a", annotations={"run-now": "old"}))
-    assert await _runs(stage) == 0
-    await stage.change(named("a", 2, annotations={"run-now": "new"}))
-    await stage.change(named("a", 3, annotations={"run-now": "new"}))
-    again = await stage_at(stage.store.conn)  # another term has no memory of its own
+async def test_a_token_is_executed_once_and_not_at_first_sight(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a", annotations={"run-now": "old"}))
+    assert await _runs(harness) == 0
+    await harness.change(named("a", 2, annotations={"run-now": "new"}))
+    await harness.change(named("a", 3, annotations={"run-now": "new"}))
+    again = await reconciler_harness(harness.store.conn)  # another term has no memory of its own
     await again.list(named("a", 3, annotations={"run-now": "new"}))
     await again.change(named("a", 4, annotations={"run-now": "new"}))
-    assert await _runs(stage) == 1
+    assert await _runs(harness) == 1
 
 
-async def test_a_leader_whose_term_is_over_writes_nothing(stage: Stage, database: str) -> None:
+async def test_a_leader_whose_term_is_over_writes_nothing(harness: ReconcilerHarness, database: str) -> None:
     with psycopg.connect(database, autocommit=True) as other:
         other.execute("update wakeboard.leadership set expires_at = now() - interval '1 s'")
         other.execute("select wakeboard.acquire_leadership(%s, 'other', '1.0', 60)", [SOURCE])
     with pytest.raises(LeadershipLost):
-        await stage.list(named("a"))
-    assert await stage.rows() == []
+        await harness.list(named("a"))
+    assert await harness.rows() == []
 
 
-async def _runs(stage: Stage) -> int:
-    row = await (await stage.store.conn.execute("select count(*) from wakeboard.job_runs")).fetchone()
+async def _runs(harness: ReconcilerHarness) -> int:
+    row = await (await harness.store.conn.execute("select count(*) from wakeboard.job_runs")).fetchone()
     return row[0] if row else 0

@@ -1,4 +1,4 @@
-"""Who sits at the board."""
+"""Clients of the SQL API for the store tests: an administrator and two workers."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def player(database: str) -> Iterator[Callable[[int], SqlClient]]:
-    """Another player with this worker_id, on a connection of its own."""
+def open_client(database: str) -> Iterator[Callable[[int], SqlClient]]:
+    """Opens another client with this worker_id, on a connection of its own."""
     opened: list[SqlClient] = []
 
-    def open_player(worker_id: int = 0) -> SqlClient:
+    def open_one(worker_id: int = 0) -> SqlClient:
         opened.append(SqlClient(database, worker_id))
         return opened[-1]
 
-    yield open_player
+    yield open_one
     for one in opened:
         one.close()
 
 
 @pytest.fixture
-def person(player: Callable[[int], SqlClient]) -> SqlClient:
+def admin(open_client: Callable[[int], SqlClient]) -> SqlClient:
     """A superuser at psql."""
-    return player(0)
+    return open_client(0)
 
 
 @pytest.fixture
-def worker(player: Callable[[int], SqlClient]) -> SqlClient:
-    return player(71)
+def worker(open_client: Callable[[int], SqlClient]) -> SqlClient:
+    return open_client(71)
 
 
 @pytest.fixture
-def other(player: Callable[[int], SqlClient]) -> SqlClient:
+def other(open_client: Callable[[int], SqlClient]) -> SqlClient:
     """Another worker."""
-    return player(72)
+    return open_client(72)
 
 
 @pytest.fixture
 def meanwhile() -> Iterator[ThreadPoolExecutor]:
-    """Does things while the test goes on."""
+    """A thread pool for statements that must run while the test continues."""
     with ThreadPoolExecutor(8) as threads:
         yield threads

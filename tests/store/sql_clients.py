@@ -1,6 +1,6 @@
 """Who makes moves in these tests: workers, people and applications, each on a connection of its own, in plain SQL.
 
-The database's clock cannot be moved, so a player moves what is compared with it: `let_lapse`, `make_due`.
+The database's clock cannot be moved, so a client changes what is compared with it: `let_lapse`, `make_due`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg.rows import namedtuple_row
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-PATIENCE_S = 30.0  # until an event that does not come is a failure
+TIMEOUT_S = 30.0  # until an event that does not come is a failure
 PRIORITIES = (5, 4, 3, 2, 1)
 
 
@@ -132,7 +132,7 @@ class SqlClient:
     def renew(
         self, *leases: Lease, lease_s: int = 60, age_s: float | None = None, progress: float | None = None
     ) -> dict[int, str]:
-        """The heartbeat: what needs attention, by run. Most players are strangers to the board: that is left out."""
+        """A heartbeat. Returns what needs attention, by run, without the finding that this client is not registered."""
         query = "select id, answer from renew(%s, %s, %s, %s, %s::real[], %s::real[])"
         ids, epochs = _columns(leases)
         many = len(leases)
@@ -258,13 +258,13 @@ class SqlClient:
             "select exists (select from pg_stat_activity"
             "  where datname = current_database() and wait_event_type = 'Lock')"
         )
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while not self.value(query):
             assert time.monotonic() < end, "no session waited for a lock"
 
     def wait_until_blocked(self, other: SqlClient, done: Callable[[], bool] = lambda: False) -> bool:
         """Waits until `other` waits for a lock (True), or has ended what it does (False)."""
-        end = time.monotonic() + PATIENCE_S
+        end = time.monotonic() + TIMEOUT_S
         while time.monotonic() < end:
             if done():
                 return False

@@ -19,96 +19,94 @@ values ('k8s:one', 'billing', 'report', '-', 'ping', %s) returning id
 """
 
 
-def define(person: SqlClient, policy: str = "Allow") -> int:
-    return person.value(DEFINE, policy)
+def define(admin: SqlClient, policy: str = "Allow") -> int:
+    return admin.value(DEFINE, policy)
 
 
-def act(player: SqlClient, definition: int, action: str, token: str, *, record_only: bool = False) -> tuple[str, bool]:
-    (row,) = player.sql("select * from run_annotation_action(%s, %s, %s, %s)", definition, action, token, record_only)
+def act(client: SqlClient, definition: int, action: str, token: str, *, record_only: bool = False) -> tuple[str, bool]:
+    (row,) = client.sql("select * from run_annotation_action(%s, %s, %s, %s)", definition, action, token, record_only)
     return row.result, row.new
 
 
-def dead_run(person: SqlClient, definition: int) -> int:
-    run = person.enqueue()
-    person.sql(
-        "update job_runs set definition_id = %s, status = 'dead', dead_at = now() where id = %s", definition, run
-    )
+def dead_run(admin: SqlClient, definition: int) -> int:
+    run = admin.enqueue()
+    admin.sql("update job_runs set definition_id = %s, status = 'dead', dead_at = now() where id = %s", definition, run)
     return run
 
 
-def test_run_now_queues_a_run_once_for_each_token(person: SqlClient) -> None:
-    definition = define(person)
-    result, new = act(person, definition, "run-now", "1")
+def test_run_now_queues_a_run_once_for_each_token(admin: SqlClient) -> None:
+    definition = define(admin)
+    result, new = act(admin, definition, "run-now", "1")
     assert new
     assert result.startswith("queued run ")
-    assert act(person, definition, "run-now", "1") == (result, False)
-    assert person.value("select count(*) from job_runs") == 1
-    assert act(person, definition, "run-now", "2")[1]
-    assert person.value("select count(*) from job_runs where trigger = 'manual'") == 2
+    assert act(admin, definition, "run-now", "1") == (result, False)
+    assert admin.value("select count(*) from job_runs") == 1
+    assert act(admin, definition, "run-now", "2")[1]
+    assert admin.value("select count(*) from job_runs where trigger = 'manual'") == 2
 
 
-def test_a_token_that_was_there_first_is_remembered_and_not_acted_upon(person: SqlClient) -> None:
-    definition = define(person)
-    assert act(person, definition, "run-now", "1", record_only=True)[1]
-    assert not act(person, definition, "run-now", "1")[1]
-    assert person.value("select count(*) from job_runs") == 0
+def test_a_token_that_was_there_first_is_remembered_and_not_acted_upon(admin: SqlClient) -> None:
+    definition = define(admin)
+    assert act(admin, definition, "run-now", "1", record_only=True)[1]
+    assert not act(admin, definition, "run-now", "1")[1]
+    assert admin.value("select count(*) from job_runs") == 0
 
 
-def test_retry_dead_queues_every_dead_run_again(person: SqlClient) -> None:
-    definition = define(person)
-    runs = [dead_run(person, definition) for _ in range(3)]
-    elsewhere = dead_run(person, 99)
-    assert act(person, definition, "retry-dead", "a") == ("queued 3 dead runs again", True)
-    assert {person.run(run).status for run in runs} == {"queued"}
-    assert person.run(elsewhere).status == "dead"
+def test_retry_dead_queues_every_dead_run_again(admin: SqlClient) -> None:
+    definition = define(admin)
+    runs = [dead_run(admin, definition) for _ in range(3)]
+    elsewhere = dead_run(admin, 99)
+    assert act(admin, definition, "retry-dead", "a") == ("queued 3 dead runs again", True)
+    assert {admin.run(run).status for run in runs} == {"queued"}
+    assert admin.run(elsewhere).status == "dead"
 
 
-def test_one_dead_run_is_spoken_of_as_one(person: SqlClient) -> None:
-    definition = define(person)
-    dead_run(person, definition)
-    assert act(person, definition, "retry-dead", "a") == ("queued 1 dead run again", True)
+def test_one_dead_run_is_spoken_of_as_one(admin: SqlClient) -> None:
+    definition = define(admin)
+    dead_run(admin, definition)
+    assert act(admin, definition, "retry-dead", "a") == ("queued 1 dead run again", True)
 
 
-def test_discard_dead_gives_them_up(person: SqlClient) -> None:
-    definition = define(person)
-    dead_run(person, definition)
-    assert act(person, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
-    assert person.value("select status from job_run_history") == "dead"
+def test_discard_dead_gives_them_up(admin: SqlClient) -> None:
+    definition = define(admin)
+    dead_run(admin, definition)
+    assert act(admin, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
+    assert admin.value("select status from job_run_history") == "dead"
 
 
-def test_a_refusal_is_remembered_too(person: SqlClient) -> None:
-    definition = define(person, "Forbid")
-    act(person, definition, "run-now", "1")
-    result, new = act(person, definition, "run-now", "2")
+def test_a_refusal_is_remembered_too(admin: SqlClient) -> None:
+    definition = define(admin, "Forbid")
+    act(admin, definition, "run-now", "1")
+    result, new = act(admin, definition, "run-now", "2")
     assert new
     assert result.startswith("refused: ")
-    assert act(person, definition, "run-now", "2") == (result, False)
+    assert act(admin, definition, "run-now", "2") == (result, False)
 
 
 def test_two_operators_that_see_one_token_act_once(
-    person: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
+    admin: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
-    definition = define(person)
+    definition = define(admin)
     with worker.conn.transaction():
         assert act(worker, definition, "run-now", "1")[1]
         second = meanwhile.submit(act, other, definition, "run-now", "1")
-        assert person.wait_until_blocked(other, second.done)
+        assert admin.wait_until_blocked(other, second.done)
     assert second.result(30)[1] is False
-    assert person.value("select count(*) from job_runs") == 1
+    assert admin.value("select count(*) from job_runs") == 1
 
 
-def test_a_removed_schedule_refuses(person: SqlClient) -> None:
-    definition = define(person)
-    person.sql("update job_definitions set removed_at = now()")
-    assert act(person, definition, "run-now", "1") == ("refused: there is no such schedule", False)
+def test_a_removed_schedule_refuses(admin: SqlClient) -> None:
+    definition = define(admin)
+    admin.sql("update job_definitions set removed_at = now()")
+    assert act(admin, definition, "run-now", "1") == ("refused: there is no such schedule", False)
 
 
-def test_tokens_are_forgotten_after_ninety_days(person: SqlClient) -> None:
-    definition = define(person)
+def test_tokens_are_forgotten_after_ninety_days(admin: SqlClient) -> None:
+    definition = define(admin)
     for token, days in (("old", 91), ("new", 89)):
-        act(person, definition, "run-now", token)
-        person.sql(
+        act(admin, definition, "run-now", token)
+        admin.sql(
             "update action_tokens set requested_at = now() - make_interval(days => %s) where token = %s", days, token
         )
-    person.value("select delete_expired(always => true)")
-    assert person.column("select token from action_tokens") == ["new"]
+    admin.value("select delete_expired(always => true)")
+    assert admin.column("select token from action_tokens") == ["new"]

@@ -17,32 +17,32 @@ OTHER_CLOCKS = re.compile(
 )
 
 
-def test_no_move_asks_another_clock(person: SqlClient) -> None:
+def test_no_move_asks_another_clock(admin: SqlClient) -> None:
     """But `schema_state`, which workers compare their own clock with: it says the moment at which it is read."""
-    sources = person.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
+    sources = admin.sql("select proname, prosrc from pg_proc where pronamespace = 'wakeboard'::regnamespace")
     assert any("statement_timestamp" in source for _, source in sources)
     asking = {name for name, source in sources if OTHER_CLOCKS.search(re.sub(r"--.*", "", source))}
     assert asking == {"schema_state"}
 
 
-def test_no_column_gets_the_moment_at_which_a_transaction_began(person: SqlClient) -> None:
+def test_no_column_gets_the_moment_at_which_a_transaction_began(admin: SqlClient) -> None:
     defaults = (
         "select attrelid::regclass::text, attname, pg_get_expr(adbin, adrelid) as given"
         "  from pg_attrdef join pg_attribute on attrelid = adrelid and attnum = adnum"
         " where adrelid::regclass::text ~ '^(wakeboard[.])?[a-z_]+$'"
     )
-    rows = person.sql(defaults)
+    rows = admin.sql(defaults)
     assert any("statement_timestamp" in row.given for row in rows)
     assert [row for row in rows if OTHER_CLOCKS.search(row.given)] == []
 
 
 def test_in_a_transaction_that_began_long_ago_a_run_is_due_when_it_was_enqueued(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    with person.conn.transaction():
-        person.sql("select")
-        run = person.enqueue()
-        assert person.value("select run_at > now() and created_at > now() from job_runs where id = %s", run)
+    with admin.conn.transaction():
+        admin.sql("select")
+        run = admin.enqueue()
+        assert admin.value("select run_at > now() and created_at > now() from job_runs where id = %s", run)
     with worker.conn.transaction():
         worker.sql("select")
         (lease,) = worker.claim(lease_s=60)

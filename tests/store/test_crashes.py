@@ -16,130 +16,128 @@ pytestmark = pytest.mark.every_postgres
 LEASE_S = 60
 
 
-def time_passes(person: SqlClient, seconds: float) -> None:
+def time_passes(admin: SqlClient, seconds: float) -> None:
     """For the leases and the workers, which are not seen meanwhile."""
-    person.sql(
+    admin.sql(
         "update job_runs set started_at = started_at - %s * interval '1 s',"
         " locked_until = locked_until - %s * interval '1 s' where locked_by <> 0",
         *(seconds, seconds),
     )
-    person.sql(
+    admin.sql(
         "update workers set last_seen = last_seen - %s * interval '1 s',"
         " heartbeats_since = heartbeats_since - %s * interval '1 s'",
         *(seconds, seconds),
     )
 
 
-def beats(person: SqlClient, worker: SqlClient, *leases: Lease, seconds: float, age_s: float | None = None) -> None:
+def beats(admin: SqlClient, worker: SqlClient, *leases: Lease, seconds: float, age_s: float | None = None) -> None:
     """The worker sends a heartbeat each quarter of a lease, and names these."""
     for _ in range(int(seconds / (LEASE_S / 4))):
-        time_passes(person, LEASE_S / 4)
+        time_passes(admin, LEASE_S / 4)
         worker.renew(*leases, age_s=age_s)
 
 
-def lost_answer(person: SqlClient, worker: SqlClient) -> None:
+def lost_answer(admin: SqlClient, worker: SqlClient) -> None:
     """A claim was made and its answer lost; the worker lives on until the lease has lapsed."""
     assert worker.claim()
-    beats(person, worker, seconds=LEASE_S)
-    time_passes(person, 1)
+    beats(admin, worker, seconds=LEASE_S)
+    time_passes(admin, 1)
 
 
 # -- lost answers ------------------------------------------------------------------------------------------------------
 
 
-def test_lost_answers_of_claims_never_make_a_run_crash(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_lost_answers_of_claims_never_make_a_run_crash(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     for _ in range(5):
-        lost_answer(person, worker)
-        assert person.reap() == (0, 0, 0, 0)
-    row = person.run(run)
+        lost_answer(admin, worker)
+        assert admin.reap() == (0, 0, 0, 0)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.crash_count, row.last_error) == ("queued", 0, 0, None)
-    assert person.attempts(run) == []
+    assert admin.attempts(run) == []
     assert worker.complete(worker.claims(run)) == []
 
 
-def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(timeout_s=5)
+def test_a_lost_answer_about_a_run_with_a_short_timeout_costs_no_attempt(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(timeout_s=5)
     worker.register(lease_s=LEASE_S)
     assert worker.claim()
-    beats(person, worker, seconds=LEASE_S / 4)
-    time_passes(person, 1)
-    assert person.reap() == (0, 0, 0, 0)
-    assert person.status(run) == "running"  # one more heartbeat tells
-    beats(person, worker, seconds=LEASE_S / 2)
-    assert person.reap() == (0, 0, 0, 0)
-    assert (person.run(run).status, person.run(run).attempts) == ("queued", 0)
+    beats(admin, worker, seconds=LEASE_S / 4)
+    time_passes(admin, 1)
+    assert admin.reap() == (0, 0, 0, 0)
+    assert admin.status(run) == "running"  # one more heartbeat tells
+    beats(admin, worker, seconds=LEASE_S / 2)
+    assert admin.reap() == (0, 0, 0, 0)
+    assert (admin.run(run).status, admin.run(run).attempts) == ("queued", 0)
 
 
-def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(
-    person: SqlClient, worker: SqlClient
-) -> None:
-    run = person.enqueue()
+def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     for crash in (1, 2, 3):
         worker.register(lease_s=LEASE_S)
         assert worker.claim() if crash < 3 else worker.claim_quarantined()
-        time_passes(person, LEASE_S + 1)
-        assert person.reap()[0] == 1
-        person.sql("delete from workers")
-    assert (person.status(run), person.run(run).error_type) == ("dead", "WorkerCrashed")
+        time_passes(admin, LEASE_S + 1)
+        assert admin.reap()[0] == 1
+        admin.sql("delete from workers")
+    assert (admin.status(run), admin.run(run).error_type) == ("dead", "WorkerCrashed")
 
 
-def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(person: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
     """It lives on, but between its heartbeats there is a gap: nobody knows what it had in hand."""
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     worker.claim()
-    time_passes(person, LEASE_S + 1)
+    time_passes(admin, LEASE_S + 1)
     worker.renew()
-    assert person.reap() == (1, 0, 0, 0)
-    assert person.run(run).crash_count == 1
+    assert admin.reap() == (1, 0, 0, 0)
+    assert admin.run(run).crash_count == 1
 
 
-def test_a_worker_that_registers_again_counts_as_no_heartbeat(person: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_that_registers_again_counts_as_no_heartbeat(admin: SqlClient, worker: SqlClient) -> None:
     worker.register(lease_s=LEASE_S)
-    person.sql(
+    admin.sql(
         "update workers set last_seen = last_seen - interval '1 s',"
         " heartbeats_since = heartbeats_since - interval '9 s'"
     )
-    before = person.sql("select last_seen, heartbeats_since from workers")
+    before = admin.sql("select last_seen, heartbeats_since from workers")
     worker.register(lease_s=LEASE_S)
-    assert person.sql("select last_seen, heartbeats_since from workers") == before
-    person.sql("update workers set last_seen = last_seen - %s * interval '1 s'", LEASE_S)
+    assert admin.sql("select last_seen, heartbeats_since from workers") == before
+    admin.sql("update workers set last_seen = last_seen - %s * interval '1 s'", LEASE_S)
     worker.register(lease_s=LEASE_S)
-    assert person.value("select last_seen = heartbeats_since and last_seen > now() - interval '1 minute' from workers")
+    assert admin.value("select last_seen = heartbeats_since and last_seen > now() - interval '1 minute' from workers")
 
 
-def test_a_run_that_was_named_and_then_not_has_crashed(person: SqlClient, worker: SqlClient) -> None:
+def test_a_run_that_was_named_and_then_not_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
     """Its handler started, and no outcome of it could be told: should that happen for ever, the run must end."""
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
     worker.renew(lease, age_s=0.1)
-    beats(person, worker, seconds=LEASE_S)
-    time_passes(person, 1)
-    assert person.reap() == (1, 0, 0, 0)
+    beats(admin, worker, seconds=LEASE_S)
+    time_passes(admin, 1)
+    assert admin.reap() == (1, 0, 0, 0)
 
 
 def test_a_short_run_that_outlived_its_lease_in_a_worker_that_names_it_took_too_long(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
     """The heartbeat that names it comes after the lease lapsed, and is refused."""
-    run = person.enqueue(timeout_s=1)
+    run = admin.enqueue(timeout_s=1)
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
-    time_passes(person, LEASE_S / 4)
+    time_passes(admin, LEASE_S / 4)
     assert worker.renew(lease, age_s=15.0) == {run: "refused"}
-    assert person.reap() == (0, 1, 0, 0)
+    assert admin.reap() == (0, 1, 0, 0)
 
 
 # -- the epoch of an answer --------------------------------------------------------------------------------------------
 
 
-def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(person: SqlClient, worker: SqlClient) -> None:
-    cancelled, lost = person.enqueue(), person.enqueue()
+def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(admin: SqlClient, worker: SqlClient) -> None:
+    cancelled, lost = admin.enqueue(), admin.enqueue()
     first, second = worker.claim()
-    person.cancel(cancelled)
+    admin.cancel(cancelled)
     worker.release(second)
     answers = worker.sql(
         "select id, answer, epoch from renew(%s, 60, %s, %s, '{1,1}', '{0,0}')",
@@ -151,153 +149,153 @@ def test_each_answer_of_a_heartbeat_names_the_lease_it_is_about(person: SqlClien
 # -- what never started ------------------------------------------------------------------------------------------------
 
 
-def starts_before(person: SqlClient, run: int, seconds: float) -> None:
-    person.sql("update job_runs set start_before = now() + %s * interval '1 s' where id = %s", seconds, run)
+def starts_before(admin: SqlClient, run: int, seconds: float) -> None:
+    admin.sql("update job_runs set start_before = now() + %s * interval '1 s' where id = %s", seconds, run)
 
 
-def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
-    starts_before(person, run, 60)
+def test_a_run_that_is_given_back_unstarted_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
+    starts_before(admin, run, 60)
     assert worker.release(worker.claims(run), reason="not_started") == []
-    assert person.run(run).started_at.year == 1970
-    starts_before(person, run, -1)
+    assert admin.run(run).started_at.year == 1970
+    starts_before(admin, run, -1)
     assert worker.claim() == []
-    assert person.value("select skip_past_deadline()") == 1
+    assert admin.value("select skip_past_deadline()") == 1
 
 
 @pytest.mark.parametrize("reason", ["snoozed", "worker_stopped", "disconnected"])
-def test_a_run_that_started_in_time_may_go_on_later(person: SqlClient, worker: SqlClient, reason: str) -> None:
-    run = person.enqueue()
-    starts_before(person, run, 60)
+def test_a_run_that_started_in_time_may_go_on_later(admin: SqlClient, worker: SqlClient, reason: str) -> None:
+    run = admin.enqueue()
+    starts_before(admin, run, 60)
     worker.release(worker.claims(run), reason=reason)
     worker.release(worker.claims(run), reason="not_started")
-    starts_before(person, run, -1)
-    assert person.value("select skip_past_deadline()") == 0
+    starts_before(admin, run, -1)
+    assert admin.value("select skip_past_deadline()") == 0
     assert worker.claims(run)
 
 
-def test_a_run_whose_claim_was_never_answered_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
-    starts_before(person, run, 60)
+def test_a_run_whose_claim_was_never_answered_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
+    starts_before(admin, run, 60)
     worker.register(lease_s=LEASE_S)
-    lost_answer(person, worker)
-    person.reap()
-    starts_before(person, run, -1)
-    assert person.value("select skip_past_deadline()") == 1
+    lost_answer(admin, worker)
+    admin.reap()
+    starts_before(admin, run, -1)
+    assert admin.value("select skip_past_deadline()") == 1
 
 
-def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
-    starts_before(person, run, 60)
+def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
+    starts_before(admin, run, 60)
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
-    beats(person, worker, lease, seconds=LEASE_S)
-    time_passes(person, LEASE_S + 1)
-    assert person.reap() == (1, 0, 0, 0)
-    starts_before(person, run, -1)
-    assert person.value("select skip_past_deadline()") == 1
+    beats(admin, worker, lease, seconds=LEASE_S)
+    time_passes(admin, LEASE_S + 1)
+    assert admin.reap() == (1, 0, 0, 0)
+    starts_before(admin, run, -1)
+    assert admin.value("select skip_past_deadline()") == 1
 
 
 # -- a board that was away ---------------------------------------------------------------------------------------------
 
 
 def test_outages_that_a_worker_lived_through_are_no_crashes(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     """The first reap after the outage takes the leases back; the worker reports why it lost them."""
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     for outage in range(4):
         lease = worker.claims(run)
         worker.renew(lease, age_s=1.0)
-        time_passes(person, LEASE_S + 1)
-        assert person.reap() == (1, 0, 0, 0)
+        time_passes(admin, LEASE_S + 1)
+        assert admin.reap() == (1, 0, 0, 0)
         assert worker.release(lease, reason="disconnected") == []
-        row = person.run(run)
+        row = admin.run(run)
         assert (row.status, row.crash_count, row.attempts, row.release_count) == ("queued", 0, 0, outage + 1)
-    assert set(person.attempts(run)) == {"released"}
+    assert set(admin.attempts(run)) == {"released"}
     assert other.complete(other.claims(run)) == []
 
 
-def test_a_run_that_died_in_an_outage_is_queued_again(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
-    person.sql("update job_runs set crash_count = 2")
+def test_a_run_that_died_in_an_outage_is_queued_again(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
+    admin.sql("update job_runs set crash_count = 2")
     worker.register(lease_s=LEASE_S)
     (lease,) = worker.claim_quarantined()
-    time_passes(person, LEASE_S + 1)
-    assert person.reap() == (1, 0, 1, 0)
+    time_passes(admin, LEASE_S + 1)
+    assert admin.reap() == (1, 0, 1, 0)
     assert worker.release(lease, reason="disconnected") == []
-    assert (person.run(run).status, person.run(run).crash_count, person.run(run).dead_at) == ("queued", 2, None)
+    assert (admin.run(run).status, admin.run(run).crash_count, admin.run(run).dead_at) == ("queued", 2, None)
 
 
 def test_a_worker_that_releases_late_takes_nothing_from_the_next_holder_of_the_run(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
-    time_passes(person, LEASE_S + 1)
-    person.reap()
+    time_passes(admin, LEASE_S + 1)
+    admin.reap()
     theirs = other.claims(run)
     assert worker.release(lease, reason="disconnected") == []
-    assert (person.run(run).locked_by, person.run(run).crash_count) == (other.worker_id, 0)
+    assert (admin.run(run).locked_by, admin.run(run).crash_count) == (other.worker_id, 0)
     assert other.complete(theirs) == []
 
 
-def test_a_run_that_cuts_its_workers_off_each_time_ends(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(max_attempts=1)
+def test_a_run_that_cuts_its_workers_off_each_time_ends(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(max_attempts=1)
     worker.register(lease_s=LEASE_S)
-    while person.status(run) != "dead":
+    while admin.status(run) != "dead":
         (lease,) = worker.claim() or worker.claim_quarantined()
-        time_passes(person, LEASE_S + 1)
-        person.reap()
+        time_passes(admin, LEASE_S + 1)
+        admin.reap()
         worker.release(lease, reason="disconnected")
-    assert person.run(run).lease_epoch < 20
+    assert admin.run(run).lease_epoch < 20
 
 
-def test_a_worker_that_was_only_silent_takes_no_crash_off(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_worker_that_was_only_silent_takes_no_crash_off(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
-    silent(person, worker, LEASE_S + 1)
-    time_passes(person, LEASE_S + 1)
-    person.reap()
+    silent(admin, worker, LEASE_S + 1)
+    time_passes(admin, LEASE_S + 1)
+    admin.reap()
     assert worker.release(lease, reason="worker_stopped") == [run]
-    assert person.run(run).crash_count == 1
+    assert admin.run(run).crash_count == 1
 
 
 # -- what is told ------------------------------------------------------------------------------------------------------
 
 
-def test_every_end_of_an_attempt_is_kept_with_its_worker(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_every_end_of_an_attempt_is_kept_with_its_worker(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.register(name="ann")
     worker.release(worker.claims(run), reason="snoozed")
     worker.release(worker.claims(run), reason="worker_stopped")
     worker.release(worker.claims(run), reason="not_started")
-    kept = person.sql("select outcome, worker, error from job_attempts order by lease_epoch")
+    kept = admin.sql("select outcome, worker, error from job_attempts order by lease_epoch")
     assert [tuple(row) for row in kept] == [
         ("snoozed", "ann", None),
         ("released", "ann", "its worker was told to leave"),
     ]
 
 
-def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     for _ in range(60):
         worker.release(worker.claims(run), reason="snoozed")
-    assert person.value("select count(*) from job_attempts") <= 51
+    assert admin.value("select count(*) from job_attempts") <= 51
 
 
 @pytest.mark.parametrize("end", ["fail", "release", "reap"])
-def test_a_run_that_was_cancelled_while_it_ran_keeps_the_reason(person: SqlClient, worker: SqlClient, end: str) -> None:
-    run = person.enqueue()
+def test_a_run_that_was_cancelled_while_it_ran_keeps_the_reason(admin: SqlClient, worker: SqlClient, end: str) -> None:
+    run = admin.enqueue()
     lease = worker.claims(run)
-    person.sql("select cancel(%s, 'Replaced')", [run])
-    person.cancel(run)
+    admin.sql("select cancel(%s, 'Replaced')", [run])
+    admin.cancel(run)
     if end == "reap":
-        person.let_lapse(run)
-        person.reap()
+        admin.let_lapse(run)
+        admin.reap()
     else:
         getattr(worker, end)(lease)
-    assert (person.past(run).status, person.past(run).reason) == ("cancelled", "Replaced")
+    assert (admin.past(run).status, admin.past(run).reason) == ("cancelled", "Replaced")

@@ -21,14 +21,14 @@ pytestmark = pytest.mark.every_postgres
 
 
 @pytest.fixture
-def lease(person: SqlClient, worker: SqlClient) -> Lease:
-    person.sql("create table bank (run bigint)")
-    person.enqueue()
+def lease(admin: SqlClient, worker: SqlClient) -> Lease:
+    admin.sql("create table bank (run bigint)")
+    admin.enqueue()
     return worker.claim()[0]
 
 
-def charged(person: SqlClient) -> int:
-    return person.value("select count(*) from bank")
+def charged(admin: SqlClient) -> int:
+    return admin.value("select count(*) from bank")
 
 
 def charge(handler: SqlClient, lease: Lease) -> bool:
@@ -43,43 +43,43 @@ def charge(handler: SqlClient, lease: Lease) -> bool:
 # -- once --------------------------------------------------------------------------------------------------------------
 
 
-def test_an_effect_happens_once_however_often_it_is_tried(person: SqlClient, worker: SqlClient, lease: Lease) -> None:
+def test_an_effect_happens_once_however_often_it_is_tried(admin: SqlClient, worker: SqlClient, lease: Lease) -> None:
     assert charge(worker, lease) is True
     assert charge(worker, lease) is False
     worker.fail(lease, delay_s=0)
     (again,) = worker.claim()
     assert charge(worker, again) is False
-    assert charged(person) == 1
+    assert charged(admin) == 1
 
 
-def test_an_effect_that_was_rolled_back_did_not_happen(person: SqlClient, worker: SqlClient, lease: Lease) -> None:
+def test_an_effect_that_was_rolled_back_did_not_happen(admin: SqlClient, worker: SqlClient, lease: Lease) -> None:
     with worker.conn.transaction(force_rollback=True):
         assert worker.once(lease, "charge") is True
         worker.sql("insert into bank values (1)")
-    assert charged(person) == 0
+    assert charged(admin) == 0
     assert charge(worker, lease) is True
-    assert charged(person) == 1
+    assert charged(admin) == 1
 
 
-def test_a_zombie_cannot_have_the_effect(person: SqlClient, worker: SqlClient, other: SqlClient, lease: Lease) -> None:
-    person.let_lapse(lease.id)
-    person.reap()
+def test_a_zombie_cannot_have_the_effect(admin: SqlClient, worker: SqlClient, other: SqlClient, lease: Lease) -> None:
+    admin.let_lapse(lease.id)
+    admin.reap()
     (heirs,) = other.claim()
     with pytest.raises(psycopg.Error, match="the lease of run 1 is lost: roll this transaction back") as error:
         charge(worker, lease)
     assert error.value.sqlstate == "WB001"
     assert charge(other, heirs) is True
-    assert charged(person) == 1
+    assert charged(admin) == 1
 
 
 def test_nobody_takes_the_run_away_while_its_effect_is_under_way(
-    person: SqlClient, worker: SqlClient, other: SqlClient, player: Callable[[int], SqlClient], lease: Lease
+    admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient], lease: Lease
 ) -> None:
-    handler = player(worker.worker_id)
+    handler = open_client(worker.worker_id)
     with handler.conn.transaction():
         handler.once(lease, "charge")
         assert worker.renew(lease) == {}  # its own heartbeat passes
-    person.let_lapse(lease.id)
+    admin.let_lapse(lease.id)
     with handler.conn.transaction():
         handler.once(lease, "mail")
         assert other.reap() == (0, 0, 0, 0)
@@ -87,29 +87,29 @@ def test_nobody_takes_the_run_away_while_its_effect_is_under_way(
 
 
 def test_two_transactions_of_one_attempt_do_not_both_have_the_effect(
-    person: SqlClient, worker: SqlClient, other: SqlClient, player: Callable[[int], SqlClient],
+    admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor, lease: Lease,
 ) -> None:  # fmt: skip
-    first, second = player(worker.worker_id), player(worker.worker_id)
+    first, second = open_client(worker.worker_id), open_client(worker.worker_id)
     with first.conn.transaction():
         assert first.once(lease, "charge") is True
         waiting = meanwhile.submit(charge, second, lease)
-        assert person.wait_until_blocked(second, waiting.done)
+        assert admin.wait_until_blocked(second, waiting.done)
     assert waiting.result() is False
 
 
 def test_a_completion_waits_for_the_effects_transaction(
-    person: SqlClient,
+    admin: SqlClient,
     worker: SqlClient,
-    player: Callable[[int], SqlClient],
+    open_client: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor,
     lease: Lease,
 ) -> None:
-    handler = player(worker.worker_id)
+    handler = open_client(worker.worker_id)
     with handler.conn.transaction():
         handler.once(lease, "charge")
         completing = meanwhile.submit(worker.complete, lease)
-        assert person.wait_until_blocked(worker, completing.done)
+        assert admin.wait_until_blocked(worker, completing.done)
     assert completing.result() == []
 
 
@@ -208,11 +208,11 @@ def test_the_first_result_of_a_step_stays(worker: SqlClient, lease: Lease) -> No
     assert worker.step(lease, "Render", 2) == (True, 1)
 
 
-def test_a_step_keeps_its_start_and_its_end(person: SqlClient, worker: SqlClient, lease: Lease) -> None:
+def test_a_step_keeps_its_start_and_its_end(admin: SqlClient, worker: SqlClient, lease: Lease) -> None:
     worker.step(lease, "Render")
-    started_at = person.value("select started_at from job_steps")
+    started_at = admin.value("select started_at from job_steps")
     worker.step(lease, "Render", 1)
-    row = person.sql("select started_at, finished_at, lease_epoch from job_steps")[0]
+    row = admin.sql("select started_at, finished_at, lease_epoch from job_steps")[0]
     assert row.started_at == started_at < row.finished_at
     assert row.lease_epoch == 1
 

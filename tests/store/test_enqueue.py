@@ -37,28 +37,28 @@ def application(database: str) -> Iterator[psycopg.Connection[Any]]:
         yield conn
 
 
-def store(person: SqlClient, columns: str, join: str = "") -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in person.sql(f"select {columns} from job_runs as run {join} order by run.id")]
+def store(admin: SqlClient, columns: str, join: str = "") -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in admin.sql(f"select {columns} from job_runs as run {join} order by run.id")]
 
 
-def test_many_runs_are_answered_in_their_order(application: psycopg.Connection[Any], person: SqlClient) -> None:
+def test_many_runs_are_answered_in_their_order(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     made = wakeboard.enqueue_many(application, (Job("ping", {"place": place}) for place in range(300)))
     application.commit()
     assert all(run.created for run in made)
-    assert store(person, "id, (payload ->> 'place')::integer") == [(run.id, place) for place, run in enumerate(made)]
+    assert store(admin, "id, (payload ->> 'place')::integer") == [(run.id, place) for place, run in enumerate(made)]
 
 
-def test_payloads_arrive_as_they_are(application: psycopg.Connection[Any], person: SqlClient) -> None:
+def test_payloads_arrive_as_they_are(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     payloads = [None, {}, [], [1, [2, None]], {"text": AWKWARD}, *({text: text} for text in AWKWARD), {"big": 2**53}]
     wakeboard.enqueue_many(application, [Job("ping", payload) for payload in payloads])
     for payload in payloads:
         wakeboard.enqueue(application, "ping", payload)
     application.commit()
     expected = [{} if payload is None else payload for payload in payloads]
-    assert [payload for (payload,) in store(person, "payload::jsonb")] == expected * 2
+    assert [payload for (payload,) in store(admin, "payload::jsonb")] == expected * 2
 
 
-def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connection[Any], person: SqlClient) -> None:
+def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     wakeboard.enqueue_many(
         application,
         [
@@ -70,51 +70,51 @@ def test_each_of_many_may_have_everything_of_its_own(application: psycopg.Connec
         timeout_s=9,
     )
     application.commit()
-    assert store(person, "job_type, queue, priority, run_at = '2031-01-01 08:00Z', limit_key, idempotency_key") == [
+    assert store(admin, "job_type, queue, priority, run_at = '2031-01-01 08:00Z', limit_key, idempotency_key") == [
         ("one", "q/1", 5, True, "l", None),
         ("t.wo", "default", 3, False, None, None),
         ("three", "null", 3, False, "null", "{k\\'ü,\"}"),
     ]
-    assert set(store(person, "max_attempts, timeout_s")) == {(2, 9)}
+    assert set(store(admin, "max_attempts, timeout_s")) == {(2, 9)}
 
 
 def test_no_runs_are_many_too(application: psycopg.Connection[Any]) -> None:
     assert wakeboard.enqueue_many(application, []) == []
 
 
-def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connection[Any], person: SqlClient) -> None:
+def test_a_key_makes_one_run_however_often_it_comes(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     first = wakeboard.enqueue(application, "ping", {"n": 1}, idempotency_key="a")
     jobs = [Job("ping", {"n": 2}, idempotency_key="b"), Job("ping", {"n": 1}, idempotency_key="a"), Job("ping")]
     made = wakeboard.enqueue_many(application, [*jobs, jobs[0]])
     application.commit()
     assert [run.created for run in made] == [True, False, True, False]
     assert (made[1].id, made[3].id) == (first.id, made[0].id)
-    assert person.value("select count(*) from job_runs") == 3
+    assert admin.value("select count(*) from job_runs") == 3
 
 
-def test_runs_with_keys_stand_in_the_order_of_the_jobs(application: psycopg.Connection[Any], person: SqlClient) -> None:
+def test_runs_with_keys_stand_in_the_order_of_the_jobs(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     keys = ["c", "a", None, "b"]
     made = wakeboard.enqueue_many(application, [Job("ping", idempotency_key=key) for key in keys])
     application.commit()
-    assert store(person, "id, idempotency_key") == [(run.id, key) for run, key in zip(made, keys, strict=True)]
-    agrees = store(person, "run.uuid = key.run_uuid", "left join job_keys as key on key.run_id = run.id")
+    assert store(admin, "id, idempotency_key") == [(run.id, key) for run, key in zip(made, keys, strict=True)]
+    agrees = store(admin, "run.uuid = key.run_uuid", "left join job_keys as key on key.run_id = run.id")
     assert agrees == [(True,), (True,), (None,), (True,)]
 
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_enqueue_waits_for_a_key_that_another_transaction_is_inserting(
     application: psycopg.Connection[Any],
-    person: SqlClient,
-    player: Callable[[int], SqlClient],
+    admin: SqlClient,
+    open_client: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor,
     ends: str,
 ) -> None:
-    holder = player(0)
+    holder = open_client(0)
     holder.sql("begin")
     theirs = holder.enqueue(idempotency_key="a")
     jobs = [Job("ping", idempotency_key="b"), Job("ping", idempotency_key="a")]
     ours = meanwhile.submit(wakeboard.enqueue_many, application, jobs)
-    person.wait_until_a_session_waits()
+    admin.wait_until_a_session_waits()
     holder.sql(ends)
     b, a = ours.result(30)
     assert (b.created, a.created) == (True, ends == "rollback")
@@ -135,36 +135,36 @@ def test_enqueue_waits_for_a_key_that_another_transaction_is_inserting(
     ],
 )
 def test_one_that_cannot_be_makes_none(
-    application: psycopg.Connection[Any], person: SqlClient, wrong: Job, sentence: str
+    application: psycopg.Connection[Any], admin: SqlClient, wrong: Job, sentence: str
 ) -> None:
     with pytest.raises(WakeboardError, match=sentence):
         wakeboard.enqueue_many(application, [Job("ping"), wrong, Job("ping")])
     application.commit()
-    assert store(person, "id") == []
+    assert store(admin, "id") == []
 
 
-def test_a_key_with_another_payload_makes_none(application: psycopg.Connection[Any], person: SqlClient) -> None:
+def test_a_key_with_another_payload_makes_none(application: psycopg.Connection[Any], admin: SqlClient) -> None:
     with pytest.raises(KeyReused):
         wakeboard.enqueue_many(application, [Job("ping", {"n": n}, idempotency_key="a") for n in range(2)])
     application.commit()
-    assert store(person, "id") == []
+    assert store(admin, "id") == []
 
 
 def test_runs_come_and_go_with_the_transaction_of_the_application(
-    application: psycopg.Connection[Any], person: SqlClient
+    application: psycopg.Connection[Any], admin: SqlClient
 ) -> None:
     wakeboard.enqueue_many(application, [Job("ping")] * 3)
-    assert store(person, "id") == []
+    assert store(admin, "id") == []
     application.rollback()
-    assert store(person, "id") == []
+    assert store(admin, "id") == []
 
 
-def test_many_are_told_to_the_workers_once(application: psycopg.Connection[Any], person: SqlClient) -> None:
-    person.sql("listen wakeboard")
+def test_many_are_told_to_the_workers_once(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+    admin.sql("listen wakeboard")
     wakeboard.enqueue_many(application, [Job("ping")] * 1000)
     application.commit()
-    assert len(list(person.conn.notifies(timeout=5, stop_after=1))) == 1
-    assert list(person.conn.notifies(timeout=0)) == []
+    assert len(list(admin.conn.notifies(timeout=5, stop_after=1))) == 1
+    assert list(admin.conn.notifies(timeout=0)) == []
 
 
 def test_an_application_with_rows_of_its_own_kind_gets_ours(database: str) -> None:
@@ -174,7 +174,7 @@ def test_an_application_with_rows_of_its_own_kind_gets_ours(database: str) -> No
 
 
 def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
-    database: str, tmp_path: Path, person: SqlClient
+    database: str, tmp_path: Path, admin: SqlClient
 ) -> None:
     async def enqueue(dsn: str) -> None:
         async with await connect(dsn) as conn:
@@ -184,8 +184,8 @@ def test_many_runs_over_an_async_connection_and_a_transaction_pooler(
     tmp_path.chmod(0o755)
     with running_pooler(database, tmp_path, "transaction") as dsn:
         anyio.run(enqueue, dsn)
-    assert set(store(person, "queue, payload::text")) == {("q", store(person, "payload::text")[0][0])}
-    assert person.value("select count(*) from job_runs") == 20
+    assert set(store(admin, "queue, payload::text")) == {("q", store(admin, "payload::text")[0][0])}
+    assert admin.value("select count(*) from job_runs") == 20
 
 
 def test_a_key_that_postgres_cannot_store_is_refused_with_a_sentence(database: str) -> None:

@@ -18,8 +18,8 @@ pytestmark = pytest.mark.every_postgres
 
 
 @pytest.fixture
-def interleaving(player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> Interleaving:
-    return Interleaving(player, meanwhile)
+def interleaving(open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> Interleaving:
+    return Interleaving(open_client, meanwhile)
 
 
 def touched(interleaving: Interleaving, operation: str) -> list[str]:

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.every_postgres
 LAPSE = "update leadership set expires_at = now() - interval '1 ms'"
 
 
-def lead(player: SqlClient, holder: str, lease_s: int = 15) -> tuple[int, bool, str]:
-    (row,) = player.sql("select * from acquire_leadership('k8s:one', %s, '1.0', %s)", holder, lease_s)
+def lead(client: SqlClient, holder: str, lease_s: int = 15) -> tuple[int, bool, str]:
+    (row,) = client.sql("select * from acquire_leadership('k8s:one', %s, '1.0', %s)", holder, lease_s)
     return row.term, row.is_leader, row.leader
 
 
-def acts(player: SqlClient, term: int) -> bool:
+def acts(client: SqlClient, term: int) -> bool:
     try:
-        player.sql("select require_leadership('k8s:one', %s)", term)
+        client.sql("select require_leadership('k8s:one', %s)", term)
     except psycopg.DatabaseError as error:
         if error.sqlstate != "WB004":
             raise
@@ -32,82 +32,82 @@ def acts(player: SqlClient, term: int) -> bool:
     return True
 
 
-def test_the_first_one_leads_and_holds_on(person: SqlClient, other: SqlClient) -> None:
-    assert lead(person, "ann") == (1, True, "ann")
+def test_the_first_one_leads_and_holds_on(admin: SqlClient, other: SqlClient) -> None:
+    assert lead(admin, "ann") == (1, True, "ann")
     assert lead(other, "bob") == (1, False, "ann")
-    assert lead(person, "ann") == (1, True, "ann")
+    assert lead(admin, "ann") == (1, True, "ann")
 
 
-def test_another_leads_a_source_of_its_own(person: SqlClient) -> None:
-    lead(person, "ann")
-    (row,) = person.sql("select * from acquire_leadership('k8s:two', 'bob', '1.0', 15)")
+def test_another_leads_a_source_of_its_own(admin: SqlClient) -> None:
+    lead(admin, "ann")
+    (row,) = admin.sql("select * from acquire_leadership('k8s:two', 'bob', '1.0', 15)")
     assert (row.term, row.is_leader) == (1, True)
 
 
-def test_a_lapsed_leadership_is_taken_with_the_next_term(person: SqlClient, other: SqlClient) -> None:
-    lead(person, "ann")
-    person.sql(LAPSE)
+def test_a_lapsed_leadership_is_taken_with_the_next_term(admin: SqlClient, other: SqlClient) -> None:
+    lead(admin, "ann")
+    admin.sql(LAPSE)
     assert lead(other, "bob") == (2, True, "bob")
-    assert lead(person, "ann") == (2, False, "bob")
+    assert lead(admin, "ann") == (2, False, "bob")
 
 
-def test_a_leader_that_slept_past_its_lease_comes_back_with_a_new_term(person: SqlClient) -> None:
-    lead(person, "ann")
-    person.sql(LAPSE)
-    assert not acts(person, 1)
-    assert lead(person, "ann") == (2, True, "ann")
-    assert acts(person, 2)
-    assert not acts(person, 1)
+def test_a_leader_that_slept_past_its_lease_comes_back_with_a_new_term(admin: SqlClient) -> None:
+    lead(admin, "ann")
+    admin.sql(LAPSE)
+    assert not acts(admin, 1)
+    assert lead(admin, "ann") == (2, True, "ann")
+    assert acts(admin, 2)
+    assert not acts(admin, 1)
 
 
-def test_who_resigns_hands_over_at_once(person: SqlClient, other: SqlClient) -> None:
-    lead(person, "ann")
-    assert person.value("select release_leadership('k8s:one', 1)") is True
-    assert person.value("select release_leadership('k8s:one', 1)") is False
-    assert not acts(person, 1)
+def test_who_resigns_hands_over_at_once(admin: SqlClient, other: SqlClient) -> None:
+    lead(admin, "ann")
+    assert admin.value("select release_leadership('k8s:one', 1)") is True
+    assert admin.value("select release_leadership('k8s:one', 1)") is False
+    assert not acts(admin, 1)
     assert lead(other, "bob") == (2, True, "bob")
-    assert person.value("select release_leadership('k8s:one', 1)") is False
+    assert admin.value("select release_leadership('k8s:one', 1)") is False
     assert acts(other, 2)
 
 
 def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
-    person: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
+    admin: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     lead(worker, "ann", 1)
     with worker.conn.transaction():
         worker.sql("select require_leadership('k8s:one', 1)")
         worker.sql("set local idle_in_transaction_session_timeout = 0")  # not this time
         worker.sql("select pause('all')")
-        person.sql("select pg_sleep_until((select expires_at from leadership))")
+        admin.sql("select pg_sleep_until((select expires_at from leadership))")
         taken = meanwhile.submit(lambda: (lead(other, "bob"), other.value("select count(*) from pauses")))
-        assert person.wait_until_blocked(other, taken.done)
+        assert admin.wait_until_blocked(other, taken.done)
     assert taken.result(30)[1] == 1  # the next leader sees what was written before
 
 
 @pytest.mark.parametrize(
     "statement", ["select pause('all')", "select * from acquire_leadership('k8s:one', 'x', '', 1)"]
 )
-def test_moves_of_others_need_no_term(person: SqlClient, statement: str) -> None:
-    person.sql(statement)
+def test_moves_of_others_need_no_term(admin: SqlClient, statement: str) -> None:
+    admin.sql(statement)
 
 
-def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(person: SqlClient, other: SqlClient) -> None:
-    lead(person, "ann", lease_s=1)
-    person.sql("begin")
-    assert acts(person, 1)
+def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(admin: SqlClient, other: SqlClient) -> None:
+    lead(admin, "ann", lease_s=1)
+    admin.sql("begin")
+    assert acts(admin, 1)
     while not lead(other, "bob")[1]:  # until the lease has lapsed; then it waits for the server to end the transaction
         pass
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
-        person.sql("select 1")
+        admin.sql("select 1")
 
 
-def hold_by_session(player: SqlClient, term: int, pid: int | None = None) -> bool:
-    client_pid = pid or player.value("select pg_backend_pid()")
-    return player.value("select register_leader_session('k8s:one', %s, %s)", term, client_pid)
+def hold_by_session(client: SqlClient, term: int, pid: int | None = None) -> bool:
+    client_pid = pid or client.value("select pg_backend_pid()")
+    return client.value("select register_leader_session('k8s:one', %s, %s)", term, client_pid)
 
 
-def end_dead(player: SqlClient) -> bool:
-    return player.value("select release_dead_leadership('k8s:one')")
+def end_dead(client: SqlClient) -> bool:
+    return client.value("select release_dead_leadership('k8s:one')")
 
 
 def test_a_leader_whose_session_ended_is_succeeded_before_its_lease_lapses(database: str, other: SqlClient) -> None:
@@ -122,25 +122,25 @@ def test_a_leader_whose_session_ended_is_succeeded_before_its_lease_lapses(datab
     assert not end_dead(other), "the new leader holds by no session yet"
 
 
-def test_through_a_pooler_only_the_lease_counts(person: SqlClient, other: SqlClient) -> None:
+def test_through_a_pooler_only_the_lease_counts(admin: SqlClient, other: SqlClient) -> None:
     """A pooler shows its clients numbers of its own, and its sessions outlive them."""
-    lead(person, "ann")
-    assert not hold_by_session(person, 1, pid=1)
+    lead(admin, "ann")
+    assert not hold_by_session(admin, 1, pid=1)
     assert not end_dead(other)
 
 
-def test_a_term_that_is_over_holds_no_session(person: SqlClient, other: SqlClient) -> None:
-    lead(person, "ann")
-    person.sql(LAPSE)
+def test_a_term_that_is_over_holds_no_session(admin: SqlClient, other: SqlClient) -> None:
+    lead(admin, "ann")
+    admin.sql(LAPSE)
     lead(other, "bob")
-    assert not hold_by_session(person, 1)
+    assert not hold_by_session(admin, 1)
     assert hold_by_session(other, 2)
 
 
-def test_a_standby_that_looks_writes_nothing(person: SqlClient, other: SqlClient) -> None:
-    lead(person, "ann")
-    hold_by_session(person, 1)
-    before = person.sql("select xmin, xmax, ctid from leadership")
+def test_a_standby_that_looks_writes_nothing(admin: SqlClient, other: SqlClient) -> None:
+    lead(admin, "ann")
+    hold_by_session(admin, 1)
+    before = admin.sql("select xmin, xmax, ctid from leadership")
     assert not end_dead(other)
     assert lead(other, "bob") == (1, False, "ann")
-    assert person.sql("select xmin, xmax, ctid from leadership") == before
+    assert admin.sql("select xmin, xmax, ctid from leadership") == before

@@ -18,66 +18,66 @@ pytestmark = pytest.mark.every_postgres
 # -- completing --------------------------------------------------------------------------------------------------------
 
 
-def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(person: SqlClient, worker: SqlClient) -> None:
-    run, silent = person.enqueue("ping", {"n": 1}), person.enqueue()
+def test_a_completed_run_leaves_the_live_runs_for_history_with_its_result(admin: SqlClient, worker: SqlClient) -> None:
+    run, silent = admin.enqueue("ping", {"n": 1}), admin.enqueue()
     assert worker.complete(*worker.claim(), results={str(run): {"sent": 3}}) == []
-    assert person.value("select count(*) from job_runs") == 0
-    row = person.past(run)
+    assert admin.value("select count(*) from job_runs") == 0
+    row = admin.past(run)
     assert (row.status, row.result, row.payload, row.locked_by, row.lease_epoch, row.attempts) == (
         *("succeeded", {"sent": 3}, {"n": 1}, worker.worker_id, 1, 1),
     )
     assert row.started_at <= row.finished_at
-    assert person.past(silent).result is None
+    assert admin.past(silent).result is None
 
 
-def test_a_completion_whose_reply_was_lost_may_be_repeated(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_completion_whose_reply_was_lost_may_be_repeated(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
     assert worker.complete(lease) == []
     assert worker.complete(lease) == []
-    assert person.past(run).status == "succeeded"
+    assert admin.past(run).status == "succeeded"
 
 
-def test_a_batch_answers_for_each_of_its_runs(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    kept, cancelled, taken, done = (person.enqueue() for _ in range(4))
+def test_a_batch_answers_for_each_of_its_runs(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    kept, cancelled, taken, done = (admin.enqueue() for _ in range(4))
     leases = {lease.id: lease for lease in worker.claim()}
     worker.complete(leases[done])
-    person.cancel(cancelled)
+    admin.cancel(cancelled)
     worker.release(leases[cancelled])
-    person.let_lapse(taken)
-    person.reap()
+    admin.let_lapse(taken)
+    admin.reap()
     other.claim()
     assert worker.complete(*leases.values()) == [cancelled, taken]
-    assert [person.status(run) for run in (kept, cancelled, taken, done)] == [
+    assert [admin.status(run) for run in (kept, cancelled, taken, done)] == [
         *("succeeded", "cancelled", "running", "succeeded"),
     ]
 
 
-def test_a_run_named_twice_in_a_batch_is_completed_once(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_run_named_twice_in_a_batch_is_completed_once(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
     assert worker.complete(lease, lease) == []
-    assert person.past(run).status == "succeeded"
+    assert admin.past(run).status == "succeeded"
 
 
 def test_an_empty_batch_is_nothing(worker: SqlClient) -> None:
     assert [worker.complete(), worker.fail(), worker.release(), worker.renew()] == [[], [], [], {}]
 
 
-def test_a_success_wins_over_a_cancel_that_came_too_late(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_success_wins_over_a_cancel_that_came_too_late(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    assert person.cancel(run) == {run: "requested"}
+    assert admin.cancel(run) == {run: "requested"}
     assert worker.complete(lease) == []
-    assert person.status(run) == "succeeded"
+    assert admin.status(run) == "succeeded"
 
 
 def test_a_completion_counts_as_long_as_nobody_took_the_run_even_after_its_lease_lapsed(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    person.let_lapse(run)
+    admin.let_lapse(run)
     assert worker.complete(lease) == []
 
 
@@ -100,59 +100,57 @@ def refused(move: str, worker: SqlClient, lease: Lease) -> bool:
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_zombie_is_refused_whatever_it_says(
-    person: SqlClient, worker: SqlClient, other: SqlClient, move: str
-) -> None:
+def test_a_zombie_is_refused_whatever_it_says(admin: SqlClient, worker: SqlClient, other: SqlClient, move: str) -> None:
     """Its lease lapsed, was taken back, and another worker has the run."""
-    run = person.enqueue()
+    run = admin.enqueue()
     (zombies,) = worker.claim()
-    person.let_lapse(run)
-    person.reap()
+    admin.let_lapse(run)
+    admin.reap()
     (heirs,) = other.claim()
-    before = person.run(run)
+    before = admin.run(run)
     assert heirs == (run, 3)  # the claim, the revoke, the claim
     assert refused(move, worker, zombies)
     assert refused(move, worker, heirs)  # the right epoch, but the wrong worker
     assert refused(move, other, zombies)  # the right worker, but an epoch that is over
-    assert person.run(run) == before
-    assert person.value("select count(*) from job_effects") == 0
-    assert person.value("select count(*) from job_steps") == 0
+    assert admin.run(run) == before
+    assert admin.value("select count(*) from job_effects") == 0
+    assert admin.value("select count(*) from job_steps") == 0
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_zombie_whose_run_nobody_took_yet_is_refused_too(person: SqlClient, worker: SqlClient, move: str) -> None:
-    run = person.enqueue()
+def test_a_zombie_whose_run_nobody_took_yet_is_refused_too(admin: SqlClient, worker: SqlClient, move: str) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    person.let_lapse(run)
-    person.reap()
+    admin.let_lapse(run)
+    admin.reap()
     assert refused(move, worker, lease)
-    assert person.run(run).lease_epoch == 2
+    assert admin.run(run).lease_epoch == 2
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_a_worker_without_a_lease_is_refused(person: SqlClient, worker: SqlClient, move: str) -> None:
-    run = person.enqueue()
+def test_a_worker_without_a_lease_is_refused(admin: SqlClient, worker: SqlClient, move: str) -> None:
+    run = admin.enqueue()
     # A release may be repeated: it finds the run free, as it left it, and does nothing.
     assert refused(move, worker, Lease(run, 7 if move == "release" else 0))
     assert refused(move, worker, Lease(run + 1, 1))
 
 
 def test_a_worker_that_lost_its_run_to_itself_is_refused_under_its_old_lease(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     (old,) = worker.claim()
-    person.let_lapse(run)
-    person.reap()
+    admin.let_lapse(run)
+    admin.reap()
     (new,) = worker.claim()
     assert worker.complete(old) == [run]
     assert worker.complete(new) == []
     assert worker.complete(old) == [run]
 
 
-def test_the_epoch_grows_at_every_claim_and_every_revoke(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(max_attempts=9)
-    epochs = [person.run(run).lease_epoch]
+def test_the_epoch_grows_at_every_claim_and_every_revoke(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(max_attempts=9)
+    epochs = [admin.run(run).lease_epoch]
     for end in ("released", "failed", "reaped"):
         (lease,) = worker.claim()
         match end:
@@ -161,111 +159,111 @@ def test_the_epoch_grows_at_every_claim_and_every_revoke(person: SqlClient, work
             case "failed":
                 worker.fail(lease, delay_s=0)
             case _:
-                person.let_lapse(run)
-                person.reap()
-        epochs += [lease.epoch, person.run(run).lease_epoch]
+                admin.let_lapse(run)
+                admin.reap()
+        epochs += [lease.epoch, admin.run(run).lease_epoch]
     assert epochs == [0, 1, 1, 2, 2, 3, 4]
 
 
 # -- renewing ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_renewed_lease_holds_for_another_lease_and_nothing_is_said(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_renewed_lease_holds_for_another_lease_and_nothing_is_said(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim(lease_s=2)
     assert worker.renew(lease, lease_s=60) == {}
-    assert 59 < person.value("select extract(epoch from locked_until - now()) from job_runs where id = %s", run) <= 60
+    assert 59 < admin.value("select extract(epoch from locked_until - now()) from job_runs where id = %s", run) <= 60
 
 
-def test_a_heartbeat_without_runs_says_that_the_worker_lives(person: SqlClient, worker: SqlClient) -> None:
+def test_a_heartbeat_without_runs_says_that_the_worker_lives(admin: SqlClient, worker: SqlClient) -> None:
     worker.register()
-    person.sql("update workers set last_seen = now() - interval '1 h'")
+    admin.sql("update workers set last_seen = now() - interval '1 h'")
     assert worker.renew() == {}
-    assert person.value("select last_seen > now() - interval '1 s' from workers")
+    assert admin.value("select last_seen > now() - interval '1 s' from workers")
 
 
-def test_a_heartbeat_carries_the_real_start_and_the_progress(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_heartbeat_carries_the_real_start_and_the_progress(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
     worker.renew(lease, age_s=30.0, progress=0.25)
     worker.renew(lease, age_s=31.0)
-    row = person.sql("select progress, extract(epoch from now() - started_at)::float as age from job_runs")[0]
+    row = admin.sql("select progress, extract(epoch from now() - started_at)::float as age from job_runs")[0]
     assert row.progress == 0.25
     assert 31 <= row.age < 32
-    assert person.status(run) == "running"
+    assert admin.status(run) == "running"
 
 
 def test_no_heartbeat_extends_a_lease_beyond_the_runs_timeout_and_ten_seconds(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    person.enqueue(timeout_s=20)
+    admin.enqueue(timeout_s=20)
     (lease,) = worker.claim()
     for age_s in (0.0, 15.0, 25.0):
         assert worker.renew(lease, age_s=age_s, lease_s=600) == {}
-        row = person.sql("select extract(epoch from locked_until - started_at)::float as held from job_runs")[0]
+        row = admin.sql("select extract(epoch from locked_until - started_at)::float as held from job_runs")[0]
         assert row.held == 30
     worker.renew(lease, age_s=31.0)
     assert worker.renew(lease) == {lease.id: "refused"}
 
 
-def test_the_timeout_counts_from_the_real_start(person: SqlClient, worker: SqlClient) -> None:
+def test_the_timeout_counts_from_the_real_start(admin: SqlClient, worker: SqlClient) -> None:
     """A run that has waited in its worker for a place has its whole timeout before it."""
-    person.enqueue(timeout_s=20)
+    admin.enqueue(timeout_s=20)
     (lease,) = worker.claim()
-    person.sql("update job_runs set started_at = now() - interval '25 s'")
+    admin.sql("update job_runs set started_at = now() - interval '25 s'")
     assert worker.renew(lease, age_s=None, lease_s=600) == {}
-    assert person.value("select extract(epoch from locked_until - now())::float from job_runs") > 29
+    assert admin.value("select extract(epoch from locked_until - now())::float from job_runs") > 29
 
 
-def test_a_lapsed_lease_cannot_be_renewed(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_lapsed_lease_cannot_be_renewed(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    person.let_lapse(run)
+    admin.let_lapse(run)
     assert worker.renew(lease) == {run: "refused"}
 
 
-def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(person: SqlClient, worker: SqlClient) -> None:
-    run, quiet = person.enqueue(), person.enqueue()
+def test_a_heartbeat_tells_what_was_asked_to_cancel_and_renews_it(admin: SqlClient, worker: SqlClient) -> None:
+    run, quiet = admin.enqueue(), admin.enqueue()
     leases = worker.claim(lease_s=2)
-    person.cancel(run)
+    admin.cancel(run)
     assert worker.renew(*leases, lease_s=60) == {run: "cancel"}
-    assert person.value("select bool_and(locked_until > now() + interval '50 s') from job_runs")
-    assert person.status(quiet) == "running"
+    assert admin.value("select bool_and(locked_until > now() + interval '50 s') from job_runs")
+    assert admin.status(quiet) == "running"
 
 
 def test_a_row_locked_by_another_transaction_is_busy_and_not_lost(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run, free = person.enqueue(), person.enqueue()
+    run, free = admin.enqueue(), admin.enqueue()
     leases = worker.claim(lease_s=2)
     with other.conn.transaction():
         other.sql("select from job_runs where id = %s for share", run)
         assert worker.renew(*leases) == {run: "busy"}
     assert worker.renew(*leases) == {}
-    assert person.status(free) == "running"
+    assert admin.status(free) == "running"
 
 
 def test_a_busy_row_of_another_worker_is_refused_all_the_same(
-    person: SqlClient, worker: SqlClient, player: Callable[[int], SqlClient]
+    admin: SqlClient, worker: SqlClient, open_client: Callable[[int], SqlClient]
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    with player(0).conn.transaction() as locked:
+    with open_client(0).conn.transaction() as locked:
         locked.connection.execute("select from job_runs for update")
-        assert player(72).renew(lease) == {run: "refused"}
+        assert open_client(72).renew(lease) == {run: "refused"}
 
 
 # -- registering -------------------------------------------------------------------------------------------------------
 
 
-def test_a_worker_registers_once_and_says_what_it_knows(person: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_registers_once_and_says_what_it_knows(admin: SqlClient, worker: SqlClient) -> None:
     assert worker.register(name="ann") is True
     assert worker.register(name="ann") is True
-    assert person.sql("select name, queues, lease_s from workers") == [("ann", ["default"], 60)]
-    assert person.sql("select job_type, queue, pool from worker_types") == [("ping", "default", "default")]
+    assert admin.sql("select name, queues, lease_s from workers") == [("ann", ["default"], 60)]
+    assert admin.sql("select job_type, queue, pool from worker_types") == [("ping", "default", "default")]
     worker.sql("select deregister_worker(%s)", worker.worker_id)
-    assert person.value("select count(*) from workers") == 0
-    assert person.value("select count(*) from worker_types") == 1
+    assert admin.value("select count(*) from workers") == 0
+    assert admin.value("select count(*) from worker_types") == 1
 
 
 def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other: SqlClient) -> None:
@@ -277,14 +275,14 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other:
     assert other.register(max_workers=1) is True
 
 
-def test_a_worker_is_not_nobody(player: Callable[[int], SqlClient]) -> None:
+def test_a_worker_is_not_nobody(open_client: Callable[[int], SqlClient]) -> None:
     with pytest.raises(psycopg.errors.CheckViolation, match="worker_id_is_not_zero"):
-        player(0).register()
+        open_client(0).register()
 
 
-def test_a_worker_that_the_store_has_forgotten_is_told_so(person: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_that_the_store_has_forgotten_is_told_so(admin: SqlClient, worker: SqlClient) -> None:
     beat = "select id, answer from renew(%s, 60, '{}', '{}', '{}', '{}')"
     worker.register()
     assert worker.sql(beat, worker.worker_id) == []
-    person.sql("delete from workers")
+    admin.sql("delete from workers")
     assert [tuple(row) for row in worker.sql(beat, worker.worker_id)] == [(0, "unregistered")]

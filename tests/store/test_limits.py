@@ -17,83 +17,83 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 
-def test_a_key_that_nobody_set_lets_one_run_at_once(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    first, second = person.enqueue(limit_key="printer"), person.enqueue(limit_key="printer")
+def test_a_key_that_nobody_set_lets_one_run_at_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    first, second = admin.enqueue(limit_key="printer"), admin.enqueue(limit_key="printer")
     assert worker.claim() == []
     (lease,) = worker.claim_limited("printer")
     assert lease.id == first
-    assert person.run(first).holds_slot
+    assert admin.run(first).holds_slot
     assert other.claim_limited("printer") == []
     worker.complete(lease)
     assert [lease.id for lease in other.claim_limited("printer")] == [second]
 
 
-def test_a_limit_that_was_set_holds_from_then_on(person: SqlClient, worker: SqlClient) -> None:
+def test_a_limit_that_was_set_holds_from_then_on(admin: SqlClient, worker: SqlClient) -> None:
     for _ in range(9):
-        person.enqueue(limit_key="printer")
-    person.sql("select set_limit('printer', 3)")
+        admin.enqueue(limit_key="printer")
+    admin.sql("select set_limit('printer', 3)")
     assert len(worker.claim_limited("printer")) == 3
-    person.sql("select set_limit('printer', 5)")
+    admin.sql("select set_limit('printer', 5)")
     assert len(worker.claim_limited("printer")) == 2
-    person.sql("select set_limit('printer', 1)")
+    admin.sql("select set_limit('printer', 1)")
     assert worker.claim_limited("printer") == []
-    assert person.value("select count(*) from job_runs where status = 'running'") == 5
+    assert admin.value("select count(*) from job_runs where status = 'running'") == 5
 
 
-def test_a_limit_of_nothing_lets_nothing_run(person: SqlClient, worker: SqlClient) -> None:
-    person.enqueue(limit_key="printer")
-    person.sql("select set_limit('printer', 0)")
+def test_a_limit_of_nothing_lets_nothing_run(admin: SqlClient, worker: SqlClient) -> None:
+    admin.enqueue(limit_key="printer")
+    admin.sql("select set_limit('printer', 0)")
     assert worker.claim_limited("printer") == []
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="a limit is -1"):
-        person.sql("select set_limit('printer', -1)")
+        admin.sql("select set_limit('printer', -1)")
 
 
 @pytest.mark.parametrize("end", ["complete", "fail", "release", "discarded", "lapse", "cancel"])
-def test_however_a_run_ends_its_slot_is_free(person: SqlClient, worker: SqlClient, end: str) -> None:
-    run = person.enqueue(limit_key="printer")
+def test_however_a_run_ends_its_slot_is_free(admin: SqlClient, worker: SqlClient, end: str) -> None:
+    run = admin.enqueue(limit_key="printer")
     (lease,) = worker.claim_limited("printer")
     match end:
         case "discarded":
             worker.fail(lease, outcome="discarded")
         case "lapse":
-            person.let_lapse(run)
-            person.reap()
+            admin.let_lapse(run)
+            admin.reap()
         case "cancel":
-            person.cancel(run)
+            admin.cancel(run)
             worker.release(lease)
         case _:
             getattr(worker, end)(lease)
-    assert person.value("select count(*) from job_runs where holds_slot") == 0
-    person.enqueue(limit_key="printer", priority=5)
+    assert admin.value("select count(*) from job_runs where holds_slot") == 0
+    admin.enqueue(limit_key="printer", priority=5)
     assert len(worker.claim_limited("printer")) == 1
 
 
-def test_a_run_that_waits_for_its_retry_holds_no_slot(person: SqlClient, worker: SqlClient) -> None:
-    person.enqueue(limit_key="printer")
+def test_a_run_that_waits_for_its_retry_holds_no_slot(admin: SqlClient, worker: SqlClient) -> None:
+    admin.enqueue(limit_key="printer")
     worker.fail(*worker.claim_limited("printer"))
-    second = person.enqueue(limit_key="printer")
+    second = admin.enqueue(limit_key="printer")
     assert [lease.id for lease in worker.claim_limited("printer")] == [second]
 
 
 def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     """Its worker may be at work still."""
-    run = person.enqueue(limit_key="printer")
+    run = admin.enqueue(limit_key="printer")
     worker.claim_limited("printer")
-    person.let_lapse(run)
-    person.enqueue(limit_key="printer")
+    admin.let_lapse(run)
+    admin.enqueue(limit_key="printer")
     assert other.claim_limited("printer") == []
 
 
 def test_limited_runs_go_by_priority_then_by_time_but_for_one_start_in_twenty(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
     in_order = 0
     for _ in range(20):
-        low = person.enqueue(limit_key="printer", priority=1, run_at="2020-01-01 00:00Z")
-        late = person.enqueue(limit_key="printer", priority=5, run_at="2021-01-01 00:00Z")
-        early = person.enqueue(limit_key="printer", priority=5, run_at="2020-01-02 00:00Z")
+        low = admin.enqueue(limit_key="printer", priority=1, run_at="2020-01-01 00:00Z")
+        late = admin.enqueue(limit_key="printer", priority=5, run_at="2021-01-01 00:00Z")
+        early = admin.enqueue(limit_key="printer", priority=5, run_at="2020-01-02 00:00Z")
         order: list[int] = []
         for _ in range(3):
             (lease,) = worker.claim_limited("printer")
@@ -104,10 +104,10 @@ def test_limited_runs_go_by_priority_then_by_time_but_for_one_start_in_twenty(
     assert in_order >= 10  # 18 on average: by chance, one claim in twenty serves the oldest run first
 
 
-def test_no_more_are_leased_than_asked_for(person: SqlClient, worker: SqlClient) -> None:
+def test_no_more_are_leased_than_asked_for(admin: SqlClient, worker: SqlClient) -> None:
     for key in "abc":
-        person.enqueue(limit_key=key)
-        person.enqueue(limit_key=key)
+        admin.enqueue(limit_key=key)
+        admin.enqueue(limit_key=key)
     assert len(worker.claim_limited(count=2)) == 2
     assert len(worker.claim_limited()) == 1
 
@@ -121,16 +121,16 @@ def test_no_more_are_leased_than_asked_for(person: SqlClient, worker: SqlClient)
     ],
     ids=["not due yet", "another queue", "an unknown type"],
 )
-def test_what_a_worker_may_not_take_stays(person: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
-    person.enqueue(limit_key="printer", **named)
+def test_what_a_worker_may_not_take_stays(admin: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
+    admin.enqueue(limit_key="printer", **named)
     assert worker.claim_limited("printer") == []
 
 
-def test_a_worker_goes_round_the_keys(person: SqlClient, worker: SqlClient) -> None:
+def test_a_worker_goes_round_the_keys(admin: SqlClient, worker: SqlClient) -> None:
     for key in ("c", "a", "b", "a"):
-        person.enqueue(limit_key=key)
-    person.enqueue(limit_key="elsewhere", queue="elsewhere")
-    person.enqueue()
+        admin.enqueue(limit_key=key)
+    admin.enqueue(limit_key="elsewhere", queue="elsewhere")
+    admin.enqueue()
     keys = "select due_limit_keys('{default}', %s, 2)"
     assert worker.column(keys, "") == ["a", "b"]
     assert worker.column(keys, "b") == ["c"]
@@ -138,23 +138,23 @@ def test_a_worker_goes_round_the_keys(person: SqlClient, worker: SqlClient) -> N
     assert worker.column("select due_limit_keys('{default, elsewhere}')") == ["a", "b", "c", "elsewhere"]
 
 
-def test_a_key_whose_runs_all_run_is_no_key_to_look_at(person: SqlClient, worker: SqlClient) -> None:
-    person.enqueue(limit_key="a")
+def test_a_key_whose_runs_all_run_is_no_key_to_look_at(admin: SqlClient, worker: SqlClient) -> None:
+    admin.enqueue(limit_key="a")
     worker.claim_limited("a")
     assert worker.column("select due_limit_keys('{default}')") == []
 
 
 def test_keys_that_another_worker_is_looking_at_are_passed_by(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     for key in "ab":
-        person.enqueue(limit_key=key)
+        admin.enqueue(limit_key=key)
     worker.complete(*worker.claim_limited())
     for key in "ab":
-        person.enqueue(limit_key=key)
+        admin.enqueue(limit_key=key)
     with worker.conn.transaction():
         assert len(worker.claim_limited("a")) == 1
-        assert [person.run(lease.id).limit_key for lease in other.claim_limited("a", "b")] == ["b"]
+        assert [admin.run(lease.id).limit_key for lease in other.claim_limited("a", "b")] == ["b"]
 
 
 def test_slots_are_counted_in_read_committed_only(worker: SqlClient) -> None:
@@ -164,23 +164,23 @@ def test_slots_are_counted_in_read_committed_only(worker: SqlClient) -> None:
     assert error.value.sqlstate == "WB003"
 
 
-def test_a_slot_is_a_fact_of_the_row(person: SqlClient) -> None:
-    person.enqueue()
+def test_a_slot_is_a_fact_of_the_row(admin: SqlClient) -> None:
+    admin.enqueue()
     with pytest.raises(psycopg.errors.CheckViolation, match="only_a_limited_run_with_a_lease_holds_a_slot"):
-        person.sql("update job_runs set holds_slot = true")
+        admin.sql("update job_runs set holds_slot = true")
 
 
 def test_six_workers_and_twenty_keys_never_break_a_limit(
-    person: SqlClient, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
+    admin: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     """Limits 1 and 3. Each claim locks in a witness table what it sees; the database counts."""
     keys = [f"key-{number:02}" for number in range(20)]
-    person.sql(
+    admin.sql(
         "insert into job_limits (key, max_running)"
         " select key, 1 + 2 * (n %% 2) from unnest(%s::text[]) with ordinality as k (key, n)",
         keys,
     )
-    person.sql(
+    admin.sql(
         "select enqueue_many(array_fill('ping'::text, '{1000}'), array_fill('{}'::jsonb, '{1000}'),"
         " limit_keys => array(select (%s::text[])[1 + n %% 20] from generate_series(1, 1000) as n))",
         keys,
@@ -188,7 +188,7 @@ def test_six_workers_and_twenty_keys_never_break_a_limit(
     stop = threading.Event()
 
     def work(worker_id: int) -> int:
-        me, done = player(worker_id), 0
+        me, done = open_client(worker_id), 0
         while not stop.is_set():
             leases = me.claim_limited(*keys, count=10)
             if not leases and not me.value("select exists (select from job_runs)"):
@@ -199,7 +199,7 @@ def test_six_workers_and_twenty_keys_never_break_a_limit(
         return done
 
     def watch() -> tuple[int, int]:
-        me, looks, broken = player(0), 0, 0
+        me, looks, broken = open_client(0), 0, 0
         while not stop.is_set():
             broken += me.value(
                 "select count(*) from (select from job_runs join job_limits on key = limit_key"

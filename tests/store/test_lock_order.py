@@ -19,10 +19,10 @@ OF_WORKERS = ("complete", "fail", "release", "cancel")
 OF_THE_DEAD = ("retry", "discard", "cancel")
 
 
-def made(player: SqlClient, move: str, leases: Sequence[Lease]) -> object:
+def made(client: SqlClient, move: str, leases: Sequence[Lease]) -> object:
     if move in {"cancel", "retry", "discard"}:
-        return getattr(player, move)(*[lease.id for lease in leases])
-    return getattr(player, move)(*leases)
+        return getattr(client, move)(*[lease.id for lease in leases])
+    return getattr(client, move)(*leases)
 
 
 @pytest.mark.parametrize(
@@ -31,48 +31,48 @@ def made(player: SqlClient, move: str, leases: Sequence[Lease]) -> object:
     + [("dead", *pair) for pair in product(OF_THE_DEAD, repeat=2)],
 )
 def test_two_batches_that_name_the_same_runs_in_opposite_orders_both_end(
-    person: SqlClient,
+    admin: SqlClient,
     worker: SqlClient,
-    player: Callable[[int], SqlClient],
+    open_client: Callable[[int], SqlClient],
     meanwhile: ThreadPoolExecutor,
     status: str,
     first: str,
     second: str,
 ) -> None:
-    """A third player holds the middle run; both batches pass it by, or wait for it or each other; then it lets go."""
+    """A third client holds the middle run; both batches pass it by, or wait for it or each other; then it lets go."""
     for _ in range(5):
-        person.enqueue()
+        admin.enqueue()
     leases = worker.claim()
     if status == "dead":
         worker.fail(*leases, outcome="discarded")
-    one, two, holder = player(worker.worker_id), player(worker.worker_id), player(0)
+    one, two, holder = open_client(worker.worker_id), open_client(worker.worker_id), open_client(0)
     with holder.conn.transaction():
         holder.sql("select from job_runs where id = %s for update", leases[2].id)
         down = meanwhile.submit(made, one, first, leases[::-1])
-        person.wait_until_blocked(one, down.done)
+        admin.wait_until_blocked(one, down.done)
         up = meanwhile.submit(made, two, second, leases)
-        person.wait_until_blocked(two, up.done)
+        admin.wait_until_blocked(two, up.done)
     down.result(30)
     up.result(30)
 
 
 def test_two_callers_that_enqueue_the_same_keys_in_opposite_orders_both_end(
-    person: SqlClient, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
+    admin: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
     keys = list("abcde")
     query = (
         "select id, created from enqueue_many(array_fill('ping'::text, '{5}'), array_fill('{}'::jsonb, '{5}'),"
         " idempotency_keys => %s)"
     )
-    one, two, holder = player(0), player(0), player(0)
+    one, two, holder = open_client(0), open_client(0), open_client(0)
     with holder.conn.transaction():
         holder.enqueue(idempotency_key="c")
         down = meanwhile.submit(one.sql, query, keys[::-1])
-        assert person.wait_until_blocked(one, down.done)
+        assert admin.wait_until_blocked(one, down.done)
         up = meanwhile.submit(two.sql, query, keys)
-        assert person.wait_until_blocked(two, up.done)
+        assert admin.wait_until_blocked(two, up.done)
     by_key = dict(zip(keys[::-1], down.result(30), strict=True))
     assert {key: run.id for key, run in by_key.items()} == {
         key: run.id for key, run in zip(keys, up.result(30), strict=True)
     }
-    assert person.value("select count(*) from job_runs") == 5
+    assert admin.value("select count(*) from job_runs") == 5

@@ -24,38 +24,38 @@ REGISTER = "select register_worker(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '
 
 @pytest.fixture
 def holder(
-    player: Callable[[int], SqlClient], person: SqlClient, worker: SqlClient, other: SqlClient
+    open_client: Callable[[int], SqlClient], admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> Iterator[SqlClient]:
     """A client with an open transaction. All other clients have a statement timeout and must get their answers."""
-    one = player(0)
+    one = open_client(0)
     one.sql("begin")
-    for each in (person, worker, other):
+    for each in (admin, worker, other):
         each.sql(NOBODY_WAITS)
     yield one
     one.sql("rollback")
 
 
-def definition(person: SqlClient, name: str, policy: str = "Replace") -> int:
+def definition(admin: SqlClient, name: str, policy: str = "Replace") -> int:
     """A schedule whose next tick was due a second ago."""
     query = (
         "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
         " concurrency_policy, next_run_at) overriding user value"
         " values ('file:t', 't', %s, 'x', 'ping', '* * * * *', '{}', %s, now() - interval '1 s') returning id"
     )
-    return person.value(query, name, policy)
+    return admin.value(query, name, policy)
 
 
-def enqueue_due_ticks(player: SqlClient, *definitions: int) -> list[int]:
+def enqueue_due_ticks(client: SqlClient, *definitions: int) -> list[int]:
     """Makes the due tick of each; the definitions that got a run."""
-    before = player.column("select id from job_runs")
-    player.sql(
+    before = client.column("select id from job_runs")
+    client.sql(
         "select enqueue_due_ticks(array_agg(id order by id), array_agg(generation order by id),"
         " array_agg(next_run_at order by id), array_agg(null::timestamptz), array_agg(next_run_at order by id),"
         " array_agg(null::text), array_agg(id order by id), array_agg(next_run_at order by id),"
         " '{}', '{}', '{}', '{}', '{}') from job_definitions where id = any (%s)",
         list(definitions),
     )
-    return player.column("select definition_id from job_runs where id <> all (%s) order by 1", before)
+    return client.column("select definition_id from job_runs where id <> all (%s) order by 1", before)
 
 
 # -- outcomes ----------------------------------------------------------------------------------------------------------
@@ -63,10 +63,10 @@ def enqueue_due_ticks(player: SqlClient, *definitions: int) -> list[int]:
 
 @pytest.mark.parametrize("move", ["complete", "fail", "release"])
 def test_an_outcome_of_a_locked_run_is_not_taken_yet_and_its_neighbours_are(
-    person: SqlClient, worker: SqlClient, holder: SqlClient, move: str
+    admin: SqlClient, worker: SqlClient, holder: SqlClient, move: str
 ) -> None:
     for _ in range(3):
-        person.enqueue()
+        admin.enqueue()
     leases = worker.claim()
     held = leases[1]
     holder.sql("select from job_runs where id = %s for key share", held.id)
@@ -79,9 +79,9 @@ def test_an_outcome_of_a_locked_run_is_not_taken_yet_and_its_neighbours_are(
 
 
 def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(
-    person: SqlClient, worker: SqlClient, holder: SqlClient
+    admin: SqlClient, worker: SqlClient, holder: SqlClient
 ) -> None:
-    person.enqueue()
+    admin.enqueue()
     (lease,) = worker.claim()
     holder.sql("select from job_runs for update")
     for ask in (lambda: worker.step(lease, "a"), lambda: worker.effect(lease, "a")):
@@ -89,8 +89,8 @@ def test_a_step_or_effect_of_a_locked_run_is_to_be_asked_again(
             ask()
 
 
-def test_a_heartbeat_does_not_wait_for_its_workers_row(person: SqlClient, worker: SqlClient, holder: SqlClient) -> None:
-    person.enqueue()
+def test_a_heartbeat_does_not_wait_for_its_workers_row(admin: SqlClient, worker: SqlClient, holder: SqlClient) -> None:
+    admin.enqueue()
     worker.register()
     (lease,) = worker.claim()
     holder.sql("delete from workers")
@@ -101,11 +101,11 @@ def test_a_heartbeat_does_not_wait_for_its_workers_row(person: SqlClient, worker
 
 
 def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
-    person: SqlClient, worker: SqlClient, other: SqlClient, player: Callable[[int], SqlClient]
+    admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient]
 ) -> None:
-    schedule = definition(person, "s")
-    handler = player(worker.worker_id)
-    (run,) = person.column("select id from run_now(%s)", schedule)
+    schedule = definition(admin, "s")
+    handler = open_client(worker.worker_id)
+    (run,) = admin.column("select id from run_now(%s)", schedule)
     (lease,) = worker.claim_limited()
     other.sql(NOBODY_WAITS)
     with handler.conn.transaction():
@@ -117,9 +117,9 @@ def test_a_run_inside_once_is_cancelled_and_replaced_at_once(
 
 
 def test_bulk_actions_report_locked_runs_and_change_the_rest(
-    person: SqlClient, other: SqlClient, holder: SqlClient
+    admin: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
-    locked, free = person.enqueue(), person.enqueue()
+    locked, free = admin.enqueue(), admin.enqueue()
     holder.sql("select from job_runs where id = %s for update", locked)
     assert other.cancel(locked, free) == {locked: LOCKED, free: "cancelled"}
     holder.sql("update job_runs set status = 'dead', dead_at = now() where id = %s", locked)
@@ -127,22 +127,22 @@ def test_bulk_actions_report_locked_runs_and_change_the_rest(
     assert other.discard(locked) == {locked: LOCKED}
 
 
-def test_run_now_of_replace_names_the_locked_run(person: SqlClient, holder: SqlClient) -> None:
-    schedule = definition(person, "s")
-    (run,) = person.column("select id from run_now(%s)", schedule)
+def test_run_now_of_replace_names_the_locked_run(admin: SqlClient, holder: SqlClient) -> None:
+    schedule = definition(admin, "s")
+    (run,) = admin.column("select id from run_now(%s)", schedule)
     holder.sql("select from job_runs for update")
-    said = person.value("select answer from run_now(%s)", schedule)
+    said = admin.value("select answer from run_now(%s)", schedule)
     assert said == f"refused: another transaction has locked run {run}; try again"
 
 
-def test_an_action_that_met_a_lock_does_not_use_up_its_token(person: SqlClient, holder: SqlClient) -> None:
-    schedule = definition(person, "s")
-    person.sql("select run_now(%s)", schedule)
+def test_an_action_that_met_a_lock_does_not_use_up_its_token(admin: SqlClient, holder: SqlClient) -> None:
+    schedule = definition(admin, "s")
+    admin.sql("select run_now(%s)", schedule)
     holder.sql("select from job_runs for update")
     with pytest.raises(psycopg.errors.LockNotAvailable, match="try again"):
-        person.sql("select run_annotation_action(%s, 'run-now', 'once')", schedule)
+        admin.sql("select run_annotation_action(%s, 'run-now', 'once')", schedule)
     holder.sql("commit")
-    assert person.value("select new from run_annotation_action(%s, 'run-now', 'once')", schedule)
+    assert admin.value("select new from run_annotation_action(%s, 'run-now', 'once')", schedule)
 
 
 @pytest.mark.parametrize(
@@ -154,40 +154,40 @@ def test_an_action_that_met_a_lock_does_not_use_up_its_token(person: SqlClient, 
     ],
 )
 def test_a_decision_does_not_wait_for_another_one_without_a_bound(
-    person: SqlClient, holder: SqlClient, held: str, asked: str
+    admin: SqlClient, holder: SqlClient, held: str, asked: str
 ) -> None:
-    definition(person, "s")
+    definition(admin, "s")
     holder.sql(held)
     with pytest.raises(psycopg.errors.LockNotAvailable):
-        person.sql(asked)
+        admin.sql(asked)
 
 
 # -- schedules ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_replace_tick_whose_run_is_locked_stops_no_other_tick(
-    person: SqlClient, other: SqlClient, holder: SqlClient
+    admin: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
-    locked, free = definition(person, "locked"), definition(person, "free")
+    locked, free = definition(admin, "locked"), definition(admin, "free")
     for schedule in (locked, free):
-        person.sql("select run_now(%s)", schedule)
+        admin.sql("select run_now(%s)", schedule)
     holder.sql("select from job_runs where definition_id = %s for update", locked)
     assert enqueue_due_ticks(other, locked, free) == [free]
     holder.sql("commit")
     assert enqueue_due_ticks(other, locked) == [locked]
-    assert person.column("select reason from job_run_history order by definition_id") == ["Replaced", "Replaced"]
+    assert admin.column("select reason from job_run_history order by definition_id") == ["Replaced", "Replaced"]
 
 
-def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(person: SqlClient, holder: SqlClient) -> None:
-    schedules = {name: definition(person, name, "Allow") for name in ("locked", "free", "locked run")}
-    person.sql("update job_definitions set next_run_at = now() + interval '1 h'")
-    run = person.value("select id from run_now(%s)", schedules["locked run"])
+def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(admin: SqlClient, holder: SqlClient) -> None:
+    schedules = {name: definition(admin, name, "Allow") for name in ("locked", "free", "locked run")}
+    admin.sql("update job_definitions set next_run_at = now() + interval '1 h'")
+    run = admin.value("select id from run_now(%s)", schedules["locked run"])
     holder.sql("select from job_definitions where name = 'locked' for update")
     holder.sql("select from job_runs where id = %s for update", run)
     columns = 'to_jsonb(def) || \'{"spec_hash": "new"}\''
-    rows = person.value(f"select jsonb_agg({columns}) from job_definitions as def where name <> 'locked run'")
-    assert person.column("select name from sync_definitions('file:t', %s::jsonb)", json.dumps(rows)) == ["free"]
-    removed = person.column("select id from remove_definitions('file:t', %s)", list(schedules.values()))
+    rows = admin.value(f"select jsonb_agg({columns}) from job_definitions as def where name <> 'locked run'")
+    assert admin.column("select name from sync_definitions('file:t', %s::jsonb)", json.dumps(rows)) == ["free"]
+    removed = admin.column("select id from remove_definitions('file:t', %s)", list(schedules.values()))
     assert removed == [schedules["free"]]
 
 
@@ -195,9 +195,9 @@ def test_a_locked_definition_stops_no_other_sync_and_no_other_removal(person: Sq
 
 
 def test_an_open_walk_over_the_leases_stops_no_duty(
-    person: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
-    person.enqueue()
+    admin.enqueue()
     worker.register()
     (lease,) = worker.claim()
     holder.sql("select * from reap(0, 5000, true)")
@@ -207,26 +207,26 @@ def test_an_open_walk_over_the_leases_stops_no_duty(
 
 
 def test_lapsed_leases_are_taken_back_while_another_transaction_keeps_the_marks_of_the_walks(
-    person: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient, holder: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.claim()
-    person.let_lapse(run)
+    admin.let_lapse(run)
     holder.sql("update installation set reap_started_at = reap_started_at")
     for _ in range(1000):  # one in ten does
         other.sql("select * from reap(0)")
         after = other.value("select next_id from reap(0, always => true)")
-        if person.status(run) == "queued":
+        if admin.status(run) == "queued":
             break
         assert after is not None
-    assert person.status(run) == "queued"
+    assert admin.status(run) == "queued"
 
 
 def test_a_limit_that_another_transaction_is_just_making_stops_no_other_limit(
-    person: SqlClient, worker: SqlClient, holder: SqlClient
+    admin: SqlClient, worker: SqlClient, holder: SqlClient
 ) -> None:
-    person.enqueue(limit_key="held")
-    free = person.enqueue(limit_key="free")
+    admin.enqueue(limit_key="held")
+    free = admin.enqueue(limit_key="free")
     holder.sql("select set_limit('held', 5)")
     assert worker.claim_limited() == [Lease(free, 1)]
 
@@ -263,10 +263,10 @@ NO_TICKS = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{
 )
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 def test_a_move_that_must_see_what_others_have_committed_refuses_one_snapshot(
-    person: SqlClient, isolation: str, move: str
+    admin: SqlClient, isolation: str, move: str
 ) -> None:
-    person.sql(f"begin isolation level {isolation}")
+    admin.sql(f"begin isolation level {isolation}")
     with pytest.raises(psycopg.Error, match="must run in READ COMMITTED") as raised:
-        person.sql(f"select {move}")
-    person.sql("rollback")
+        admin.sql(f"select {move}")
+    admin.sql("rollback")
     assert raised.value.sqlstate == "WB003"

@@ -126,7 +126,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(empty_database: str) -> No
 
 
 def test_a_migration_waits_for_a_lock_and_tries_again(
-    database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, person: SqlClient
+    database: str, meanwhile: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, admin: SqlClient
 ) -> None:
     """Each try waits only briefly, because every later statement would queue behind it."""
     monkeypatch.setattr(migrate, "LOCK_WAIT", "20ms")
@@ -134,7 +134,7 @@ def test_a_migration_waits_for_a_lock_and_tries_again(
     with psycopg.connect(database) as holder:
         holder.execute("lock table wakeboard.job_runs in access exclusive mode")
         migrating = meanwhile.submit(migrated, database)
-        person.wait_until_a_session_waits()
+        admin.wait_until_a_session_waits()
     assert migrating.result().functions_written
 
 

@@ -50,8 +50,8 @@ def tick(dsn: str) -> None:
     asyncio.run(make())
 
 
-def run_now(person: SqlClient, name: str = "a") -> int | None:
-    return person.value("select id from run_now((select id from job_definitions where name = %s))", name)
+def run_now(admin: SqlClient, name: str = "a") -> int | None:
+    return admin.value("select id from run_now((select id from job_definitions where name = %s))", name)
 
 
 def claim_all(worker: SqlClient) -> list[Lease]:
@@ -60,30 +60,30 @@ def claim_all(worker: SqlClient) -> list[Lease]:
 
 @pytest.mark.parametrize("policy", ["Queue", "Replace", "Forbid"])
 def test_runs_of_a_schedule_with_a_policy_and_a_shared_key_start_one_by_one(
-    database: str, person: SqlClient, worker: SqlClient, policy: str
+    database: str, admin: SqlClient, worker: SqlClient, policy: str
 ) -> None:
-    person.sql("select set_limit('printer', 50)")
+    admin.sql("select set_limit('printer', 50)")
     schedule(database, concurrencyPolicy=policy, limitKey="printer")
-    first = run_now(person)
+    first = run_now(admin)
     assert first
     (lease,) = claim_all(worker)
     worker.complete(lease)
-    assert len([person.replay(first) for _ in range(3)]) == 3
-    run_now(person)
+    assert len([admin.replay(first) for _ in range(3)]) == 3
+    run_now(admin)
     assert len(claim_all(worker)) == 1
     assert claim_all(worker) == []
 
 
 @pytest.mark.parametrize("edit", [{}, {"limitKey": "printer"}])
 def test_runs_that_wait_when_a_schedule_becomes_one_at_a_time_start_one_by_one(
-    database: str, person: SqlClient, worker: SqlClient, edit: dict[str, str]
+    database: str, admin: SqlClient, worker: SqlClient, edit: dict[str, str]
 ) -> None:
-    person.sql("select set_limit('printer', 50)")
+    admin.sql("select set_limit('printer', 50)")
     schedule(database)
-    running = run_now(person)
+    running = run_now(admin)
     leases = claim_all(worker)
     assert [lease.id for lease in leases] == [running]
-    waiting = [run_now(person) for _ in range(3)]
+    waiting = [run_now(admin) for _ in range(3)]
     schedule(database, concurrencyPolicy="Queue", **edit)
     assert claim_all(worker) == []  # the one that was running goes on
     done: list[int] = []
@@ -96,41 +96,41 @@ def test_runs_that_wait_when_a_schedule_becomes_one_at_a_time_start_one_by_one(
 
 
 def test_runs_that_wait_when_a_schedule_is_allowed_all_at_once_start_together(
-    database: str, person: SqlClient, worker: SqlClient
+    database: str, admin: SqlClient, worker: SqlClient
 ) -> None:
     schedule(database, concurrencyPolicy="Queue", limitKey="printer")
     for _ in range(3):
-        run_now(person)
+        run_now(admin)
     schedule(database)
     assert len(claim_all(worker)) == 3
 
 
-def test_another_limit_key_counts_for_runs_that_exist(database: str, person: SqlClient, worker: SqlClient) -> None:
+def test_another_limit_key_counts_for_runs_that_exist(database: str, admin: SqlClient, worker: SqlClient) -> None:
     schedule(database, limitKey="one")
     for _ in range(3):
-        run_now(person)
+        run_now(admin)
     assert len(claim_all(worker)) == 1
-    person.sql("select set_limit('two', 2)")
+    admin.sql("select set_limit('two', 2)")
     schedule(database, limitKey="two")
     assert len(claim_all(worker)) == 1  # one of two slots is taken by the run that was running
 
 
-def test_a_shared_key_counts_runs_of_all_policies(database: str, person: SqlClient, worker: SqlClient) -> None:
-    person.sql("select set_limit('printer', 2)")
+def test_a_shared_key_counts_runs_of_all_policies(database: str, admin: SqlClient, worker: SqlClient) -> None:
+    admin.sql("select set_limit('printer', 2)")
     for name, policy in {"a": "Queue", "b": "Forbid", "c": "Replace", "d": "Allow"}.items():
         schedule(database, name, concurrencyPolicy=policy, limitKey="printer")
-        run_now(person, name)
-    person.enqueue(limit_key="printer")
+        run_now(admin, name)
+    admin.enqueue(limit_key="printer")
     assert len(claim_all(worker)) == 2
     assert claim_all(worker) == []
 
 
-def test_a_suspect_needs_a_slot_of_both_keys(database: str, person: SqlClient, worker: SqlClient) -> None:
+def test_a_suspect_needs_a_slot_of_both_keys(database: str, admin: SqlClient, worker: SqlClient) -> None:
     schedule(database, concurrencyPolicy="Queue", limitKey="printer")
-    run = run_now(person)
+    run = run_now(admin)
     assert run
-    person.crashed(run, 2)
-    person.enqueue(limit_key="printer")
+    admin.crashed(run, 2)
+    admin.enqueue(limit_key="printer")
     (lease,) = worker.claim_limited("printer")
     assert worker.claim_quarantined() == []
     worker.complete(lease)
@@ -138,24 +138,24 @@ def test_a_suspect_needs_a_slot_of_both_keys(database: str, person: SqlClient, w
 
 
 def test_an_edit_waits_for_no_lock_and_is_made_when_the_runs_can_get_the_new_keys(
-    database: str, person: SqlClient, other: SqlClient, worker: SqlClient
+    database: str, admin: SqlClient, other: SqlClient, worker: SqlClient
 ) -> None:
     schedule(database)
-    run = run_now(person)
+    run = run_now(admin)
     with other.conn.transaction():
         other.sql("select from job_runs where id = %s for update", run)
         assert schedule(database, concurrencyPolicy="Queue") == ["team/a"]
-        assert person.value("select concurrency_policy from job_definitions") == "Allow"
+        assert admin.value("select concurrency_policy from job_definitions") == "Allow"
     assert schedule(database, concurrencyPolicy="Queue") == []
     assert len(claim_all(worker)) == 1
 
 
 def test_a_handlers_own_transaction_blocks_no_edit(
-    database: str, person: SqlClient, other: SqlClient, worker: SqlClient
+    database: str, admin: SqlClient, other: SqlClient, worker: SqlClient
 ) -> None:
     """It holds the run as `once` does."""
     schedule(database)
-    run_now(person)
+    run_now(admin)
     (lease,) = worker.claim()
     with other.conn.transaction():
         other.worker_id = worker.worker_id
@@ -177,10 +177,10 @@ select count(*) from (
 class Shop:
     """Four schedules, what is done to them, and what must hold. `edited` is edited between Allow and Queue."""
 
-    def __init__(self, dsn: str, player: Callable[[int], SqlClient]) -> None:
-        self.dsn, self.player, self.dice = dsn, player, random.Random(7)
-        self.person, self.stop = player(0), threading.Event()
-        self.person.sql("select set_limit('k', 2)")
+    def __init__(self, dsn: str, open_client: Callable[[int], SqlClient]) -> None:
+        self.dsn, self.client, self.dice = dsn, open_client, random.Random(7)
+        self.admin, self.stop = open_client(0), threading.Event()
+        self.admin.sql("select set_limit('k', 2)")
         for name in ("forbid", "replace"):
             schedule(dsn, name, concurrencyPolicy=name.title(), limitKey="k", maxAttempts=9)
         for name in ("queue", "edited"):
@@ -196,16 +196,16 @@ class Shop:
     def run(self) -> None:
         name = self.dice.choice(["forbid", "replace", "queue", "edited"])
         for _ in range(4):
-            run_now(self.person, name)
-        self.person.enqueue(limit_key="k")
+            run_now(self.admin, name)
+        self.admin.enqueue(limit_key="k")
 
     def replay(self) -> None:
         query = "select id from job_run_history where status = 'succeeded' order by random() limit 3"
-        for past in self.person.column(query):
-            self.person.replay(past)
+        for past in self.admin.column(query):
+            self.admin.replay(past)
 
     def retry(self) -> None:
-        self.person.retry(*self.person.column("select id from job_runs where dead_at is not null"))
+        self.admin.retry(*self.admin.column("select id from job_runs where dead_at is not null"))
 
     def edit(self) -> None:
         key = self.dice.choice([{}, {"limitKey": "m"}])
@@ -215,7 +215,7 @@ class Shop:
 
     def work(self, worker_id: int) -> int:
         """A worker; how many runs it had."""
-        me, dice, done = self.player(worker_id), random.Random(worker_id), 0
+        me, dice, done = self.client(worker_id), random.Random(worker_id), 0
         while not self.stop.is_set():
             for lease in claim_all(me):
                 dice.choice([me.complete, me.complete, me.fail, me.release])(lease)
@@ -224,7 +224,7 @@ class Shop:
 
     def watch(self) -> tuple[int, int]:
         """How often it looked, and how often something was broken."""
-        me, looks, broken = self.player(1), 0, 0
+        me, looks, broken = self.client(1), 0, 0
         while not self.stop.is_set():
             broken += me.value(WITNESS)
             looks += 1
@@ -232,9 +232,9 @@ class Shop:
 
 
 def test_workers_never_break_a_policy_or_a_limit_whatever_is_done_to_the_schedules(
-    database: str, player: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
+    database: str, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
 ) -> None:
-    shop = Shop(database, player)
+    shop = Shop(database, open_client)
     watching = meanwhile.submit(shop.watch)
     working = [meanwhile.submit(shop.work, 100 + number) for number in range(4)]
     try:

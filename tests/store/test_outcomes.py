@@ -11,25 +11,25 @@ pytestmark = pytest.mark.every_postgres
 DAY_S = 86_400
 
 
-def waits_s(person: SqlClient, run: int) -> float:
+def waits_s(admin: SqlClient, run: int) -> float:
     """Seconds until its next try."""
-    return person.value("select extract(epoch from run_at - now())::float from job_runs where id = %s", run)
+    return admin.value("select extract(epoch from run_at - now())::float from job_runs where id = %s", run)
 
 
 # -- failing -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_failed_attempt_is_tried_again_after_its_backoff(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(backoff_base_s=100)
+def test_a_failed_attempt_is_tried_again_after_its_backoff(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(backoff_base_s=100)
     (lease,) = worker.claim()
     assert worker.fail(lease, error_type="KeyError", error="no such customer") == []
-    row = person.run(run)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.locked_by, row.error_type, row.last_error, row.last_stack) == (
         *("failed", 1, 0, "KeyError", "no such customer", "stack"),
     )
-    assert 49 < waits_s(person, run) <= 100
+    assert 49 < waits_s(admin, run) <= 100
     assert worker.claim() == []
-    (attempt,) = person.sql("select * from job_attempts")
+    (attempt,) = admin.sql("select * from job_attempts")
     assert (
         attempt.run_id,
         attempt.lease_epoch,
@@ -40,101 +40,101 @@ def test_a_failed_attempt_is_tried_again_after_its_backoff(person: SqlClient, wo
     ) == (*(run, 1, 1, "failed", "no such customer", worker.worker_id),)
 
 
-def test_a_run_is_dead_when_its_attempts_are_used_up(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(max_attempts=2)
+def test_a_run_is_dead_when_its_attempts_are_used_up(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(max_attempts=2)
     worker.fail(worker.claims(run), delay_s=0)
     worker.fail(worker.claims(run), outcome="timed_out", error_type="Timeout")
-    row = person.run(run)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.error_type) == ("dead", 2, "Timeout")
     assert row.dead_at == row.failed_at
-    assert person.attempts(run) == ["failed", "timed_out"]
+    assert admin.attempts(run) == ["failed", "timed_out"]
     assert worker.claim() == []
 
 
-def test_a_discarded_run_is_dead_at_once(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(max_attempts=9)
+def test_a_discarded_run_is_dead_at_once(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(max_attempts=9)
     worker.fail(*worker.claim(), outcome="discarded")
-    assert person.status(run) == "dead"
+    assert admin.status(run) == "dead"
 
 
-def test_a_handler_may_say_when_to_try_again(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_handler_may_say_when_to_try_again(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.fail(*worker.claim(), delay_s=1234.5)
-    assert 1233 < waits_s(person, run) <= 1234.5
+    assert 1233 < waits_s(admin, run) <= 1234.5
 
 
 @pytest.mark.parametrize("delay_s", [float("inf"), float("nan"), 1e30])
 def test_a_delay_that_is_no_delay_is_31_days_and_stops_no_neighbour(
-    person: SqlClient, worker: SqlClient, delay_s: float
+    admin: SqlClient, worker: SqlClient, delay_s: float
 ) -> None:
-    failing, released = person.enqueue(), person.enqueue()
+    failing, released = admin.enqueue(), admin.enqueue()
     leases = {lease.id: lease for lease in worker.claim()}
     assert worker.fail(leases[failing], delay_s=delay_s) == []
     assert worker.release(leases[released], delay_s=delay_s) == []
-    assert waits_s(person, failing) == pytest.approx(31 * DAY_S, abs=60)
-    assert waits_s(person, released) == pytest.approx(31 * DAY_S, abs=60)
+    assert waits_s(admin, failing) == pytest.approx(31 * DAY_S, abs=60)
+    assert waits_s(admin, released) == pytest.approx(31 * DAY_S, abs=60)
 
 
-def test_a_negative_delay_is_none(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_negative_delay_is_none(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.fail(*worker.claim(), delay_s=-5.0)
     worker.release(worker.claims(run), delay_s=-5.0)
-    assert -2 < waits_s(person, run) <= 0
+    assert -2 < waits_s(admin, run) <= 0
 
 
-def test_long_errors_are_cut(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_long_errors_are_cut(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.fail(*worker.claim(), error_type="E" * 999, error="x" * 5_000_000)
-    row = person.run(run)
+    row = admin.run(run)
     assert (len(row.error_type), len(row.last_error)) == (200, 2000)
 
 
-def test_a_failure_of_a_run_that_was_asked_to_cancel_cancels_it(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_failure_of_a_run_that_was_asked_to_cancel_cancels_it(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    person.cancel(run)
+    admin.cancel(run)
     assert worker.fail(lease) == []
-    assert (person.past(run).status, person.past(run).reason) == ("cancelled", "Cancelled")
-    assert person.attempts(run) == ["failed"]
+    assert (admin.past(run).status, admin.past(run).reason) == ("cancelled", "Cancelled")
+    assert admin.attempts(run) == ["failed"]
     assert worker.fail(lease) == []
 
 
-def test_a_failure_whose_reply_was_lost_may_be_repeated(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_failure_whose_reply_was_lost_may_be_repeated(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
     assert worker.fail(lease, delay_s=0) == []
     assert worker.fail(lease, delay_s=0) == []
-    assert person.run(run).attempts == 1
+    assert admin.run(run).attempts == 1
     (heirs,) = other.claim()
     assert worker.fail(lease, delay_s=0) == []  # it was accepted, whatever became of the run
     assert other.fail(heirs) == []
-    assert person.attempts(run) == ["failed", "failed"]
+    assert admin.attempts(run) == ["failed", "failed"]
 
 
-def test_a_run_named_twice_in_a_batch_fails_once(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_run_named_twice_in_a_batch_fails_once(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
     assert worker.fail(lease, lease) == []
-    assert person.attempts(run) == ["failed"]
+    assert admin.attempts(run) == ["failed"]
 
 
-def test_a_failure_that_comes_after_the_reaper_is_refused(person: SqlClient, worker: SqlClient) -> None:
+def test_a_failure_that_comes_after_the_reaper_is_refused(admin: SqlClient, worker: SqlClient) -> None:
     """Though an attempt of this very lease stands in the table: the reaper wrote it."""
-    run = person.enqueue()
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    person.let_lapse(run)
-    person.reap()
-    assert person.attempts(run) == ["crashed"]
+    admin.let_lapse(run)
+    admin.reap()
+    assert admin.attempts(run) == ["crashed"]
     assert worker.fail(lease) == [run]
     assert worker.fail(lease, outcome="timed_out") == [run]
 
 
-def test_a_batch_of_failures_answers_for_each(person: SqlClient, worker: SqlClient) -> None:
-    runs = [person.enqueue() for _ in range(3)]
+def test_a_batch_of_failures_answers_for_each(admin: SqlClient, worker: SqlClient) -> None:
+    runs = [admin.enqueue() for _ in range(3)]
     leases = worker.claim()
     worker.complete(leases[1])
     assert worker.fail(*leases, Lease(999, 1)) == [runs[1], 999]
-    assert [person.status(run) for run in runs] == ["failed", "succeeded", "failed"]
+    assert [admin.status(run) for run in runs] == ["failed", "succeeded", "failed"]
 
 
 # -- backoff -----------------------------------------------------------------------------------------------------------
@@ -156,77 +156,77 @@ def test_a_batch_of_failures_answers_for_each(person: SqlClient, worker: SqlClie
     ],
 )
 def test_the_backoff_doubles_up_to_its_cap_and_half_of_it_is_random(
-    person: SqlClient, strategy: str, base_s: int, cap_s: int, attempts: int, longest_s: float
+    admin: SqlClient, strategy: str, base_s: int, cap_s: int, attempts: int, longest_s: float
 ) -> None:
     query = "select extract(epoch from backoff(%s::backoff_strategy, %s, %s, %s))::float from generate_series(1, 200)"
-    seconds = person.column(query, strategy, base_s, cap_s, attempts)
+    seconds = admin.column(query, strategy, base_s, cap_s, attempts)
     assert longest_s / 2 <= min(seconds) < longest_s * 0.55
     assert longest_s * 0.95 < max(seconds) <= longest_s
 
 
-def test_an_edit_never_changes_a_run_that_exists(person: SqlClient, worker: SqlClient) -> None:
+def test_an_edit_never_changes_a_run_that_exists(admin: SqlClient, worker: SqlClient) -> None:
     """The backoff is the run's own."""
-    run = person.enqueue(backoff="fixed", backoff_base_s=1000, backoff_cap_s=1000)
+    run = admin.enqueue(backoff="fixed", backoff_base_s=1000, backoff_cap_s=1000)
     worker.fail(*worker.claim())
-    assert 499 < waits_s(person, run) <= 1000
+    assert 499 < waits_s(admin, run) <= 1000
 
 
 # -- releasing ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_released_run_gets_its_attempt_back_and_is_due_at_once(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     assert worker.release(*worker.claim()) == []
-    row = person.run(run)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.release_count, row.crash_count, row.locked_by) == ("queued", 0, 1, 0, 0)
     assert other.claim() == [(run, 2)]
 
 
-def test_a_snoozed_run_comes_back_later_and_is_not_counted(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_snoozed_run_comes_back_later_and_is_not_counted(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.release(*worker.claim(), delay_s=60.0, reason="snoozed")
-    row = person.run(run)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.release_count) == ("queued", 0, 0)
-    assert 58 < waits_s(person, run) <= 60
+    assert 58 < waits_s(admin, run) <= 60
 
 
-def test_from_the_fifth_release_on_each_costs_an_attempt(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(max_attempts=2)
+def test_from_the_fifth_release_on_each_costs_an_attempt(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(max_attempts=2)
     attempts: list[int] = []
     for _ in range(5):
         worker.release(worker.claims(run))
-        attempts.append(person.run(run).attempts)
+        attempts.append(admin.run(run).attempts)
     assert attempts == [0, 0, 0, 0, 1]
     worker.release(worker.claims(run))
-    row = person.run(run)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.release_count, row.error_type) == ("dead", 2, 6, "ReleasedTooOften")
     assert row.dead_at
 
 
-def test_a_run_may_snooze_for_ever(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(max_attempts=1)
+def test_a_run_may_snooze_for_ever(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(max_attempts=1)
     for _ in range(9):
         worker.release(worker.claims(run), reason="snoozed")
-    assert person.status(run) == "queued"
+    assert admin.status(run) == "queued"
 
 
-def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     (lease,) = worker.claim()
-    person.cancel(run)
+    admin.cancel(run)
     assert worker.release(lease) == []
-    assert person.status(run) == "cancelled"
+    assert admin.status(run) == "cancelled"
 
 
 def test_a_release_may_be_repeated_until_another_worker_has_the_run(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     (lease,) = worker.claim()
     assert worker.release(lease) == []
     assert worker.release(lease) == []
-    assert person.run(run).release_count == 1
+    assert admin.run(run).release_count == 1
     other.claim()
     assert worker.release(lease) == [run]

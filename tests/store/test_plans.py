@@ -57,20 +57,20 @@ STATISTICS: Final = {
 
 
 class Explained:
-    """A player whose plans are written down: of every statement in every function."""
+    """A client whose plans are written down: of every statement in every function."""
 
-    def __init__(self, player: SqlClient) -> None:
-        self.player = player
+    def __init__(self, client: SqlClient) -> None:
+        self.client = client
         self._plans: list[dict[str, Any]] = []
-        player.conn.add_notice_handler(self._hear)
-        player.sql("load 'auto_explain'")
+        client.conn.add_notice_handler(self._hear)
+        client.sql("load 'auto_explain'")
         for setting, value in {
             "auto_explain.log_min_duration": "0",
             "auto_explain.log_nested_statements": "on",
             "auto_explain.log_format": "json",
             "client_min_messages": "log",
         }.items():
-            player.sql(f"set {setting} = {value}")
+            client.sql(f"set {setting} = {value}")
 
     def _hear(self, notice: Diagnostic) -> None:
         said = re.search(r"plan:\n(\{.*)", notice.message_primary or "", re.DOTALL)
@@ -124,9 +124,9 @@ def sorts_runs(node: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("believed", STATISTICS)
-def test_hot_moves_walk_indexes(person: SqlClient, worker: SqlClient, explained: Explained, believed: str) -> None:
+def test_hot_moves_walk_indexes(admin: SqlClient, worker: SqlClient, explained: Explained, believed: str) -> None:
     for statement in STATISTICS[believed].split(";"):
-        person.sql(statement)
+        admin.sql(statement)
     queues = ["default", "mail"]
     plans: dict[str, list[dict[str, Any]]] = {}
     leases: list[Lease] = []

@@ -64,11 +64,11 @@ class Garden:
     async def prepare(self) -> None:
         await migrate(self.superuser, roles=Roles(**self.names))
         self.seed()
-        person = SqlClient(self.superuser, NONCE)
-        person.register()
-        run, *_ = person.claim(1)
-        person.complete(run)
-        person.close()
+        admin = SqlClient(self.superuser, NONCE)
+        admin.register()
+        run, *_ = admin.claim(1)
+        admin.complete(run)
+        admin.close()
         names = sorted({name for file in STORE.glob("*.py") for name in re.findall(r"\b([a-z_]+)\(", file.read_text())})
         with psycopg.connect(self.superuser, autocommit=True) as conn:
             conn.execute("select set_config('planted.names', %s, false)", [",".join(names)])

@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 
-def suspect(person: SqlClient, **named: Any) -> int:
+def suspect(admin: SqlClient, **named: Any) -> int:
     """A run that has crashed twice."""
-    run = person.enqueue(**named)
-    person.crashed(run, 2)
+    run = admin.enqueue(**named)
+    admin.crashed(run, 2)
     return run
 
 
-def test_after_one_crash_a_run_is_like_any_other(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
-    person.crashed(run, 1)
+def test_after_one_crash_a_run_is_like_any_other(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
+    admin.crashed(run, 1)
     assert worker.claim_quarantined() == []
     assert worker.claim() == [(run, 1)]
 
 
-def test_a_suspect_is_claimed_alone_and_by_no_other_claim(person: SqlClient, worker: SqlClient) -> None:
-    run, second = suspect(person), suspect(person)
-    suspect(person, limit_key="one")
+def test_a_suspect_is_claimed_alone_and_by_no_other_claim(admin: SqlClient, worker: SqlClient) -> None:
+    run, second = suspect(admin), suspect(admin)
+    suspect(admin, limit_key="one")
     assert worker.claim() == []
     assert worker.claim_limited("one") == []
     assert worker.claim_quarantined() == [(run, 1)]
     assert worker.claim_quarantined() == [(second, 1)]
 
 
-def test_the_suspect_that_has_waited_longest_goes_first(person: SqlClient, worker: SqlClient) -> None:
-    suspect(person, priority=5)
-    oldest = suspect(person, run_at="2020-01-01 00:00Z", priority=1)
+def test_the_suspect_that_has_waited_longest_goes_first(admin: SqlClient, worker: SqlClient) -> None:
+    suspect(admin, priority=5)
+    oldest = suspect(admin, run_at="2020-01-01 00:00Z", priority=1)
     assert (
         str(worker.value("select quarantined_since('{default}', '{ping}') at time zone 'UTC'")) == "2020-01-01 00:00:00"
     )
@@ -50,75 +50,73 @@ def test_the_suspect_that_has_waited_longest_goes_first(person: SqlClient, worke
     [{"run_at": "2999-01-01 00:00Z"}, {"queue": "elsewhere"}, {"job_type": "unknown"}],
     ids=["not due yet", "another queue", "an unknown type"],
 )
-def test_a_suspect_that_a_worker_may_not_take_stays(
-    person: SqlClient, worker: SqlClient, named: dict[str, Any]
-) -> None:
-    run = person.enqueue(**named)
-    person.crashed(run, 2)
+def test_a_suspect_that_a_worker_may_not_take_stays(admin: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
+    run = admin.enqueue(**named)
+    admin.crashed(run, 2)
     assert worker.claim_quarantined() == []
     assert worker.value("select quarantined_since('{default}', '{ping}')") is None
 
 
 def test_a_suspect_that_another_worker_is_taking_is_passed_by(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    first, second = suspect(person), suspect(person)
+    first, second = suspect(admin), suspect(admin)
     with worker.conn.transaction():
         assert worker.claim_quarantined() == [(first, 1)]
         assert other.claim_quarantined() == [(second, 1)]
 
 
-def test_a_suspect_respects_its_limit(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    running = person.enqueue(limit_key="one")
+def test_a_suspect_respects_its_limit(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    running = admin.enqueue(limit_key="one")
     (lease,) = other.claim_limited("one")
-    run = suspect(person, limit_key="one")
+    run = suspect(admin, limit_key="one")
     assert worker.claim_quarantined() == []
     other.complete(lease)
     assert worker.claim_quarantined() == [(run, 1)]
-    assert person.run(run).holds_slot
-    assert person.status(running) == "succeeded"
-    person.enqueue(limit_key="one")
+    assert admin.run(run).holds_slot
+    assert admin.status(running) == "succeeded"
+    admin.enqueue(limit_key="one")
     assert other.claim_limited("one") == []
 
 
 def test_a_suspect_whose_limit_another_worker_is_looking_at_is_passed_by(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    suspect(person, limit_key="one", run_at="2020-01-01 00:00Z")
-    free = suspect(person)
-    person.sql("insert into job_limits (key) values ('one')")
+    suspect(admin, limit_key="one", run_at="2020-01-01 00:00Z")
+    free = suspect(admin)
+    admin.sql("insert into job_limits (key) values ('one')")
     with other.conn.transaction():
         other.claim_limited("one")
         assert worker.claim_quarantined() == [(free, 1)]
 
 
 def test_a_suspect_that_fails_stays_a_suspect_and_one_that_succeeds_is_done(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    failing, good = suspect(person), suspect(person)
+    failing, good = suspect(admin), suspect(admin)
     worker.fail(*worker.claim_quarantined(), delay_s=0)
-    assert (person.status(failing), worker.claim()) == ("failed", [])
+    assert (admin.status(failing), worker.claim()) == ("failed", [])
     assert worker.complete(*worker.claim_quarantined()) == []
-    assert {person.status(failing), person.status(good)} == {"failed", "succeeded"} or person.status(good) == "queued"
+    assert {admin.status(failing), admin.status(good)} == {"failed", "succeeded"} or admin.status(good) == "queued"
 
 
-def test_a_retry_by_hand_clears_the_suspicion(person: SqlClient, worker: SqlClient) -> None:
-    run = suspect(person)
+def test_a_retry_by_hand_clears_the_suspicion(admin: SqlClient, worker: SqlClient) -> None:
+    run = suspect(admin)
     worker.fail(*worker.claim_quarantined(), outcome="discarded")
-    person.retry(run)
+    admin.retry(run)
     assert worker.claim() == [(run, 2)]
 
 
-def test_suspects_are_counted_in_read_committed_only(person: SqlClient, worker: SqlClient) -> None:
+def test_suspects_are_counted_in_read_committed_only(admin: SqlClient, worker: SqlClient) -> None:
     worker.sql("set default_transaction_isolation = 'repeatable read'")
     with pytest.raises(psycopg.Error, match="claim_quarantined must run in READ COMMITTED") as error:
         worker.claim_quarantined()
     assert error.value.sqlstate == "WB003"
 
 
-def test_a_quarantined_run_is_claimed_after_its_limit_was_deleted(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(limit_key="printer")
-    person.crashed(run, 2)
-    assert person.value("select count(*) from job_limits") == 0
+def test_a_quarantined_run_is_claimed_after_its_limit_was_deleted(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(limit_key="printer")
+    admin.crashed(run, 2)
+    assert admin.value("select count(*) from job_limits") == 0
     assert [lease.id for lease in worker.claim_quarantined()] == [run]
-    assert person.value("select max_running from job_limits where key = 'printer'") == 1
+    assert admin.value("select max_running from job_limits where key = 'printer'") == 1

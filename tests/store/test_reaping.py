@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 
-def silent(person: SqlClient, worker: SqlClient, seconds: float) -> None:
+def silent(admin: SqlClient, worker: SqlClient, seconds: float) -> None:
     """The worker was seen for the last time so long ago."""
-    person.sql(
+    admin.sql(
         "update workers set last_seen = now() - make_interval(secs => %s) where worker_id = %s",
         seconds,
         worker.worker_id,
     )
 
 
-def ran(person: SqlClient, run: int, *, since_s: float, lapsed_s: float = 1.0) -> None:
+def ran(admin: SqlClient, run: int, *, since_s: float, lapsed_s: float = 1.0) -> None:
     """It started so long ago, and its lease lapsed."""
-    person.sql(
+    admin.sql(
         "update job_runs set started_at = now() - make_interval(secs => %s),"
         " locked_until = now() - make_interval(secs => %s) where id = %s",
         *(since_s, lapsed_s, run),
     )
 
 
-def seconds_pass(person: SqlClient, seconds: float) -> None:
+def seconds_pass(admin: SqlClient, seconds: float) -> None:
     """For walks over the leases."""
-    person.sql(
+    admin.sql(
         "update installation set reap_started_at = reap_started_at - make_interval(secs => %s),"
         " reap_completed_at = reap_completed_at - make_interval(secs => %s),"
         " reap_skipped_at = reap_skipped_at - make_interval(secs => %s)",
@@ -44,256 +44,256 @@ def seconds_pass(person: SqlClient, seconds: float) -> None:
 
 
 def test_a_run_whose_worker_died_gets_its_attempt_back_and_is_claimable_at_once(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(name="ann")
     worker.claim()
-    person.sql("update job_runs set locked_until = now() - interval '1 s'")
-    assert person.reap() == (1, 0, 0, 0)
-    row = person.run(run)
+    admin.sql("update job_runs set locked_until = now() - interval '1 s'")
+    assert admin.reap() == (1, 0, 0, 0)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.crash_count, row.locked_by, row.lease_epoch) == ("queued", 0, 1, 0, 2)
     assert (row.error_type, row.last_error) == ("WorkerCrashed", "its worker died or lost its lease (crash 1 of 3)")
-    (attempt,) = person.sql("select * from job_attempts")
+    (attempt,) = admin.sql("select * from job_attempts")
     assert (attempt.outcome, attempt.lease_epoch, attempt.locked_by, attempt.worker) == (
         *("crashed", 1, worker.worker_id, "ann"),
     )
     assert other.claim() == [(run, 3)]
 
 
-def test_a_lease_that_holds_is_left_alone(person: SqlClient, worker: SqlClient) -> None:
-    person.enqueue()
+def test_a_lease_that_holds_is_left_alone(admin: SqlClient, worker: SqlClient) -> None:
+    admin.enqueue()
     worker.claim()
-    assert person.reap() == (0, 0, 0, 0)
+    assert admin.reap() == (0, 0, 0, 0)
 
 
-def test_the_third_crash_makes_a_run_dead(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_the_third_crash_makes_a_run_dead(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     for crash in (1, 2, 3):
         assert worker.claim() if crash < 3 else worker.claim_quarantined()
-        person.let_lapse(run)
-        assert person.reap() == (1, 0, crash == 3, 0)
-    row = person.run(run)
+        admin.let_lapse(run)
+        assert admin.reap() == (1, 0, crash == 3, 0)
+    row = admin.run(run)
     assert (row.status, row.crash_count, row.attempts, row.error_type) == ("dead", 3, 0, "WorkerCrashed")
     assert row.dead_at
-    assert person.attempts(run) == ["crashed"] * 3
+    assert admin.attempts(run) == ["crashed"] * 3
 
 
-def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_failed_run_that_crashes_keeps_the_attempts_that_it_used(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.fail(*worker.claim(), delay_s=0)
     worker.claim()
-    person.let_lapse(run)
-    person.reap()
-    assert (person.run(run).status, person.run(run).attempts) == ("queued", 1)
+    admin.let_lapse(run)
+    admin.reap()
+    assert (admin.run(run).status, admin.run(run).attempts) == ("queued", 1)
 
 
-def test_a_crash_within_a_short_timeout_is_a_crash(person: SqlClient, worker: SqlClient) -> None:
+def test_a_crash_within_a_short_timeout_is_a_crash(admin: SqlClient, worker: SqlClient) -> None:
     """Its lease was bounded by its timeout from the start, so that only the worker's silence tells what happened."""
-    run = person.enqueue(timeout_s=5)
+    run = admin.enqueue(timeout_s=5)
     worker.register(lease_s=60)
     worker.claim(lease_s=60)
-    ran(person, run, since_s=61, lapsed_s=46)
-    silent(person, worker, 61)
-    assert person.reap(always=False) == (1, 0, 0, 0)
-    assert person.attempts(run) == ["crashed"]
+    ran(admin, run, since_s=61, lapsed_s=46)
+    silent(admin, worker, 61)
+    assert admin.reap(always=False) == (1, 0, 0, 0)
+    assert admin.attempts(run) == ["crashed"]
 
 
-def test_poison_with_a_short_timeout_kills_no_more_than_three_workers(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(timeout_s=5, max_attempts=1000)
+def test_poison_with_a_short_timeout_kills_no_more_than_three_workers(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(timeout_s=5, max_attempts=1000)
     for _ in range(3):
         worker.register(lease_s=60)
         assert worker.claim(lease_s=60) or worker.claim_quarantined(lease_s=60)
-        ran(person, run, since_s=61, lapsed_s=46)
-        silent(person, worker, 61)
-        person.reap()
-    assert (person.status(run), person.run(run).error_type) == ("dead", "WorkerCrashed")
+        ran(admin, run, since_s=61, lapsed_s=46)
+        silent(admin, worker, 61)
+        admin.reap()
+    assert (admin.status(run), admin.run(run).error_type) == ("dead", "WorkerCrashed")
 
 
 # -- timeouts ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_that_took_too_long_in_a_worker_that_lives_is_a_failed_attempt(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    run = person.enqueue(timeout_s=20, backoff_base_s=100)
+    run = admin.enqueue(timeout_s=20, backoff_base_s=100)
     worker.register()
     worker.claim()
-    ran(person, run, since_s=31)
+    ran(admin, run, since_s=31)
     worker.renew()
-    assert person.reap() == (0, 1, 0, 0)
-    row = person.run(run)
+    assert admin.reap() == (0, 1, 0, 0)
+    row = admin.run(run)
     assert (row.status, row.attempts, row.crash_count, row.error_type) == ("failed", 1, 0, "Timeout")
     assert row.last_error == "it ran longer than its timeout of 20 s"
-    assert 48 < person.value("select extract(epoch from run_at - now())::float from job_runs") <= 100
-    assert person.attempts(run) == ["timed_out"]
+    assert 48 < admin.value("select extract(epoch from run_at - now())::float from job_runs") <= 100
+    assert admin.attempts(run) == ["timed_out"]
 
 
-def test_a_timeout_of_the_last_attempt_makes_a_run_dead(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(timeout_s=20, max_attempts=1)
+def test_a_timeout_of_the_last_attempt_makes_a_run_dead(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(timeout_s=20, max_attempts=1)
     worker.register()
     worker.claim()
-    ran(person, run, since_s=31)
+    ran(admin, run, since_s=31)
     worker.renew()
-    assert person.reap() == (0, 1, 1, 0)
-    assert person.status(run) == "dead"
+    assert admin.reap() == (0, 1, 1, 0)
+    assert admin.status(run) == "dead"
 
 
-def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(person: SqlClient, worker: SqlClient) -> None:
+def test_where_it_cannot_be_told_yet_the_next_heartbeat_decides(admin: SqlClient, worker: SqlClient) -> None:
     """The worker was seen before the timeout, and not since; it may live or not."""
-    run = person.enqueue(timeout_s=5)
+    run = admin.enqueue(timeout_s=5)
     worker.register(lease_s=60)
     worker.claim(lease_s=60)
-    ran(person, run, since_s=16)
-    silent(person, worker, 14)
-    assert person.reap() == (0, 0, 0, 0)
-    assert person.status(run) == "running"
+    ran(admin, run, since_s=16)
+    silent(admin, worker, 14)
+    assert admin.reap() == (0, 0, 0, 0)
+    assert admin.status(run) == "running"
     worker.renew()
-    assert person.reap() == (0, 1, 0, 0)
+    assert admin.reap() == (0, 1, 0, 0)
 
 
-def test_where_no_heartbeat_comes_it_was_a_crash(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(timeout_s=5)
+def test_where_no_heartbeat_comes_it_was_a_crash(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(timeout_s=5)
     worker.register(lease_s=60)
     worker.claim(lease_s=60)
-    ran(person, run, since_s=40)
-    silent(person, worker, 38)
-    assert person.reap() == (1, 0, 0, 0)
+    ran(admin, run, since_s=40)
+    silent(admin, worker, 38)
+    assert admin.reap() == (1, 0, 0, 0)
 
 
 # -- what was asked ----------------------------------------------------------------------------------------------------
 
 
-def test_a_lapsed_run_that_was_asked_to_cancel_is_cancelled(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue()
+def test_a_lapsed_run_that_was_asked_to_cancel_is_cancelled(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue()
     worker.claim()
-    person.cancel(run)
-    person.let_lapse(run)
-    assert person.reap() == (0, 0, 0, 1)
-    assert person.past(run).status == "cancelled"
-    assert person.attempts(run) == ["crashed"]
+    admin.cancel(run)
+    admin.let_lapse(run)
+    assert admin.reap() == (0, 0, 0, 1)
+    assert admin.past(run).status == "cancelled"
+    assert admin.attempts(run) == ["crashed"]
 
 
 # -- walks -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_walk_begins_once_a_minute_or_when_a_worker_was_silent_for_a_lease(
-    person: SqlClient, worker: SqlClient
+    admin: SqlClient, worker: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=60)
     worker.claim()
-    assert person.reap(always=False) == (0, 0, 0, 0)
-    ran(person, run, since_s=1)
-    seconds_pass(person, 5)
-    assert person.reap(always=False) == (0, 0, 0, 0)
-    silent(person, worker, 61)
-    assert person.reap(always=False) == (1, 0, 0, 0)
+    assert admin.reap(always=False) == (0, 0, 0, 0)
+    ran(admin, run, since_s=1)
+    seconds_pass(admin, 5)
+    assert admin.reap(always=False) == (0, 0, 0, 0)
+    silent(admin, worker, 61)
+    assert admin.reap(always=False) == (1, 0, 0, 0)
 
     worker.claim()
-    ran(person, run, since_s=1)
-    person.sql("delete from workers")
-    seconds_pass(person, 5)
-    assert person.reap(always=False) == (0, 0, 0, 0)
-    seconds_pass(person, 56)
-    assert person.reap(always=False) == (1, 0, 0, 0)
+    ran(admin, run, since_s=1)
+    admin.sql("delete from workers")
+    seconds_pass(admin, 5)
+    assert admin.reap(always=False) == (0, 0, 0, 0)
+    seconds_pass(admin, 56)
+    assert admin.reap(always=False) == (1, 0, 0, 0)
 
 
 def test_however_many_look_no_walk_begins_within_a_second_of_another(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=60)
     worker.claim()
-    silent(person, worker, 61)
-    assert person.reap(always=False) == (0, 0, 0, 0)
-    ran(person, run, since_s=1)
+    silent(admin, worker, 61)
+    assert admin.reap(always=False) == (0, 0, 0, 0)
+    ran(admin, run, since_s=1)
     assert other.reap(always=False) == (0, 0, 0, 0)
-    seconds_pass(person, 1)
+    seconds_pass(admin, 1)
     assert other.reap(always=False) == (1, 0, 0, 0)
 
 
-def test_a_walk_goes_in_slices(person: SqlClient, worker: SqlClient) -> None:
-    runs = [person.enqueue() for _ in range(5)]
+def test_a_walk_goes_in_slices(admin: SqlClient, worker: SqlClient) -> None:
+    runs = [admin.enqueue() for _ in range(5)]
     worker.claim()
-    person.let_lapse(*runs)
-    slices = [person.sql("select * from reap(%s, 2, true)", after)[0] for after in (0, runs[1], runs[3], runs[4])]
+    admin.let_lapse(*runs)
+    slices = [admin.sql("select * from reap(%s, 2, true)", after)[0] for after in (0, runs[1], runs[3], runs[4])]
     assert [(found.next_id, found.crashed) for found in slices] == [(runs[1], 2), (runs[3], 2), (runs[4], 1), (None, 0)]
 
 
 def test_a_worker_that_has_been_silent_for_long_is_forgotten(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     worker.register(lease_s=60)
     other.register(lease_s=60)
-    silent(person, worker, 121)
-    silent(person, other, 119)
-    person.reap(always=False)
-    assert person.column("select worker_id from workers") == [other.worker_id]
+    silent(admin, worker, 121)
+    silent(admin, other, 119)
+    admin.reap(always=False)
+    assert admin.column("select worker_id from workers") == [other.worker_id]
 
 
-def test_a_row_that_an_effect_holds_locked_is_passed_by(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    held, lapsed = person.enqueue(), person.enqueue()
+def test_a_row_that_an_effect_holds_locked_is_passed_by(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    held, lapsed = admin.enqueue(), admin.enqueue()
     leases = {lease.id: lease for lease in worker.claim()}
-    person.let_lapse(held, lapsed)
+    admin.let_lapse(held, lapsed)
     with worker.conn.transaction():
         worker.once(leases[held], "charge")
         assert other.reap() == (1, 0, 0, 0)
-    assert person.status(held) == "running"
+    assert admin.status(held) == "running"
     assert other.reap() == (1, 0, 0, 0)
 
 
 def test_a_walk_that_passed_by_a_lapsed_lease_is_made_again(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(lease_s=60)
     [lease] = worker.claim()
-    ran(person, run, since_s=1)
-    silent(person, worker, 121)
+    ran(admin, run, since_s=1)
+    silent(admin, worker, 121)
     with worker.conn.transaction():
         worker.once(lease, "charge")
         assert other.reap(always=False) == (0, 0, 0, 0)
-        assert person.column("select worker_id from workers") == []
-        seconds_pass(person, 5)
+        assert admin.column("select worker_id from workers") == []
+        seconds_pass(admin, 5)
         assert other.reap(always=False) == (0, 0, 0, 0)
-    seconds_pass(person, 5)
+    seconds_pass(admin, 5)
     assert other.reap(always=False) == (1, 0, 0, 0)
-    assert person.value("select reap_completed_at = reap_started_at from installation")
+    assert admin.value("select reap_completed_at = reap_started_at from installation")
 
 
-def test_a_walk_that_was_broken_off_is_made_again(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    runs = [person.enqueue() for _ in range(3)]
+def test_a_walk_that_was_broken_off_is_made_again(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    runs = [admin.enqueue() for _ in range(3)]
     worker.claim()
     for run in runs:
-        ran(person, run, since_s=1)
+        ran(admin, run, since_s=1)
     assert other.sql("select crashed from reap(0, 2)")[0].crashed == 2
-    seconds_pass(person, 5)
+    seconds_pass(admin, 5)
     assert other.reap(always=False) == (1, 0, 0, 0)
 
 
 def test_a_worker_is_not_forgotten_by_a_walk_that_began_before_its_leases_lapsed(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
-    run = person.enqueue()
+    run = admin.enqueue()
     worker.register(name="ann", lease_s=60)
     worker.claim()
-    silent(person, worker, 119)
+    silent(admin, worker, 119)
     first_slice = other.sql("select next_id from reap(0)")[0].next_id
-    ran(person, run, since_s=1)
-    silent(person, worker, 121)
-    seconds_pass(person, 5)
+    ran(admin, run, since_s=1)
+    silent(admin, worker, 121)
+    seconds_pass(admin, 5)
     other.sql("select reap(%s)", first_slice)
-    assert person.column("select worker_id from workers") == [worker.worker_id]
+    assert admin.column("select worker_id from workers") == [worker.worker_id]
     assert other.reap(always=False) == (1, 0, 0, 0)
-    assert person.column("select worker from job_attempts") == ["ann"]
+    assert admin.column("select worker from job_attempts") == ["ann"]
 
 
-def test_two_reapers_at_once_count_a_crash_once(person: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    first, run = person.enqueue(), person.enqueue()
+def test_two_reapers_at_once_count_a_crash_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    first, run = admin.enqueue(), admin.enqueue()
     worker.claim()
-    person.let_lapse(run)
+    admin.let_lapse(run)
     with other.conn.transaction():
         assert other.sql("select crashed from reap(%s)", first)[0].crashed == 1
         assert worker.sql("select crashed from reap(%s)", first)[0].crashed == 0
-    assert person.run(run).crash_count == 1
+    assert admin.run(run).crash_count == 1

@@ -25,7 +25,7 @@ MAY_INSERT: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_
 FORBIDDEN: Final = "42501"
 
 
-class Cast:
+class RoleDatabase:
     """A migrated database, and a DSN for each role."""
 
     def __init__(self, dsn: str) -> None:
@@ -66,15 +66,15 @@ class Cast:
 
 
 @pytest.fixture
-def cast(database: str) -> Iterator[Cast]:
-    made = Cast(database)
+def role_database(database: str) -> Iterator[RoleDatabase]:
+    made = RoleDatabase(database)
     yield made
     made.close()
 
 
-def calls(cast: Cast) -> dict[str, str]:
+def calls(role_database: RoleDatabase) -> dict[str, str]:
     """A call of each function that there is, with nulls for its arguments."""
-    with psycopg.connect(cast.superuser) as conn:
+    with psycopg.connect(role_database.superuser) as conn:
         rows = conn.execute(
             "select proname, array(select 'null::' || format_type(t, null) from unnest(proargtypes) as t)"
             "  from pg_proc where pronamespace = 'wakeboard'::regnamespace and prorettype <> 'trigger'::regtype"
@@ -82,15 +82,15 @@ def calls(cast: Cast) -> dict[str, str]:
     return {name: f"select wakeboard.{name}({', '.join(arguments)})" for name, arguments in rows}
 
 
-def test_each_role_may_make_exactly_its_moves(cast: Cast) -> None:
+def test_each_role_may_make_exactly_its_moves(role_database: RoleDatabase) -> None:
     may = {function.name: function.roles for function in sql_functions()}
-    for name, call in calls(cast).items():
-        allowed = {role for role in (*ROLES, STRANGER) if not cast.refused(role, call)}
+    for name, call in calls(role_database).items():
+        allowed = {role for role in (*ROLES, STRANGER) if not role_database.refused(role, call)}
         assert allowed == may[name], name
 
 
-def test_no_function_may_be_executed_by_public(cast: Cast) -> None:
-    with psycopg.connect(cast.superuser) as conn:
+def test_no_function_may_be_executed_by_public(role_database: RoleDatabase) -> None:
+    with psycopg.connect(role_database.superuser) as conn:
         open_to_all = conn.execute(
             "select proname from pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))"
             " where pronamespace = 'wakeboard'::regnamespace and grantee = 0"
@@ -98,9 +98,9 @@ def test_no_function_may_be_executed_by_public(cast: Cast) -> None:
     assert open_to_all == []
 
 
-def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(cast: Cast) -> None:
+def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(role_database: RoleDatabase) -> None:
     """Otherwise the caller could replace a table of the schema with one of its own."""
-    with psycopg.connect(cast.superuser) as conn:
+    with psycopg.connect(role_database.superuser) as conn:
         rows = conn.execute(
             "select proname, prosecdef, proconfig from pg_proc where pronamespace = 'wakeboard'::regnamespace"
         ).fetchall()
@@ -114,9 +114,11 @@ def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(cast: Cast) -
 
 
 @pytest.mark.parametrize("role", [*ROLES, STRANGER])
-def test_only_the_viewer_and_the_operator_read_tables_and_nobody_writes_them(cast: Cast, role: str) -> None:
+def test_only_the_viewer_and_the_operator_read_tables_and_nobody_writes_them(
+    role_database: RoleDatabase, role: str
+) -> None:
     """But for the six columns that an application may insert."""
-    with psycopg.connect(cast.superuser) as conn:
+    with psycopg.connect(role_database.superuser) as conn:
         rights = conn.execute(
             "select relname, array(select may from unnest('{SELECT, INSERT, UPDATE, REFERENCES}'::text[]) as may"
             "                       where has_any_column_privilege(%(role)s, oid, may))"
@@ -124,7 +126,7 @@ def test_only_the_viewer_and_the_operator_read_tables_and_nobody_writes_them(cas
             "                       where has_table_privilege(%(role)s, oid, may))"
             "  from pg_class"
             " where relnamespace = 'wakeboard'::regnamespace and relkind in ('r', 'p', 'v') and not relispartition",
-            {"role": cast.names[role]},
+            {"role": role_database.names[role]},
         ).fetchall()
     reads = ["SELECT"] if role in {"viewer", "operator"} else []
     assert len(rights) > 15
@@ -132,16 +134,16 @@ def test_only_the_viewer_and_the_operator_read_tables_and_nobody_writes_them(cas
         assert may == (["INSERT"] if (role, table) == ("client", "job_runs") else reads), table
 
 
-def test_an_application_may_insert_six_columns_and_read_nothing(cast: Cast) -> None:
+def test_an_application_may_insert_six_columns_and_read_nothing(role_database: RoleDatabase) -> None:
     plain = "insert into wakeboard.job_runs ({}) values ('ping'{})"
-    assert not cast.refused("client", plain.format("job_type", ""))
-    with psycopg.connect(cast.dsn("client"), autocommit=True) as conn:
+    assert not role_database.refused("client", plain.format("job_type", ""))
+    with psycopg.connect(role_database.dsn("client"), autocommit=True) as conn:
         conn.execute(
             f"insert into wakeboard.job_runs ({', '.join(MAY_INSERT)})"
             " values ('ping', '[1]', 'mail', 5, now() + interval '1 h', 3)"
         )
-    assert cast.refused("client", plain.format("job_type", "") + " returning id")
-    with psycopg.connect(cast.superuser) as conn:
+    assert role_database.refused("client", plain.format("job_type", "") + " returning id")
+    with psycopg.connect(role_database.superuser) as conn:
         columns = {
             row[0]
             for row in conn.execute(
@@ -151,11 +153,11 @@ def test_an_application_may_insert_six_columns_and_read_nothing(cast: Cast) -> N
         }
         assert conn.execute("select count(*) from wakeboard.job_runs where status = 'queued'").fetchone() == (2,)
     for column in columns - set(MAY_INSERT):
-        assert cast.refused("client", plain.format(f"job_type, {column}", ", default")), column
+        assert role_database.refused("client", plain.format(f"job_type, {column}", ", default")), column
 
 
-def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(cast: Cast) -> None:
-    client, worker = SqlClient(cast.dsn("client")), SqlClient(cast.dsn("worker"), 71)
+def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(role_database: RoleDatabase) -> None:
+    client, worker = SqlClient(role_database.dsn("client")), SqlClient(role_database.dsn("worker"), 71)
     ((mine, uuid),) = client.sql("select id, uuid from enqueue('ping')")
     ((other, another_uuid),) = client.sql("select id, uuid from enqueue('ping')")
     get, cancel = "select status::text, result from get_run(%s, %s)", "select cancel_run(%s, %s, 'withdrawn')"
@@ -175,9 +177,9 @@ def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(c
     worker.close()
 
 
-def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None:
+def test_a_whole_run_needs_no_more_than_each_roles_own_moves(role_database: RoleDatabase) -> None:
     """Enqueued by an application, run by a worker, decided about by an operator, looked at by a viewer."""
-    by = {role: SqlClient(cast.dsn(role), 71) for role in ROLES}
+    by = {role: SqlClient(role_database.dsn(role), 71) for role in ROLES}
     first, second = by["client"].enqueue(limit_key="one"), by["client"].enqueue()
     worker = by["worker"]
     worker.register()
@@ -195,88 +197,90 @@ def test_a_whole_run_needs_no_more_than_each_roles_own_moves(cast: Cast) -> None
     worker.sql("select delete_expired(always => true)")
     assert by["viewer"].column("select status::text from all_runs order by id") == ["succeeded", "cancelled"]
     assert by["viewer"].past(first).status == "succeeded"
-    for player in by.values():
-        player.close()
+    for client in by.values():
+        client.close()
 
 
-def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(cast: Cast) -> None:
-    worker = SqlClient(cast.dsn("worker"), 71)
+def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(role_database: RoleDatabase) -> None:
+    worker = SqlClient(role_database.dsn("worker"), 71)
     assert worker.value("select create_partitions(9)") == 4
     assert worker.value("select drop_partitions('30 days')") == 0
     worker.close()
-    with psycopg.connect(cast.superuser) as conn:
+    with psycopg.connect(role_database.superuser) as conn:
         owners = conn.execute(
             "select distinct relowner from pg_class where relnamespace = 'wakeboard'::regnamespace"
         ).fetchall()
     assert len(owners) == 1
 
 
-def test_a_role_that_is_not_named_keeps_its_rights(cast: Cast) -> None:
+def test_a_role_that_is_not_named_keeps_its_rights(role_database: RoleDatabase) -> None:
     """As when an administrator migrates without the variables, or `wakeboard up --dsn` does."""
-    assert cast.migrate(Roles()).revoked == ()
-    assert not cast.refused("worker", "select wakeboard.due_limit_keys('{}')")
-    assert not cast.refused("viewer", "select from wakeboard.job_runs")
-    assert not cast.refused("client", "insert into wakeboard.job_runs (job_type) values ('ping')")
-    cast.migrate(Roles(worker=cast.names["worker"]))
-    assert not cast.refused("viewer", "select from wakeboard.job_runs")
+    assert role_database.migrate(Roles()).revoked == ()
+    assert not role_database.refused("worker", "select wakeboard.due_limit_keys('{}')")
+    assert not role_database.refused("viewer", "select from wakeboard.job_runs")
+    assert not role_database.refused("client", "insert into wakeboard.job_runs (job_type) values ('ping')")
+    role_database.migrate(Roles(worker=role_database.names["worker"]))
+    assert not role_database.refused("viewer", "select from wakeboard.job_runs")
 
 
-def test_a_role_that_keeps_its_rights_gets_the_moves_of_a_newer_release(cast: Cast) -> None:
+def test_a_role_that_keeps_its_rights_gets_the_moves_of_a_newer_release(role_database: RoleDatabase) -> None:
     call = "select wakeboard.due_limit_keys('{}')"
-    cast.do(
-        f"revoke execute on function wakeboard.due_limit_keys from {cast.names['worker']}",
+    role_database.do(
+        f"revoke execute on function wakeboard.due_limit_keys from {role_database.names['worker']}",
         "update wakeboard.installation set functions_hash = ''",
     )
-    assert cast.refused("worker", call)
-    cast.migrate(Roles())
-    assert not cast.refused("worker", call)
+    assert role_database.refused("worker", call)
+    role_database.migrate(Roles())
+    assert not role_database.refused("worker", call)
 
 
-def test_a_role_loses_its_rights_when_its_part_is_revoked(cast: Cast) -> None:
+def test_a_role_loses_its_rights_when_its_part_is_revoked(role_database: RoleDatabase) -> None:
     call = "select wakeboard.due_limit_keys('{}')"
-    assert cast.migrate(Roles(), "worker").revoked == (cast.names["worker"],)
-    assert cast.refused("worker", call)
-    assert not cast.refused("viewer", "select from wakeboard.job_runs")
-    assert cast.migrate(Roles(), "worker").revoked == ()
-    cast.migrate(Roles(), *ROLES)
+    assert role_database.migrate(Roles(), "worker").revoked == (role_database.names["worker"],)
+    assert role_database.refused("worker", call)
+    assert not role_database.refused("viewer", "select from wakeboard.job_runs")
+    assert role_database.migrate(Roles(), "worker").revoked == ()
+    role_database.migrate(Roles(), *ROLES)
     for role in (*ROLES, STRANGER):
-        assert cast.refused(role, call)
-        assert cast.refused(role, "select from wakeboard.job_runs")
-        assert cast.refused(role, "insert into wakeboard.job_runs (job_type) values ('ping')")
+        assert role_database.refused(role, call)
+        assert role_database.refused(role, "select from wakeboard.job_runs")
+        assert role_database.refused(role, "insert into wakeboard.job_runs (job_type) values ('ping')")
 
 
-def test_a_role_whose_part_another_role_gets_loses_its_rights(cast: Cast) -> None:
+def test_a_role_whose_part_another_role_gets_loses_its_rights(role_database: RoleDatabase) -> None:
     call = "select wakeboard.due_limit_keys('{}')"
-    assert cast.migrate(Roles(worker=cast.names[STRANGER])).revoked == (cast.names["worker"],)
-    assert cast.refused("worker", call)
-    assert not cast.refused(STRANGER, call)
+    assert role_database.migrate(Roles(worker=role_database.names[STRANGER])).revoked == (
+        role_database.names["worker"],
+    )
+    assert role_database.refused("worker", call)
+    assert not role_database.refused(STRANGER, call)
 
 
-def test_a_part_is_not_named_and_revoked_at_once(cast: Cast) -> None:
+def test_a_part_is_not_named_and_revoked_at_once(role_database: RoleDatabase) -> None:
     with pytest.raises(InvalidValue, match="WAKEBOARD_WORKER_ROLE names the role that loses its rights"):
-        cast.migrate(cast.roles, "worker")
+        role_database.migrate(role_database.roles, "worker")
 
 
-def test_a_role_that_was_dropped_meanwhile_is_no_obstacle(cast: Cast) -> None:
-    name = cast.names["client"]
-    cast.do(f"drop owned by {name}; drop role {name}")
-    cast.migrate(replace(cast.roles, client=None))
-    cast.do(f"create role {name}")
+def test_a_role_that_was_dropped_meanwhile_is_no_obstacle(role_database: RoleDatabase) -> None:
+    name = role_database.names["client"]
+    role_database.do(f"drop owned by {name}; drop role {name}")
+    role_database.migrate(replace(role_database.roles, client=None))
+    role_database.do(f"create role {name}")
 
 
-def test_one_role_may_have_the_moves_of_two(cast: Cast) -> None:
-    name = cast.names["worker"]
-    cast.migrate(Roles(worker=name, client=name))
+def test_one_role_may_have_the_moves_of_two(role_database: RoleDatabase) -> None:
+    name = role_database.names["worker"]
+    role_database.migrate(Roles(worker=name, client=name))
     for call in ("select wakeboard.due_limit_keys('{}')", "insert into wakeboard.job_runs (job_type) values ('ping')"):
-        assert not cast.refused("worker", call)
+        assert not role_database.refused("worker", call)
 
 
-def test_a_table_of_the_callers_own_is_not_taken_for_ours(cast: Cast) -> None:
+def test_a_table_of_the_callers_own_is_not_taken_for_ours(role_database: RoleDatabase) -> None:
     """The search path of a move names pg_temp last."""
-    worker = SqlClient(cast.dsn("worker"), 71)
+    worker = SqlClient(role_database.dsn("worker"), 71)
     worker.sql("create temporary table pauses (scope text)")
     worker.sql("insert into pauses values ('all')")
-    client = SqlClient(cast.dsn("client"))
+    client = SqlClient(role_database.dsn("client"))
     client.enqueue()
     assert len(worker.claim()) == 1
     worker.close()

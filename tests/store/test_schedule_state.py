@@ -23,26 +23,26 @@ values ('k8s:one', 'billing', %s, 'u1', 3, '-', 'ping', '0 8 * * *', '-', '2030-
 """  # noqa: E501
 
 
-def define(person: SqlClient, name: str = "report") -> int:
-    return person.value(DEFINE, name)
+def define(admin: SqlClient, name: str = "report") -> int:
+    return admin.value(DEFINE, name)
 
 
-def run_of(person: SqlClient, definition: int) -> int:
-    run = person.enqueue()
-    person.sql("update job_runs set definition_id = %s where id = %s", definition, run)
+def run_of(admin: SqlClient, definition: int) -> int:
+    run = admin.enqueue()
+    admin.sql("update job_runs set definition_id = %s where id = %s", definition, run)
     return run
 
 
-def facts(player: SqlClient, *ids: int) -> list[ScheduleState]:
+def facts(client: SqlClient, *ids: int) -> list[ScheduleState]:
     async def ask() -> list[ScheduleState]:
-        async with await connect(player.dsn) as conn:
+        async with await connect(client.dsn) as conn:
             return await schedule_states(conn, ids)
 
     return anyio.run(ask)
 
 
-def test_a_new_schedule_has_a_next_run_and_no_past(person: SqlClient) -> None:
-    (found,) = facts(person, define(person))
+def test_a_new_schedule_has_a_next_run_and_no_past(admin: SqlClient) -> None:
+    (found,) = facts(admin, define(admin))
     assert (found.namespace, found.name, found.uid, found.generation) == ("billing", "report", "u1", 3)
     assert found.next_run_at == datetime(2030, 1, 1, 8, tzinfo=UTC)
     assert (found.queued, found.running, found.failed, found.dead) == (0, 0, 0, 0)
@@ -50,28 +50,28 @@ def test_a_new_schedule_has_a_next_run_and_no_past(person: SqlClient) -> None:
     assert not found.removed
 
 
-def test_live_runs_are_counted_by_status(person: SqlClient, worker: SqlClient) -> None:
-    definition = define(person)
-    runs = [run_of(person, definition) for _ in range(4)]
+def test_live_runs_are_counted_by_status(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    runs = [run_of(admin, definition) for _ in range(4)]
     taken = {lease.id: lease for lease in worker.claim(3)}
     worker.fail(taken[runs[0]], outcome="discarded", error_type="Gone", error="no such customer")
     worker.fail(taken[runs[1]])
-    (found,) = facts(person, definition)
+    (found,) = facts(admin, definition)
     assert (found.queued, found.running, found.failed, found.dead) == (1, 1, 1, 1)
     assert found.oldest_dead_at is not None
     assert (found.last_run_id, found.last_result) == (runs[0], "dead")
     assert found.last_failure_run_id in runs[:2]
 
 
-def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(person: SqlClient, worker: SqlClient) -> None:
-    definition = define(person)
-    well, badly = run_of(person, definition), run_of(person, definition)
+def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    well, badly = run_of(admin, definition), run_of(admin, definition)
     leases = {lease.id: lease for lease in worker.claim(2)}
     worker.complete(leases[well])
     worker.fail(leases[badly], error_type="HttpError", error="503")
-    cancelled = run_of(person, definition)
-    person.cancel(cancelled)
-    (found,) = facts(person, definition)
+    cancelled = run_of(admin, definition)
+    admin.cancel(cancelled)
+    (found,) = facts(admin, definition)
     assert (found.last_run_id, found.last_result) == (cancelled, "cancelled")
     assert found.last_success_at is not None
     assert (found.last_failure_run_id, found.last_failure_type, found.last_failure_message) == (
@@ -81,25 +81,25 @@ def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(person:
     )
 
 
-def test_the_worst_pause_is_told(person: SqlClient) -> None:
-    definition = define(person)
-    person.sql("select pause('queue:default', 'moving house')")
-    (found,) = facts(person, definition)
+def test_the_worst_pause_is_told(admin: SqlClient) -> None:
+    definition = define(admin)
+    admin.sql("select pause('queue:default', 'moving house')")
+    (found,) = facts(admin, definition)
     assert (found.paused, found.pause_reason) == ("queue:default", "moving house")
 
 
-def test_those_that_were_asked_for_are_told_and_removed_ones_say_so(person: SqlClient) -> None:
-    kept, gone, _ = define(person), define(person, "gone"), define(person, "another")
-    person.sql("update job_definitions set removed_at = now() where id = %s", gone)
-    assert {found.id: found.removed for found in facts(person, kept, gone, 12345)} == {kept: False, gone: True}
+def test_those_that_were_asked_for_are_told_and_removed_ones_say_so(admin: SqlClient) -> None:
+    kept, gone, _ = define(admin), define(admin, "gone"), define(admin, "another")
+    admin.sql("update job_definitions set removed_at = now() where id = %s", gone)
+    assert {found.id: found.removed for found in facts(admin, kept, gone, 12345)} == {kept: False, gone: True}
 
 
-def test_no_time_is_lost_with_compiling(person: SqlClient) -> None:
+def test_no_time_is_lost_with_compiling(admin: SqlClient) -> None:
     """Servers whose tables are large would compile the query each time, which takes ten times as long as to run it."""
     plans: list[str] = []
 
     async def ask() -> None:
-        async with await connect(person.dsn) as conn:
+        async with await connect(admin.dsn) as conn:
             conn.add_notice_handler(lambda notice: plans.append(notice.message_primary or ""))
             for setting in ("jit = on", "jit_above_cost = 0", "client_min_messages = log"):
                 await conn.execute(f"set {setting}".encode())
@@ -113,13 +113,13 @@ def test_no_time_is_lost_with_compiling(person: SqlClient) -> None:
     assert "JIT:" not in plans[-1]
 
 
-def test_ten_thousand_are_told_in_a_few_seconds(person: SqlClient) -> None:
+def test_ten_thousand_are_told_in_a_few_seconds(admin: SqlClient) -> None:
     """Not a benchmark: a plan that went through all runs for each schedule would take many minutes."""
-    person.sql(
+    admin.sql(
         "insert into job_definitions (source, namespace, name, spec_hash, job_type)"
         " select 'k8s:one', 'n', 'd' || i, '-', 'ping' from generate_series(1, 10000) as i"
     )
-    person.sql(
+    admin.sql(
         "insert into job_run_history (id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by,"
         " lease_epoch, status, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts,"
         " max_attempts, crash_count, release_count, priority, queue, job_type, payload, definition_id)"
@@ -127,6 +127,6 @@ def test_ten_thousand_are_told_in_a_few_seconds(person: SqlClient) -> None:
         " 1, 1, 0, 0, 3, 'default', 'ping', '{}', 1 + i % 10000 from generate_series(1, 50000) as i"
     )
     began = time.monotonic()
-    found = facts(person, *range(1, 10_001))
+    found = facts(admin, *range(1, 10_001))
     assert len(found) == 10_000
     assert time.monotonic() - began < 60

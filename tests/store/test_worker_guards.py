@@ -26,13 +26,13 @@ SHORT = [
 ]
 
 
-def old_week(person: SqlClient, weeks: int) -> str:
-    name, begin = person.sql(
+def old_week(admin: SqlClient, weeks: int) -> str:
+    name, begin = admin.sql(
         'select to_char(week, \'"job_run_history_"IYYY"w"IW\'), week::text from (select'
         " date_trunc('week', now() at time zone 'UTC') - make_interval(weeks => %s)) as past (week)",
         weeks,
     )[0]
-    person.sql(
+    admin.sql(
         f"create table {name} partition of job_run_history"
         f" for values from ('{begin}+00') to (timestamptz '{begin}+00' + interval '7 days')"
     )
@@ -41,54 +41,54 @@ def old_week(person: SqlClient, weeks: int) -> str:
 
 @pytest.mark.parametrize("retention", SHORT)
 def test_history_is_kept_for_the_retention_of_the_installation(
-    person: SqlClient, worker: SqlClient, retention: str
+    admin: SqlClient, worker: SqlClient, retention: str
 ) -> None:
-    young, old = old_week(person, 3), old_week(person, 9)
+    young, old = old_week(admin, 3), old_week(admin, 9)
     assert worker.value(f"select drop_partitions({retention})") == 1
-    assert person.column(
+    assert admin.column(
         "select to_regclass('wakeboard.' || name)::text from unnest(%s::text[]) as name", [young, old]
     ) == [
         young,
         None,
     ]
-    assert person.value("select count(*) from pg_inherits where inhparent = 'job_run_history'::regclass") == 7
+    assert admin.value("select count(*) from pg_inherits where inhparent = 'job_run_history'::regclass") == 7
 
 
 @pytest.mark.parametrize("retention", SHORT)
 def test_keys_dead_runs_and_steps_are_kept_for_the_retention_of_the_installation(
-    person: SqlClient, worker: SqlClient, retention: str
+    admin: SqlClient, worker: SqlClient, retention: str
 ) -> None:
-    dead = person.enqueue()
-    person.sql("update job_runs set status = 'dead', dead_at = now() - interval '300 days'")
-    person.sql("select enqueue('ping', idempotency_key => 'k')")
-    person.sql("delete from job_runs where idempotency_key = 'k'")
-    person.sql("update job_keys set created_at = now() - interval '6 days'")
-    person.sql(
+    dead = admin.enqueue()
+    admin.sql("update job_runs set status = 'dead', dead_at = now() - interval '300 days'")
+    admin.sql("select enqueue('ping', idempotency_key => 'k')")
+    admin.sql("delete from job_runs where idempotency_key = 'k'")
+    admin.sql("update job_keys set created_at = now() - interval '6 days'")
+    admin.sql(
         "insert into job_steps (run_id, name, lease_epoch, started_at) values (-1, 'a', 1, now() - interval '29 days')"
     )
     assert worker.value(f"select delete_expired({retention}, {retention}, {retention}, 100000, true)") == 0
-    assert person.status(dead) == "dead"
-    assert person.column("select key from job_keys") == ["k"]
-    assert person.column("select name from job_steps") == ["a"]
+    assert admin.status(dead) == "dead"
+    assert admin.column("select key from job_keys") == ["k"]
+    assert admin.column("select name from job_steps") == ["a"]
 
 
-def test_a_worker_may_keep_more_and_the_operator_less(person: SqlClient, worker: SqlClient) -> None:
-    old = old_week(person, 3)
+def test_a_worker_may_keep_more_and_the_operator_less(admin: SqlClient, worker: SqlClient) -> None:
+    old = old_week(admin, 3)
     assert worker.value("select drop_partitions('90 days')") == 0
-    person.sql("select set_retention('10 days', '3 days', '20 days')")
+    admin.sql("select set_retention('10 days', '3 days', '20 days')")
     assert worker.value("select drop_partitions()") == 0  # 30 days by default
     assert worker.value("select drop_partitions('1 day')") == 1
-    assert person.value("select to_regclass(%s)", old) is None
-    person.enqueue()
-    person.sql("update job_runs set status = 'dead', dead_at = now() - interval '21 days'")
+    assert admin.value("select to_regclass(%s)", old) is None
+    admin.enqueue()
+    admin.sql("update job_runs set status = 'dead', dead_at = now() - interval '21 days'")
     assert worker.value("select delete_expired(always => true)") == 1
 
 
 def test_a_partition_that_is_being_read_delays_completions_only_briefly(
-    person: SqlClient, worker: SqlClient, other: SqlClient
+    admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
     """While a session waits to drop a partition, every write to the history waits behind it."""
-    old_week(person, 9)
+    old_week(admin, 9)
     other.sql("begin")
     other.sql("select count(*) from job_run_history")
     began = time.monotonic()
@@ -102,9 +102,9 @@ def test_a_partition_that_is_being_read_delays_completions_only_briefly(
     "values",
     ["'6 days', '7 days'", "'0', '0'", "null, null", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"],
 )
-def test_a_retention_that_cannot_be_is_refused(person: SqlClient, values: str) -> None:
+def test_a_retention_that_cannot_be_is_refused(admin: SqlClient, values: str) -> None:
     with pytest.raises(psycopg.errors.IntegrityError):
-        person.sql(f"select set_retention({values})")
+        admin.sql(f"select set_retention({values})")
 
 
 @pytest.mark.parametrize("weeks", ["null", "-1", "54", "1400", "2147483647"])
@@ -127,7 +127,7 @@ def test_no_thousand_partitions_are_made(worker: SqlClient, weeks: str) -> None:
         ({"queues": "array['a b']"}, "queue is"),
     ],
 )
-def test_what_a_worker_registers_is_bounded(person: SqlClient, about: dict[str, str], sentence: str | None) -> None:
+def test_what_a_worker_registers_is_bounded(admin: SqlClient, about: dict[str, str], sentence: str | None) -> None:
     given = {
         "name": "'w'",
         "pool": "'p'",
@@ -142,48 +142,48 @@ def test_what_a_worker_registers_is_bounded(person: SqlClient, about: dict[str, 
         f" {given['lease']}, {given['types']})"
     )
     if sentence is None:
-        assert person.value(call) is True
+        assert admin.value(call) is True
         return
     with pytest.raises(psycopg.Error, match=sentence):
-        person.sql(call)
+        admin.sql(call)
 
 
-def test_no_lease_holds_for_more_than_an_hour(person: SqlClient, worker: SqlClient) -> None:
-    run = person.enqueue(timeout_s=86_400)
+def test_no_lease_holds_for_more_than_an_hour(admin: SqlClient, worker: SqlClient) -> None:
+    run = admin.enqueue(timeout_s=86_400)
     queues = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}', 10"
     ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.worker_id}, 2147483647, {queues})")
     within = "select locked_until <= now() + interval '1 hour' from job_runs where id = %s"
-    assert person.value(within, run)
+    assert admin.value(within, run)
     worker.sql("select renew(%s, 2147483647, %s, %s, '{1}', '{null}')", worker.worker_id, [run], [epoch])
-    assert person.value(within, run)
+    assert admin.value(within, run)
 
 
 def test_a_lease_given_by_a_clock_that_was_ahead_holds_for_a_lease_from_now_on(
-    person: SqlClient, player: Callable[[int], SqlClient]
+    admin: SqlClient, open_client: Callable[[int], SqlClient]
 ) -> None:
     """The clock of the database was an hour ahead and is set back."""
-    dead = player(81)
+    dead = open_client(81)
     dead.register()
-    run = person.enqueue(timeout_s=86_400)
+    run = admin.enqueue(timeout_s=86_400)
     dead.claim()
-    person.sql(
+    admin.sql(
         "update job_runs set locked_until = now() + interval '1 hour 1 minute', started_at = now() + interval '1 hour'"
     )
-    person.sql("update workers set last_seen = now() + interval '1 hour'")
-    person.sql(
+    admin.sql("update workers set last_seen = now() + interval '1 hour'")
+    admin.sql(
         "update installation set reap_started_at = now() + interval '1 hour',"
         " reap_completed_at = now() + interval '1 hour'"
     )
-    assert person.reap(always=False) == (0, 0, 0, 0)
-    assert person.value("select locked_until between now() and now() + interval '1 minute' from job_runs")
-    assert person.value("select last_seen <= now() from workers")
-    person.sql("update job_runs set locked_until = now() - interval '1 s'")
-    person.sql("update workers set last_seen = now() - interval '5 minutes'")
-    assert person.reap() == (1, 0, 0, 0)
-    assert person.status(run) == "queued"
+    assert admin.reap(always=False) == (0, 0, 0, 0)
+    assert admin.value("select locked_until between now() and now() + interval '1 minute' from job_runs")
+    assert admin.value("select last_seen <= now() from workers")
+    admin.sql("update job_runs set locked_until = now() - interval '1 s'")
+    admin.sql("update workers set last_seen = now() - interval '5 minutes'")
+    assert admin.reap() == (1, 0, 0, 0)
+    assert admin.status(run) == "queued"
 
 
-def test_a_tick_of_the_future_is_not_made(person: SqlClient, worker: SqlClient) -> None:
+def test_a_tick_of_the_future_is_not_made(admin: SqlClient, worker: SqlClient) -> None:
     far = [
         ("'{infinity}'", "'{infinity}'", "'{}'", "'{}'"),
         ("'{2031-01-01 00:00Z}'", "'{2030-01-01 00:00Z}'", "'{}'", "'{}'"),
@@ -202,24 +202,24 @@ def test_a_tick_of_the_future_is_not_made(person: SqlClient, worker: SqlClient) 
             )
 
 
-def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default(person: SqlClient) -> None:
+def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default(admin: SqlClient) -> None:
     for key in ("schedule:4", "", "a b", "a:b"):
         with pytest.raises(psycopg.Error, match="limit_key is"):
-            person.sql("select set_limit(%s, 5)", key)
+            admin.sql("select set_limit(%s, 5)", key)
     for at_once in (-1, 1_000_001):
         with pytest.raises(psycopg.Error, match="write a whole number from 0 to 1000000"):
-            person.sql("select set_limit('printer', %s)", at_once)
-    person.sql("select set_limit('printer', 5)")
-    person.sql("select set_limit('printer', null)")
-    assert person.sql("select max_running, said from job_limits") == [(1, False)]
+            admin.sql("select set_limit('printer', %s)", at_once)
+    admin.sql("select set_limit('printer', 5)")
+    admin.sql("select set_limit('printer', null)")
+    assert admin.sql("select max_running, said from job_limits") == [(1, False)]
 
 
 # What a client can read of a moment: the years 1 to 9999. Postgres stores more, and one such row hid all others.
 UNREADABLE = ["-infinity", "0044-03-15 BC", "1969-12-31 23:59+00"]
 
 
-def due_schedule(person: SqlClient) -> tuple[int, str]:
-    return person.sql(
+def due_schedule(admin: SqlClient) -> tuple[int, str]:
+    return admin.sql(
         "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
         " values ('s', 'team', 'x', 'h', 'ping', '@daily', '', now() - interval '1 minute')"
         " returning id, next_run_at::text"
@@ -248,76 +248,76 @@ def plan(worker: SqlClient, schedule: int, cursor: str, **given: str) -> list[An
 @pytest.mark.parametrize("moment", UNREADABLE)
 @pytest.mark.parametrize("place", ["next_cursor", "up_to", "tick", "skip_from", "skip_until"])
 def test_no_tick_is_beyond_the_dates_that_clients_can_read(
-    person: SqlClient, worker: SqlClient, place: str, moment: str
+    admin: SqlClient, worker: SqlClient, place: str, moment: str
 ) -> None:
     with pytest.raises(psycopg.Error, match="a tick lies before 1970"):
-        plan(worker, *due_schedule(person), **{place: f"'{moment}'"})
+        plan(worker, *due_schedule(admin), **{place: f"'{moment}'"})
 
 
 @pytest.mark.parametrize("count", ["-5", "0"])
-def test_a_stretch_of_skipped_ticks_holds_some(person: SqlClient, worker: SqlClient, count: str) -> None:
+def test_a_stretch_of_skipped_ticks_holds_some(admin: SqlClient, worker: SqlClient, count: str) -> None:
     with pytest.raises(psycopg.Error, match="a stretch of skipped ticks holds none"):
-        plan(worker, *due_schedule(person), count=count)
+        plan(worker, *due_schedule(admin), count=count)
 
 
-def test_the_fields_of_a_schedule_are_bounded(person: SqlClient, worker: SqlClient) -> None:
-    plan(worker, *due_schedule(person), error="repeat('x', 100000)", reason="repeat('y', 100000)")
-    assert person.value("select length(schedule_error) from job_definitions") == 500
-    assert person.value("select length(reason) from job_run_history") == 100
+def test_the_fields_of_a_schedule_are_bounded(admin: SqlClient, worker: SqlClient) -> None:
+    plan(worker, *due_schedule(admin), error="repeat('x', 100000)", reason="repeat('y', 100000)")
+    assert admin.value("select length(schedule_error) from job_definitions") == 500
+    assert admin.value("select length(reason) from job_run_history") == 100
 
 
 @pytest.mark.parametrize("age", ["1e11", "'NaN'", "'infinity'", "-1e30", "-5"])
 def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
-    person: SqlClient, worker: SqlClient, age: str
+    admin: SqlClient, worker: SqlClient, age: str
 ) -> None:
     worker.register()
-    run = person.enqueue(timeout_s=86_400)
+    run = admin.enqueue(timeout_s=86_400)
     (lease,) = worker.claim(1)
     worker.sql(
         f"select renew(%s, 60, %s, %s, array[{age}::real], array[{age}::real])",
         *(worker.worker_id, [lease.id], [lease.epoch]),
     )
-    assert person.value(
+    assert admin.value(
         "select started_at between now() - interval '33 days' and now() from job_runs where id = %s", run
     )
-    assert person.value("select progress between 0 and 1 from job_runs where id = %s", run)
+    assert admin.value("select progress between 0 and 1 from job_runs where id = %s", run)
 
 
-def test_a_heartbeat_that_knows_of_no_start_leaves_it_open(person: SqlClient, worker: SqlClient) -> None:
+def test_a_heartbeat_that_knows_of_no_start_leaves_it_open(admin: SqlClient, worker: SqlClient) -> None:
     worker.register()
-    person.enqueue()
+    admin.enqueue()
     (lease,) = worker.claim(1)
     worker.renew(lease)
-    assert person.sql("select started_epoch, progress from job_runs") == [(None, None)]
+    assert admin.sql("select started_epoch, progress from job_runs") == [(None, None)]
 
 
 @pytest.mark.parametrize(
     "result",
     ["(repeat('[', 3000) || repeat(']', 3000))::jsonb", "repeat('9', 9000)::jsonb", "to_jsonb(repeat('x', 3000000))"],
 )
-def test_a_result_that_no_client_can_read_is_stored_as_text(person: SqlClient, worker: SqlClient, result: str) -> None:
+def test_a_result_that_no_client_can_read_is_stored_as_text(admin: SqlClient, worker: SqlClient, result: str) -> None:
     worker.register()
-    run = person.enqueue()
+    run = admin.enqueue()
     (lease,) = worker.claim(1)
     query = f"select complete(%s, %s, %s, jsonb_build_object(%s::text, {result}))"
     assert worker.sql(query, worker.worker_id, [lease.id], lease.epoch, str(run)) == []
-    stored = person.value("select result from job_run_history where id = %s", run)
+    stored = admin.value("select result from job_run_history where id = %s", run)
     assert isinstance(stored, str)
     assert len(stored) <= 8000
 
 
-def test_results_within_the_bounds_stay_what_they_are(person: SqlClient, worker: SqlClient) -> None:
+def test_results_within_the_bounds_stay_what_they_are(admin: SqlClient, worker: SqlClient) -> None:
     worker.register()
     for result in ([1, {"a": None}], 2**63, -1.25e-7, "text", None, [list(range(1000))]):
-        run = person.enqueue()
+        run = admin.enqueue()
         (lease,) = worker.claim(1)
         assert worker.complete(lease, results={str(run): result}) == []
-        assert person.value("select result from job_run_history where id = %s", run) == result
+        assert admin.value("select result from job_run_history where id = %s", run) == result
 
 
-def test_a_step_that_could_not_be_read_again_is_refused(person: SqlClient, worker: SqlClient) -> None:
+def test_a_step_that_could_not_be_read_again_is_refused(admin: SqlClient, worker: SqlClient) -> None:
     worker.register()
-    person.enqueue()
+    admin.enqueue()
     (lease,) = worker.claim(1)
     query = "select step(%s, %s, %s, 'a', %s::text::jsonb)"
     with pytest.raises(psycopg.Error, match="more than 32 levels"):

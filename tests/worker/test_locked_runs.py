@@ -33,7 +33,7 @@ def test_a_handler_that_hangs_behind_once_delays_no_other_run_and_times_out(stor
         store.enqueue("count", count=1000)
         store.watcher.wait(COMPLETED, 1000)
         store.watcher.wait("select exists (select from wakeboard.job_runs where id = %s and status = 'dead')", hung)
-        assert time.monotonic() - began < 10  # timeout, patience, and the next try after the cut; not a lease
+        assert time.monotonic() - began < 10  # timeout, timeout_s, and the next try after the cut; not a lease
         store.enqueue("count", count=100)
         store.watcher.wait(COMPLETED, 1100)
     assert executed_once(store)
