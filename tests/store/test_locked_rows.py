@@ -256,7 +256,13 @@ NO_TICKS = "'{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{
 @pytest.mark.parametrize(
     "move",
     [
-        *(f"enqueue_due_ticks({NO_TICKS})", "run_now(1)", "act(1, 'run-now', 't')", "cancel('{1}')", "retry('{1}')"),
+        *(
+            f"enqueue_due_ticks({NO_TICKS})",
+            "run_now(1)",
+            "run_annotation_action(1, 'run-now', 't')",
+            "cancel('{1}')",
+            "retry('{1}')",
+        ),
         *("discard('{1}')", "sync_definitions('file:t', '[]')", "remove_definitions('file:t', '{}')"),
         *("claim_limited(7, 60, '{default}', '{ping}', '{k}', 1)", "claim_quarantined(7, 60, '{default}', '{ping}')"),
     ],
