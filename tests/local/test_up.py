@@ -194,7 +194,7 @@ def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Pat
     with up:
         line = up.wait_for("is dead after 2 attempts")
         assert line.endswith("FileNotFoundError: there is no file `wanted` (to retry it: wakeboard retry 1)")
-        up.wait_for("wake over")
+        up.wait_for("worker finished")
         (postgres_folder / "wanted").touch()
         started_at = time.monotonic()
         up.query("select answer from wakeboard.retry('{1}')")
@@ -204,22 +204,22 @@ def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Pat
 
 def test_a_run_that_becomes_due_between_two_wakes_spawns_a_worker(postgres_folder: Path) -> None:
     with Up(postgres_folder) as up:
-        up.wait_for("wake over")
+        up.wait_for("worker finished")
         up.wait_for_success(up.enqueue("greet", delay_s=2))
 
 
 def test_a_run_without_a_handler_is_a_problem_and_spawns_only_one_worker(postgres_folder: Path) -> None:
     with Up(postgres_folder) as up:
-        up.wait_for("wake over")
+        up.wait_for("worker finished")
         up.enqueue("unknown")
         up.wait_for("1 run of job type unknown cannot start: no worker of queue default has a handler for it")
-        assert up.output.count("wake over") <= 3
+        assert up.output.count("worker finished") <= 3
         up.wait_for_success(up.enqueue("greet"))
 
 
 def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path) -> None:
     with Up(postgres_folder, wake_interval_s=1.5, WAKEBOARD_LISTEN="false") as up:
-        up.wait_until(lambda: up.output.count("wake over") >= 3, "three wakes")
+        up.wait_until(lambda: up.output.count("worker finished") >= 3, "three wakes")
 
 
 def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path) -> None:
@@ -246,7 +246,7 @@ def test_the_companion_process_runs_as_long_as_up(postgres_folder: Path) -> None
 
 def test_a_postgres_that_exits_is_restarted(postgres_folder: Path) -> None:
     with Up(postgres_folder) as up:
-        up.wait_for("wake over")
+        up.wait_for("worker finished")
         server = up.query("select pg_read_file('postmaster.pid')").split()[0]
         os.kill(int(server), signal.SIGKILL)
         up.wait_for("PostgreSQL exited and was restarted")

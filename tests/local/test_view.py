@@ -86,7 +86,7 @@ def test_the_message_of_an_event_is_bounded_and_sanitised() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"level": "info", "message": "wake over"}, Message("worker", "wake over")),
+        ({"level": "info", "message": "worker finished"}, Message("worker", "worker finished")),
         ({"level": "warning", "message": "late", "run": 4}, Message("run 4", "late", "warning")),
         ({"level": "warning", "message": "failed: no", "run": 4, "outcome": "failed"}, None),
         ({"message": "no log line"}, Message("worker", '{"message": "no log line"}')),

@@ -18,7 +18,7 @@ def test_a_worker_that_stays_logs_what_it_serves_and_each_run(store: Store) -> N
         log = worker.log
     assert f"run {run} answers attempt 1: succeeded" in log
     assert "ready: database test_" in log
-    assert "; pool default, queues default, mail, up to 100 runs at once; knows " in log
+    assert "; pool default, queues default, mail, up to 100 runs at once; job types " in log
 
 
 def test_json_logs_have_no_record_for_a_run_that_succeeded(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""An attempt in this worker: a `wakeboard.Run` that is recorded in the store, and the worker's own state of it."""
+"""The worker's implementation of `wakeboard.Run`: it records steps and effects in the store, and can be stopped."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 # The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
 current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
 
-FIRST_PAUSE_S: Final = 0.05  # between two tries of an operation while the database is unavailable
+FIRST_PAUSE_S: Final = 0.05  # before an operation is retried because the database is unavailable; it doubles
 LONGEST_PAUSE_S: Final = 2.0
 
 
 class AttemptContext:
-    """What the attempts of a worker share. `await worker_store()`: a WorkerStore on a connection for handlers only."""
+    """What all attempts of a worker share. `await worker_store()` returns a store on a connection only for handlers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, worker_id: int, worker_store: Callable[[], Any]) -> None:
         self.loop = loop
@@ -42,13 +42,13 @@ class Attempt(Run):
     def __init__(self, row: ClaimedRow, context: AttemptContext, started: float = 0.0) -> None:
         Run.__init__(self, row)  # half the cost of super()
         self.context = context
-        self.abandoned = False  # its handler does not stop, and no longer occupies a slot
+        self.abandoned = False  # its handler does not stop, and its slot was replaced
         self.has_outcome = False  # its outcome is decided: a second one is ignored
         self.started = started  # time.monotonic(); 0: not yet
         self.task: asyncio.Task[Any] | None = None
 
     def stop(self, because: str) -> None:
-        """Ask the handler to stop, once: an async handler is cancelled, a plain one sees `cancelled`."""
+        """Ask the handler to stop, once: an async handler is cancelled, and `cancelled` becomes true."""
         if self.stopped_because is None and not self.has_outcome:
             self.stopped_because = because
             if self.task is not None:
@@ -74,7 +74,7 @@ class Attempt(Run):
         return guard(conn, Lease(self.context.worker_id, self.id, self.uuid, self.epoch), key)
 
     async def _repeated(self, operation: Callable[[WorkerStore], Awaitable[Any]]) -> Any:
-        """Repeats an idempotent operation until the database answers. Raises LeaseLost."""
+        """Repeat an idempotent operation until the database answers. Raises LeaseLost."""
         pause_s = FIRST_PAUSE_S
         while True:
             self._raise_if_lost()

@@ -1,6 +1,7 @@
 """The worker's command line and exit code.
 
-0: the worker has run, even if runs failed. 1: it could not run, or it lost slots; the log contains the reason.
+0: the worker has run, even if runs failed. 1: it could not run, or it exited early because of handlers that did not
+stop or that kept their run locked. The log contains the reason.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ Claims due runs, calls their handlers, reports the outcomes, and exits. All othe
 """
 
 
-def parse_stay_s(words: Sequence[str] | None = None) -> float:
-    """Return for how many seconds the worker stays at least, even if nothing is due.
+def parse_stay_s(arguments: Sequence[str] | None = None) -> float:
+    """Parse the command line. Returns the minimum time in seconds for which the worker stays, even if nothing is due.
 
-    0: it exits as soon as nothing is due. inf: it stays until SIGTERM. A usage error exits with code 2.
+    0: it exits as soon as nothing is due. inf: it stays until SIGTERM. A usage error ends the process with code 2.
     """
     parser = argparse.ArgumentParser(prog="python -m wakeboard_worker", description=_DESCRIPTION)
     choice = parser.add_mutually_exclusive_group()
     choice.add_argument("--drain", action="store_true", help="exit when nothing is due (the default)")
     choice.add_argument("--linger", type=float, metavar="SECONDS", default=0.0, help="stay for at least this long")
     choice.add_argument("--forever", action="store_true", help="stay until SIGTERM")
-    options = parser.parse_args(words)
+    options = parser.parse_args(arguments)
     return math.inf if options.forever else options.linger
 
 
-def main(stop_signal: StopSignal, words: Sequence[str] | None = None) -> None:
+def main(stop_signal: StopSignal, arguments: Sequence[str] | None = None) -> None:
     """Run a worker and end the process."""
-    stay_s = parse_stay_s(words)
+    stay_s = parse_stay_s(arguments)
     code = 1
     try:
         from wakeboard.settings import read_settings, unknown_settings
@@ -65,8 +66,8 @@ def main(stop_signal: StopSignal, words: Sequence[str] | None = None) -> None:
             raise
         write_error("wakeboard worker", str(error))
     except Exception:  # noqa: BLE001 - the interpreter would wait for threads that do not end
-        sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]  there is one here
+        sys.excepthook(*sys.exc_info())  # pyright: ignore[reportArgumentType]  an exception is being handled
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-    os._exit(code)  # everything is closed, and the interpreter's shutdown takes 50 ms
+    os._exit(code)  # skips the interpreter's shutdown, which takes 50 ms; all connections are closed

@@ -6,8 +6,8 @@ harmless. After that the outcomes are dropped, because other workers may have th
 An outcome is *blocked* if another transaction has locked its run. It does not delay the others. It is sent again twice
 a second over a second connection, and its lease is renewed meanwhile. The lock is nearly always that of `run.once` in
 an abandoned handler. The completer then closes the handler's connection, and the server rolls the transaction back. If
-the connection is not known and the outcome is still blocked after a whole lease, the worker exits, which ends the
-transaction, too.
+the worker does not know the connection and the outcome is still blocked after a whole lease, the worker exits, which
+ends the transaction, too.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item", bound="Outcome")
 
-COLLECT_S = 0.02  # how long outcomes wait for others, while runs are in flight
-ENOUGH = 500  # succeeded attempts that are reported at once
-BATCH_SIZE = 1000  # outcomes in one statement
-BLOCKED_EVERY_S = 0.5  # between two reports of a blocked outcome
-HEARTBEAT_DELAY_S = 1.0  # until the heartbeat notices that a lease has expired
+COLLECT_S = 0.02  # how long outcomes wait for others, so that one statement reports many
+FULL_BATCH = 500  # succeeded attempts that are reported without this wait
+BATCH_SIZE = 1000  # most outcomes in one statement
+BLOCKED_RETRY_S = 0.5  # between two reports of a blocked outcome
+HEARTBEAT_DELAY_S = 1.0  # the time in which the heartbeat notices that a lease has expired
 
 
 class Completer:
@@ -63,7 +63,7 @@ class Completer:
                 in_flight.flush.clear()
                 await in_flight.flush.wait()
                 continue
-            if len(in_flight.succeeded) < ENOUGH and (in_flight.waiting or in_flight.running):
+            if len(in_flight.succeeded) < FULL_BATCH and (in_flight.waiting or in_flight.running):
                 await asyncio.sleep(COLLECT_S)
             await self._report_all(self._connection, in_flight.take_outcomes())
             in_flight.reported()
@@ -105,7 +105,7 @@ class Completer:
         operation: Callable[[WorkerStore, Sequence[_Item]], Awaitable[list[int]]],
         results: Mapping[int, str] | None = None,
     ) -> Sequence[_Item]:
-        """Report outcomes, and repeat it while the database is unavailable. Returns those that were accepted."""
+        """Report outcomes, and retry while the database is unavailable. Returns those that the store accepted."""
         while self._heartbeat.leases_valid():
             try:
                 store = await connection.store()
@@ -122,7 +122,7 @@ class Completer:
                 log.exception("an outcome cannot be stored; its run is queued again when the lease expires")
                 break
             if refused:
-                self._note_refused(items, refused, still_leased, results or {})
+                self._handle_refused(items, refused, still_leased, results or {})
                 return [item for item in items if item.id not in refused]
             if self._in_flight.blocked:
                 self._unblock(items)
@@ -141,7 +141,7 @@ class Completer:
             return refused
         return await store.still_leased([(item.id, item.epoch) for item in items if item.id in refused])
 
-    def _note_refused(
+    def _handle_refused(
         self, items: Sequence[Outcome], refused: set[int], still_leased: set[int], results: Mapping[int, str]
     ) -> None:
         """Block the refused outcomes whose run is still leased, and therefore locked. The others are lost."""
@@ -163,7 +163,7 @@ class Completer:
     async def run_blocked(self) -> None:
         """Report the blocked outcomes again twice a second, until cancelled."""
         while True:
-            await asyncio.sleep(BLOCKED_EVERY_S)
+            await asyncio.sleep(BLOCKED_RETRY_S)
             if not self._in_flight.blocked:
                 continue
             self._close_abandoned_connections()
@@ -192,10 +192,10 @@ class Completer:
                     abort(conn)
 
     def _check_blocked_too_long(self) -> None:
-        """Drop outcomes that were blocked until their lease expired. Exit if the lease is still renewed."""
+        """Drop outcomes that were blocked until their lease expired. If a lease is still renewed, the worker exits."""
         in_flight, expired = self._in_flight, time.monotonic() - self._lease_s - HEARTBEAT_DELAY_S
         for each in [each for each in in_flight.blocked.values() if each.since < expired]:
-            if each.lease_lost:  # the row lock refused the renewal, too: it is not the lock of a handler's `run.once`
+            if each.lease_lost:  # the lock also prevents renewals, so it is not that of a handler's `run.once`
                 in_flight.unblock(each.outcome)
                 in_flight.counts.lost += 1
                 in_flight.note_orphaned_leases()
@@ -205,7 +205,7 @@ class Completer:
                 in_flight.blocked_too_long = True
                 log.error(
                     "another transaction has kept run %d locked for %g s, probably one that its handler left open;"
-                    " this worker exits, so that the server ends it",
+                    " this worker exits, so that the server ends that transaction",
                     each.outcome.id,
                     self._lease_s,
                 )

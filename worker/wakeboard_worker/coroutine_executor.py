@@ -1,6 +1,6 @@
 """Runs async handlers in the event loop, at the cost of about a microsecond each if they never wait.
 
-A task for each run would cost 3 to 5 µs, and a timer 5 more (a run costs 6 in all). So a few long-lived tasks, the
+A task for each run would cost 3 to 5 µs, and a timer 5 more (a whole run costs 6). So a few long-lived tasks, the
 slots, step the handlers' coroutines themselves. The first step is a direct call. Only a handler that waits is then
 registered as running and awaited. Each run has its own Context. `enforce_limits` in in_flight.py checks the timeouts of
 all handlers that wait.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from wakeboard_worker.in_flight import InFlightBuffer
 
-TIME_SLICE_S = 0.00025  # of handlers that never wait; then other tasks run: a claim's reply arrives in many pieces
+TIME_SLICE_S = 0.00025  # handlers that never wait run this long before other tasks do, such as the read of a reply
 STOP_WITHIN_S = 0.5
 SHORT_TIMEOUT_S = 5  # timeouts below this have a timer: `enforce_limits` is too coarse for them
 
@@ -39,7 +39,7 @@ class _StartedCoroutine:
         while True:
             try:
                 value = yield future
-            except BaseException as error:  # noqa: BLE001 - the handler decides what to do with it
+            except BaseException as error:  # noqa: BLE001 - the handler may catch it
                 try:
                     future = in_context(coroutine.throw, error)
                 except StopIteration as end:
@@ -113,7 +113,7 @@ class CoroutineExecutor:
                 in_flight.flush.set()
                 in_flight.wakeup.set()
                 await future
-            loop.call_soon(self.start_waiting)  # runs only when this slot waits: then another one takes over
+            loop.call_soon(self.start_waiting)  # called when this slot waits, so that another one takes over
             slice_ends = clock() + TIME_SLICE_S
             while executor.waiting:
                 now = clock()

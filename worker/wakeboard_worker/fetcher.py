@@ -1,6 +1,7 @@
 """Claims runs for the executors: as many as can start soon, in an order in which no run starves.
 
-How many: the free slots, or 50 ms of the executor's rate if runs are so short that this is more (`_rows_wanted`).
+How many: one for each free slot, or as many as the executor ends in 50 ms if runs are so short that this is more
+(`_rows_wanted`).
 
 In which order: a share of the claims takes the oldest runs (oldest_first.py), the others go by priority
 (queue_scan.py). Limited and unlimited runs take turns in being claimed first. Limited runs are claimed only for slots
@@ -38,17 +39,17 @@ if TYPE_CHECKING:
     from wakeboard_worker.in_flight import ExecutorState, InFlightBuffer
     from wakeboard_worker.thread_executor import ThreadExecutor
 
-PREFETCH_S = 0.05  # of work that may wait in this worker
+PREFETCH_S = 0.05  # how much work may wait in this worker
 LIMITED_PREFETCH_S = 0.005  # the same for limited runs
 MAX_CLAIM = 1000  # rows of one claim
 KEYS_PER_CLAIM = 200  # limit keys that one claim of limited runs considers
-LIMITED_EVERY_S = 0.05  # between two claims of limited runs, if the first found none
+LIMITED_PAUSE_S = 0.05  # after a claim of limited runs that found none
 REGISTER_EVERY_S = 180.0  # readers consider the job types of workers that registered in the last 10 minutes
-COALESCE_S = 0.01  # wait for more free slots, so that one claim fills several
+COALESCE_S = 0.01  # how long to wait for more free slots, so that one claim fills several
 
 
 class _Rate:
-    """How many attempts of an executor end per second. Rises at once and falls by half every PREFETCH_S."""
+    """How many attempts of an executor end per second. It rises at once, and falls by half every PREFETCH_S at most."""
 
     def __init__(self, executor: ExecutorState) -> None:
         self._executor, self._ended, self._at, self._value = executor, executor.ended, time.monotonic(), 0.0
@@ -88,13 +89,15 @@ class Fetcher:
         self._all_types = text_array(tuple(in_flight.handlers))
         self._max_reply_s = settings.lease_seconds * (1 - VALID_SHARE)
         self._started_at = time.monotonic()
-        self._after_key = ""
-        self._limited_at = 0.0
+        self._after_key = ""  # the limit key after which the next claim of limited runs continues
+        self._limited_at = 0.0  # time.monotonic(); no claim of limited runs before it
         self._quarantine = QuarantineTurns()
         self._maintain_at_once = self._limited_first = False
         self._unregistered_before = 0  # the heartbeat's count at the last registration
         self._registered_at = self._started_at
-        self._nothing_due_soon = False  # at the last query; a scan since then decides whether something is due now
+        self._nothing_due_soon = (
+            False  # the answer of the last query; the next scan confirms it before the worker exits
+        )
         self.stopped = False
 
     def stop(self) -> None:
@@ -127,11 +130,11 @@ class Fetcher:
         return self._stay_s < math.inf and self._age_s() > self._settings.max_lifetime_seconds
 
     async def _fetch_once(self, store: WorkerStore) -> bool:
-        """Maintain, claim, and wait if nothing could be claimed. Returns False if nothing is due now or soon."""
+        """Run maintenance, claim, and wait if nothing was claimed. Returns False if nothing is due now or soon."""
         in_flight = self._in_flight
         in_flight.wakeup.clear()
         await self._register_again(store)
-        # Also while every slot is busy: due ticks and expired leases do not wait for a free slot.
+        # Even while every slot is busy, because due ticks and expired leases must not wait for a free slot.
         at_once, self._maintain_at_once = self._maintain_at_once, False
         await self._maintain(store.conn, at_once)
         if store.conn.closed:
@@ -228,7 +231,7 @@ class Fetcher:
             claimed += len(rows)
         self._after_key = keys[-1] if len(keys) == KEYS_PER_CLAIM else ""
         if not claimed and not self._after_key:
-            self._limited_at = now + LIMITED_EVERY_S
+            self._limited_at = now + LIMITED_PAUSE_S
         return claimed or bool(self._after_key)
 
     async def _run_quarantined(self, store: WorkerStore) -> bool:

@@ -5,8 +5,8 @@ lease validity window) from the moment at which the last answered renewal was *s
 other workers may have the runs. The clock includes the time that the machine is suspended.
 
 If renewals failed, the worker releases the dropped leases once the database answers again. Until then they count as
-crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread did not run at all, for example because of a
-handler, nothing is released, and the expired leases remain crashes.
+crashed (docs/decisions/0020-what-counts-as-a-crash.md). If the thread itself was blocked, for example by a handler,
+nothing is released, and the expired leases count as crashes.
 
 The thread also watches the event loop. If the loop is blocked for longer than the longest timeout of the handlers in it
 and a grace period, the process exits, so that other workers can claim its runs.
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from wakeboard_worker.in_flight import InFlightBuffer
 
 RENEWALS_PER_LEASE = 4
-VALID_SHARE = 0.75  # of a lease, without an answer
-BUSY_RETRY_S = 0.5  # for leases whose row was locked
+VALID_SHARE = 0.75  # the lease validity window, as a share of a lease
+BUSY_RETRY_S = 0.5  # before leases whose row was locked are renewed again
 FAILURE_RETRY_S = 0.5
-LOOP_GRACE_S = 15.0  # beyond the longest timeout of the handlers in the event loop
+LOOP_GRACE_S = 15.0  # how much longer than its handlers' longest timeout the event loop may be blocked
 
 
 class Heartbeat:
-    """Renews the leases in the in-flight buffer until `stop`, and passes it the answers."""
+    """Renews the leases in the in-flight buffer until `stop`, and passes the store's answers to the buffer."""
 
     def __init__(self, dsn: str, worker: Worker, in_flight: InFlightBuffer) -> None:
         self._dsn, self._worker, self._in_flight = dsn, worker, in_flight
@@ -52,14 +52,14 @@ class Heartbeat:
         self._dropped = False  # the leases were dropped since the last answered renewal
         self._failed = False  # a renewal failed since the last answered one
         self.unregistered = 0  # renewals that found this worker unregistered
-        self._every_s = worker.lease_s / RENEWALS_PER_LEASE
+        self._interval_s = worker.lease_s / RENEWALS_PER_LEASE
         self._busy: set[tuple[int, int]] = set()  # leases (id, epoch) whose row was locked
         self._all_due_at = 0.0
         self._loop_checks: int = 0  # `in_flight.checks` when the event loop was last checked
         self._loop_checked_at, self._loop_blocked_s = boottime(), 0.0
 
     def start(self) -> None:
-        """Start the thread. The worker has just registered."""
+        """Start the thread. Call it when the worker has just registered."""
         self._watchdog.start()
         self._thread.start()
 
@@ -73,14 +73,14 @@ class Heartbeat:
         return boottime() < self._valid_until
 
     def _run(self) -> None:
-        pause_s = self._every_s
+        pause_s = self._interval_s
         while not self._stopped.wait(pause_s):
             try:
                 self._check_event_loop()
                 pause_s = self._renew_due()
                 outages.recovered("heartbeat")
-            except Exception as error:  # noqa: BLE001 - also without memory or descriptors the heartbeat continues
-                pause_s = min(FAILURE_RETRY_S, self._every_s)
+            except Exception as error:  # noqa: BLE001 - continues even if memory or descriptors run out
+                pause_s = min(FAILURE_RETRY_S, self._interval_s)
                 with suppress(Exception):
                     self._failed = self._failed or isinstance(error, DatabaseUnavailable)
                     if isinstance(error, DatabaseUnavailable):
@@ -102,20 +102,20 @@ class Heartbeat:
         self.unregistered += any(answer.answer == "unregistered" for answer in answers)
         self._busy = {(answer.id, answer.epoch) for answer in answers if answer.answer == "busy"}
         if renews_all:  # a retry for busy rows does not renew the other leases
-            self._all_due_at = sent + self._every_s
+            self._all_due_at = sent + self._interval_s
             self._valid_until = sent + self._worker.lease_s * VALID_SHARE
             if self._in_flight.deferred_releases:
                 self._call_loop(self._in_flight.flush_deferred_releases)
             self._dropped = self._failed = False
         self._pass_on(answers)
-        return min(BUSY_RETRY_S, self._every_s) if self._busy else self._every_s
+        return min(BUSY_RETRY_S, self._interval_s) if self._busy else self._interval_s
 
     def _check_event_loop(self) -> None:
-        """Exit the process if the event loop is blocked for too long: nothing could release its leases."""
+        """Exit if the event loop is blocked for too long. Otherwise this thread would renew its leases for ever."""
         allowed_s = self._in_flight.longest_timeout_s() + LOOP_GRACE_S
         now, checks = boottime(), self._in_flight.checks
         # After a suspend, all threads resume together, so the pause counts as one interval.
-        waited_s = min(now - self._loop_checked_at, 2 * self._every_s)
+        waited_s = min(now - self._loop_checked_at, 2 * self._interval_s)
         self._loop_blocked_s = 0.0 if checks != self._loop_checks else self._loop_blocked_s + waited_s
         self._loop_checks, self._loop_checked_at = checks, now
         if self._loop_blocked_s > allowed_s:
@@ -129,7 +129,7 @@ class Heartbeat:
         if self._conn is None:
             self._conn = connect_blocking(self._dsn, name=f"wakeboard heartbeat {self._worker.name}")
         # A server that does not answer must not delay the heartbeat beyond the validity window.
-        with self._watchdog.waiting(self._conn, self._every_s):
+        with self._watchdog.waiting(self._conn, self._interval_s):
             return renew(self._conn, self._worker, leases)
 
     def _pass_on(self, answers: Iterable[Attention]) -> None:

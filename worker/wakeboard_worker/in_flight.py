@@ -1,4 +1,4 @@
-"""The runs that this worker has claimed: rows that wait, attempts that run, outcomes that the store does not have yet.
+"""The runs that this worker has claimed: waiting rows, running attempts, and outcomes that are not reported yet.
 
 Twice a second the worker calls `enforce_limits`:
 
@@ -8,7 +8,7 @@ Twice a second the worker calls `enforce_limits`:
 - It releases rows that have waited since the last call, so that idle workers can claim them. Rows wait longer than
   expected when runs become longer than those before them.
 
-Only the event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython makes in one step.
+Only the event loop writes. The heartbeat's thread reads copies (`leases`), each of which CPython creates in one step.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ DEBUG = 10  # logging.DEBUG
 STOP_GRACE_S = 2.0  # between stopping a handler and abandoning it
 MAX_PREFETCH = 2_000  # rows that may wait for an executor, if they start soon
 MEAN_WEIGHT = 16  # each new value counts for one sixteenth of the mean
-STARTED_SOON = 0.1  # the share of the starts since the last check (500 ms) that the next 50 ms are expected to bring
+STARTED_SOON = 0.1  # the attempts that start within 50 ms, as a share of those that started in the last 500 ms
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class ExecutorState:
 
     @property
     def exhausted(self) -> bool:
-        """Half of the slots are lost to handlers that do not stop."""
+        """Whether abandoned handlers, which do not stop, occupy half of the slots."""
         return len(self.abandoned) * 2 >= self.concurrency
 
     @property
@@ -173,7 +173,9 @@ class InFlightBuffer:
         self.counts = Counts()
         self.checks = 0  # calls of `enforce_limits`: while this number grows, the event loop is not blocked
         self.fatal_error: BaseException | None = None  # ended a task that must not end
-        self.orphans_since: float | None = None  # time.monotonic(); this worker may have leases that are not here
+        self.orphans_since: float | None = (
+            None  # time.monotonic(); since then the store may have leases that are not here
+        )
         self.flush, self.wakeup = asyncio.Event(), asyncio.Event()
 
     # -- what is in flight ---------------------------------------------------------------------------------------------
@@ -185,7 +187,7 @@ class InFlightBuffer:
 
     @property
     def running(self) -> int:
-        """The number of attempts that run, without those that have not suspended yet."""
+        """The number of running attempts, without those whose coroutine has not waited for anything yet."""
         return sum(len(executor.running) for executor in self.executors)
 
     @property
@@ -199,7 +201,7 @@ class InFlightBuffer:
         return not (self.waiting or self.running or self.unreported or self.blocked or self.deferred_releases)
 
     def leases(self) -> list[Renewal]:
-        """All leases, for the heartbeat. Attempts that know that their lease is lost are not among them."""
+        """All leases, for the heartbeat. Those that are known to be lost are left out."""
         attempts = [attempt for executor in self.executors for attempt in list(executor.running.values())]
         attempts += [at for executor in self.executors if (at := executor.starting) is not None and not at.has_outcome]
         rows = [row for executor in self.executors for row in list(executor.waiting)]
@@ -258,7 +260,7 @@ class InFlightBuffer:
     # -- outcomes ------------------------------------------------------------------------------------------------------
 
     def succeed(self, attempt: Attempt, result: Any) -> None:
-        """The handler returned. This overrides a cancellation or timeout that came too late, but not a lost lease."""
+        """Record that the handler returned. This overrides a late cancellation or timeout, but not a lost lease."""
         if attempt.has_outcome:
             return
         attempt.has_outcome = True
@@ -273,7 +275,7 @@ class InFlightBuffer:
             runs_log.debug("succeeded", extra={**attempt.log_fields(), "outcome": "succeeded", "seconds": seconds})
 
     def fail(self, attempt: Attempt, error: BaseException) -> None:
-        """The handler raised, or was stopped."""
+        """Record that the handler raised `error`, possibly because it was stopped."""
         if attempt.has_outcome:
             return
         if attempt.lost:
@@ -306,21 +308,21 @@ class InFlightBuffer:
         return outcomes
 
     def reported(self) -> None:
-        """The outcomes of the last `take_outcomes` are reported, blocked or lost."""
+        """Record that the outcomes of the last `take_outcomes` are reported, blocked or lost."""
         self.reporting = []
 
     def block(self, outcome: Outcome, result: str | None) -> None:
-        """Keep an outcome whose run is locked, to report it again. Keeps the time of the first call."""
+        """Keep an outcome whose run is locked, to report it again. A second call does not change `since`."""
         self.blocked.setdefault(outcome.id, BlockedOutcome(outcome, result, time.monotonic()))
 
     def unblock(self, outcome: Outcome) -> None:
-        """The outcome was accepted or refused."""
+        """Record that the outcome was accepted or refused."""
         self.blocked.pop(outcome.id, None)
 
     def _drop_outcome(self, attempt: Attempt) -> None:
         self.counts.lost += 1
         fields = {**attempt.log_fields(), "outcome": "lost"}
-        runs_log.warning("the lease was lost; its outcome is dropped", extra=fields)
+        runs_log.warning("the lease was lost: the outcome is dropped", extra=fields)
         if attempt.stopped_because == UNREACHABLE:
             reason = DISCONNECTED if attempt.started else NOT_STARTED
             self.defer_releases([Release(attempt.id, attempt.epoch, 0.0, reason)])
@@ -342,13 +344,14 @@ class InFlightBuffer:
                 blocked.lease_lost = True
 
     def note_orphaned_leases(self) -> None:
-        """This worker may have leases that are not here, because a reply was lost or a lease was dropped."""
+        """Record that the store may have leases of this worker that are not here: a reply or a lease was lost."""
         self.orphans_since = time.monotonic()
 
     def drop_all_leases(self, unreachable: bool = False) -> None:  # noqa: FBT001, FBT002 - called by call_soon_threadsafe
         """Drop all leases, because they may have expired: stop the attempts and drop the unreported outcomes.
 
-        `unreachable`: the database was. Otherwise a run may have blocked the worker, and the releases do not excuse it.
+        `unreachable`: the database did not answer. Then running attempts are released once it answers again. Otherwise
+        a handler may have blocked the worker, and they count as crashed.
         """
         in_flight = self.waiting + self.running + len(self.succeeded) + len(self.failures) + len(self.releases)
         if not in_flight:
@@ -367,14 +370,14 @@ class InFlightBuffer:
         self.defer_releases(outcomes)
 
     def defer_releases(self, outcomes: Iterable[Outcome]) -> None:
-        """Store releases of these leases. Sent once the database answers, they prevent that a crash is counted."""
+        """Keep releases of these leases until the database answers. They prevent that the runs count as crashed."""
         self.deferred_releases += [
             outcome if isinstance(outcome, Release) else Release(outcome.id, outcome.epoch, 0.0, DISCONNECTED)
             for outcome in outcomes
         ]
 
     def flush_deferred_releases(self) -> None:
-        """Report the deferred releases: the database answers again."""
+        """Report the deferred releases. Call it when the database answers again."""
         self.releases += self.deferred_releases
         self.deferred_releases = []
         self.flush.set()

@@ -17,7 +17,7 @@ outages = Outages(log)
 # One record for each run that ends: a warning if it failed, otherwise debug. The console format shows all of them.
 runs_log = logging.getLogger("wakeboard.run")
 
-# Libraries whose debug and info records concern only themselves.
+# Libraries of which only warnings and errors are logged.
 QUIET = ("aiohttp", "asyncio", "psycopg")
 
 

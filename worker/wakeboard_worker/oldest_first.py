@@ -2,8 +2,8 @@
 
 The rule: of each twenty runs that an executor claims from a backlog, one is the run of a queue that has been due
 longest, whatever its priority (`SHARE`). The worker's queues take turns. Claims by age are at least 200 ms apart, and
-each takes all rows that are owed by then, so they add little cost. The count starts at a random value. So workers that
-live for only a few claims also take one in twenty on average.
+each takes as many rows as the share amounts to since the previous one, so they add little cost. The count starts at a
+random value, so that workers that make only a few claims also take one in twenty on average.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ class _AgeScan:
 
     def __init__(self, queue: str, scan: QueueScan) -> None:
         self._positions, self._by_priority, self._job_types = ScanPositions([queue]), scan, scan.job_types
-        self._took_s = 0.0  # by this scan
-        self._next_scan_at = math.inf  # inf: this scan has not reached the end
+        self._took_s = 0.0  # the duration of all claims of this scan
+        self._next_scan_at = math.inf  # inf: the current scan has not reached the end
         self._finished = False
 
     async def claim(self, store: WorkerStore, count: int) -> list[ClaimedRow]:

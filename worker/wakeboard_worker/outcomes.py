@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wakeboard_worker.attempt import Attempt
 
 MAX_RESULT: Final = 16_384  # characters of JSON
-MAX_RESULT_LEVELS: Final = 32  # levels
+MAX_RESULT_LEVELS: Final = 32  # of nested lists and objects
 MAX_ERROR: Final = 2_000  # characters
 MAX_STACK: Final = 16_000  # characters
 MAX_SEARCHED: Final = 3 * MAX_STACK  # characters of an error that are searched for credentials; the rest is dropped
@@ -64,7 +64,7 @@ def _json_text(value: Any) -> str | None:
 def _levels(text: str) -> int:
     """Return an upper bound of the levels in a JSON text. Brackets in strings count, too."""
     if text.count("[") + text.count("{") <= MAX_RESULT_LEVELS:
-        return 1  # or more, but not too many
+        return 1  # the exact number does not matter below the limit
     return max(accumulate({"[": 1, "{": 1, "]": -1, "}": -1}.get(character, 0) for character in text))
 
 
@@ -82,15 +82,14 @@ def _to_json_types(value: Any, depth: int) -> Any:
 
 def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     """Return the outcome of an attempt whose handler raised `error`."""
-    if attempt.stopped_because == SHUTDOWN and not isinstance(
-        error, RequestedOutcome
-    ):  # it was stopped, whatever it raised
+    # A handler that is stopped by a shutdown may raise anything. Only an outcome that it requests explicitly counts.
+    if attempt.stopped_because == SHUTDOWN and not isinstance(error, RequestedOutcome):
         return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
         return Release(attempt.id, attempt.epoch, _clamped_delay(error.seconds), SNOOZED)
-    # Raised by a step, an effect, or in the transaction of run.once. It is not the handler's fault.
+    # Raised by a step, an effect, or in the transaction of run.once. The outage is not the handler's failure.
     if isinstance(error, DatabaseUnavailable) or is_connection_loss(attempt.effect_conn, error):
         return Release(attempt.id, attempt.epoch, DISCONNECTED_DELAY_S, DISCONNECTED)
     return Failure(
@@ -122,7 +121,7 @@ def _stack(error: BaseException) -> str:
 
 
 def _without_credentials(text: str, longest: int) -> str:
-    """Masks credentials, then cuts the text: a credential that is cut in two may not be recognised."""
+    """Mask credentials, then cut the text, because a credential that is cut in two may not be recognised."""
     return storable(redact(storable(text, MAX_SEARCHED)), longest)
 
 

@@ -2,8 +2,8 @@
 
 A claim continues behind the last row that the previous claim considered, so it skips dead index entries and runs in
 flight. Rows that become due behind the scan position (late commits, retries, releases) are found by the next full scan.
-A full scan starts when the previous one has reached the end, and otherwise every two seconds or after twenty times the
-duration of a scan, whichever is longer. So scanning takes a twentieth of the time at most.
+A full scan starts after two seconds or twenty times the duration of the last one, whichever is longer. Once the scan
+has reached its end, the two seconds no longer apply. So scanning takes a twentieth of the time at most.
 
 An executor whose scan found nothing backs off for a moment while another executor has work.
 """
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from wakeboard.store.worker_api import Pair, WorkerStore
     from wakeboard_worker.in_flight import ExecutorState
 
-FULL_SCAN_EVERY_S = 2.0  # at least
-FULL_SCAN_PAUSE = 20  # times the duration of the last one
+FULL_SCAN_EVERY_S = 2.0  # between two full scans, at least
+FULL_SCAN_PAUSE = 20  # between two full scans, at least: times the duration of the last one
 BACK_OFF = 10  # times the duration of a claim that found nothing, while another executor has work …
-MAX_BACK_OFF_S = 0.1  # … but not longer: new runs must be found
+MAX_BACK_OFF_S = 0.1  # … but not longer, so that new runs are found soon
 
 
 class QueueScan:
@@ -38,7 +38,7 @@ class QueueScan:
         self.positions = ScanPositions(queues)
         self._finished: set[Pair] = set()  # (queue, priority) pairs that this scan has read to their end
         self._from_start = True  # no claim of this scan has been made yet
-        self._unlimited = False  # the next claim has no scan limit: the last one was full and skipped no rows
+        self._unlimited = False  # the next claim has no scan limit, because the last one was full and skipped no rows
         self._full_scan_s = 0.0  # the duration of the last claim from the start
         self._next_scan_at = 0.0
         self._backs_off_until = 0.0

@@ -1,4 +1,4 @@
-"""Runs plain functions in threads, which take attempts from one deque and return outcomes to the event loop in batches.
+"""Runs plain functions in threads. They take attempts from a deque, and pass outcomes to the event loop in batches.
 
 For short handlers, the switches between a thread and the loop would cost more than the work. So the deque holds a few
 milliseconds of work in advance (the prefetch), and while outcomes keep arriving, the loop polls for them.
@@ -57,7 +57,7 @@ class ThreadExecutor:
         self._work: deque[Attempt] = deque()
         self._signals: SimpleQueue[str] = SimpleQueue()
         self._ended: deque[_Ended] = deque()
-        self._surplus: deque[None] = deque()  # one for each thread that is to end after its attempt
+        self._surplus: deque[None] = deque()  # one item for each thread that has to end after its attempt
         self._polling = False  # the loop polls for outcomes, so threads need not call it
         self._next_poll: asyncio.TimerHandle | None = None
         self._threads = 0
@@ -67,7 +67,7 @@ class ThreadExecutor:
 
     @property
     def exhausted(self) -> bool:
-        """Half of the slots of an executor are lost to handlers that do not stop."""
+        """Whether abandoned handlers occupy half of the slots of an executor."""
         return any(executor.exhausted for executor in self._in_flight.executors)
 
     def start_waiting(self) -> None:
@@ -127,7 +127,7 @@ class ThreadExecutor:
             while attempt := self._next():
                 if not self._run(attempt) or self._is_surplus():
                     return
-            if self._ended:  # no work is left until the loop has taken these
+            if self._ended:  # the loop adds work only when it has taken these
                 self._call_loop()
             if self._signals.get() == END:
                 return
@@ -137,7 +137,7 @@ class ThreadExecutor:
             return False
         try:
             self._surplus.pop()
-        except IndexError:  # another thread was faster
+        except IndexError:  # another thread has taken it
             return False
         return True
 
@@ -190,6 +190,6 @@ class ThreadExecutor:
 
     def _poll(self) -> None:
         self._next_poll = None
-        self._polling = False  # before the check: outcomes that arrive later cause a call
+        self._polling = False  # reset before the check, so that a later outcome causes a call
         if self._ended:
             self._collect()

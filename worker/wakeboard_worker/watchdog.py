@@ -1,6 +1,6 @@
-"""A thread that aborts a connection whose reply does not arrive in time.
+"""Aborts a connection whose reply does not arrive in time, from a thread of its own.
 
-It is started once. Starting a thread for each wait could fail, or never return, when threads or memory run out.
+The thread is started once. To start one for each wait could fail, or never return, when threads or memory run out.
 """
 
 from __future__ import annotations

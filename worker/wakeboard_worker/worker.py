@@ -1,4 +1,4 @@
-"""One life of a worker, from its registration to its deregistration.
+"""Runs one worker, from its registration to its deregistration.
 
     connect → register → maintain (ticks, expired leases) → claim, run, complete … → deregister
 
@@ -45,18 +45,18 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import Store
     from wakeboard_worker.signals import StopSignal
 
-CONNECT_WITHIN_S = 10.0  # a draining worker; others try until the database is available
+CONNECT_WITHIN_S = 10.0  # for a draining worker; others try until the database is available
 CHECK_EVERY_S = 0.5
 MAINTAIN_EVERY_S = 1.0
-UNWIND_S = 2.0  # at the end, for handlers that were stopped
-BLOCKED_S = 2.0  # at the end, for outcomes whose runs are locked
-LATE_STATEMENT_S = 1.0  # how late the database may execute a statement whose reply was given up
+UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
+BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
+LATE_STATEMENT_S = 1.0  # the database may execute a statement this long after the worker stopped waiting for the reply
 
 
 async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal) -> int:
     """Run a worker until nothing is due, but for `stay_s` at least. Returns the exit code.
 
-    Raises WakeboardError if the worker could not start or had to give up.
+    Raises WakeboardError if the worker could not start, or lost the database for too long.
     """
     builtin = builtin_handlers(settings)
     handlers = load_handlers(settings.handlers, builtin)
@@ -109,7 +109,7 @@ def _describe_worker(settings: Settings) -> Worker:
 def _log_ready(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
     """Log what this worker serves. Without runs, a worker that stays may log nothing else for hours."""
     log.info(
-        "ready: %s; pool %s, %s, up to %s at once; knows %s",
+        "ready: %s; pool %s, %s, up to %s at once; job types %s",
         describe_dsn(dsn),
         settings.pool,
         f"queues {', '.join(settings.queues)}" if len(settings.queues) > 1 else f"queue {settings.queues[0]}",
@@ -119,7 +119,7 @@ def _log_ready(settings: Settings, dsn: str, job_types: Sequence[str]) -> None:
 
 
 async def _unless_stopped(work: Coroutine[Any, Any, bool], stop_signal: StopSignal) -> bool:
-    """Return the result of `work`, or False after a stop signal, so that a silent database does not delay the exit."""
+    """Return the result of `work`, or False after a stop signal, even if the database does not answer."""
     task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
     stop_signal.add_listener(lambda: loop.call_soon_threadsafe(task.cancel))
     try:
@@ -136,7 +136,7 @@ async def _register(connection: ReconnectingConnection[WorkerStore], job_types: 
     A draining worker tries for ten seconds, others until the database is available. Raises LoginRefused at once: the
     next worker process reads the new password.
     """
-    give_up_at = time.monotonic() + CONNECT_WITHIN_S
+    deadline = time.monotonic() + CONNECT_WITHIN_S
     while True:
         try:
             store = await connection.store()
@@ -145,7 +145,7 @@ async def _register(connection: ReconnectingConnection[WorkerStore], job_types: 
         except LoginRefused:
             raise
         except DatabaseUnavailable as error:
-            if stay_s < math.inf and time.monotonic() > give_up_at:
+            if stay_s < math.inf and time.monotonic() > deadline:
                 raise
             outages.lost("start", error)
             await connection.pause()
@@ -158,7 +158,7 @@ async def _register(connection: ReconnectingConnection[WorkerStore], job_types: 
 
 
 async def wait_for_first(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait until one of the tasks ends, and raise its error. The tasks need each other."""
+    """Wait until one of the tasks ends, and raise its error. No task can work without the others."""
     ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task in ended:
         task.result()
@@ -218,9 +218,9 @@ class _WorkerTasks:
             await asyncio.gather(work, *background, return_exceptions=True)
             await self._coroutines.stop()
         seconds, counts = time.monotonic() - began, str(self._in_flight.counts)
-        log.info("wake over after %.1f s: %s", seconds, counts, extra={"counts": counts})
+        log.info("worker finished after %.1f s: %s", seconds, counts, extra={"counts": counts})
         if self._threads.exhausted:
-            log.error("half of the slots are lost to handlers that do not stop; this worker exits")
+            log.error("handlers that do not stop occupy half of the slots: this worker exits")
         return int(self._threads.exhausted or self._in_flight.blocked_too_long)
 
     async def _work(self) -> None:
@@ -246,13 +246,13 @@ class _WorkerTasks:
                 break
             await self._wait(0.1)
         blocked_until = time.monotonic() + BLOCKED_S
-        # This loop ends: outcomes that cannot be reported before the leases expire are dropped.
+        # This loop ends, because outcomes that cannot be reported before the leases expire are dropped.
         while in_flight.unreported or (
             in_flight.blocked and not in_flight.blocked_too_long and time.monotonic() < blocked_until
         ):
             in_flight.flush.set()
             await self._wait(0.05)
-        if in_flight.blocked:  # their leases expire
+        if in_flight.blocked:  # they are left to expire
             in_flight.note_orphaned_leases()
 
     async def _stop_running(self) -> None:
@@ -286,7 +286,7 @@ class _WorkerTasks:
             self._threads.check()
 
     async def _listen(self) -> None:
-        """Wake the fetcher at each notification of the store."""
+        """Wake the fetcher at each notification from the database."""
         from wakeboard.store.notifications import notifications
 
         dsn = self._settings.dsn.get_secret_value()
@@ -318,7 +318,7 @@ class _WorkerTasks:
         for task, error in done.failures.items():
             if isinstance(error, DatabaseUnavailable):
                 outages.lost(f"maintenance task {task}", error)
-                outages.remove(f"maintenance task {task}")  # claims report when the database answers again
+                outages.remove(f"maintenance task {task}")  # the claims log when the database answers again
             else:
                 log.warning("the maintenance task %s failed: %s", task, error)
 

@@ -17,7 +17,7 @@ FIELDS: Final = ("command", "args", "env")
 
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
-_WITHHELD: Final = re.compile(r"WAKEBOARD_.*|PGPASSWORD|PGPASSFILE|PGSERVICEFILE")
+_HIDDEN_VARIABLE: Final = re.compile(r"WAKEBOARD_.*|PGPASSWORD|PGPASSFILE|PGSERVICEFILE")
 
 
 class Commands:
@@ -82,8 +82,8 @@ def fields_of(payload: Any) -> dict[str, Any]:
 
 def environment_of(extra: Mapping[str, Any]) -> dict[str, str]:
     """Return the worker's environment without wakeboard's settings and passwords, plus the variables of the payload."""
-    own = {name: value for name, value in os.environ.items() if not _WITHHELD.fullmatch(name)}
-    return own | {name: _text(name, value) for name, value in extra.items()}
+    inherited = {name: value for name, value in os.environ.items() if not _HIDDEN_VARIABLE.fullmatch(name)}
+    return inherited | {name: _text(name, value) for name, value in extra.items()}
 
 
 def _fill(word: str, args: Mapping[str, str]) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 5
-CONNECT_WITHIN_S: Final = 30.0  # the run's timeout limits the rest
+CONNECT_WITHIN_S: Final = 30.0  # after that the run's timeout applies
 # Shorter than the usual timeouts of servers (5 s and more). If the server closes a connection while it is being reused,
 # a POST fails and costs an attempt.
 KEEP_ALIVE_S: Final = 4.0
@@ -42,8 +42,8 @@ class AddressRefused(PermissionError):
     """The worker may not connect to this address."""
 
 
-class _Addresses:
-    """The addresses of one request: the message for a refused one, and whether another one was tried.
+class _AddressCheck:
+    """What the address check of one request found: the message for a refused address, and whether one was allowed.
 
     `secret`: a part of the url is a secret, so errors contain no part of the url and nothing derived from it.
     """
@@ -51,10 +51,10 @@ class _Addresses:
     def __init__(self, *, secret: bool = False) -> None:
         self.secret = secret
         self.refused = ""
-        self.tried = False
+        self.allowed = False
 
 
-_addresses: ContextVar[_Addresses] = ContextVar("_addresses")
+_address_check: ContextVar[_AddressCheck] = ContextVar("_address_check")
 
 
 class Http:
@@ -72,17 +72,17 @@ class Http:
         from wakeboard_worker.builtin.http_request import request_of
 
         secrets = Secrets(self._secrets_dir)
-        _addresses.set(_Addresses(secret=True))  # until the payload is read
+        _address_check.set(_AddressCheck(secret=True))  # until the payload is read
         try:
             return await self._exchange(request_of(run.payload, str(run.uuid), secrets), secrets)
         except (Discard, RetryAfter, HttpError) as error:
             error.args = tuple(secrets.redact(str(arg)) for arg in error.args)
             raise
-        except Exception as error:  # noqa: BLE001 - of aiohttp, the system or this code: none may contain a secret
-            addresses = _addresses.get()
-            if addresses.refused and not addresses.tried:
-                raise Discard(addresses.refused) from None
-            message = _error_without_hosts(error) if addresses.secret else str(error) or type(error).__name__
+        except Exception as error:  # noqa: BLE001 - any error may contain a secret, and is rewritten
+            check = _address_check.get()
+            if check.refused and not check.allowed:
+                raise Discard(check.refused) from None
+            message = _error_without_hosts(error) if check.secret else str(error) or type(error).__name__
             raise HttpError(secrets.redact(f"no answer: {message}")) from None
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class Http:
         from wakeboard_worker.builtin.http_request import redirected
 
         for _ in range(MAX_REDIRECTS + 1):
-            _addresses.set(_Addresses(secret=request.secret_url))
+            _address_check.set(_AddressCheck(secret=request.secret_url))
             self._check_host(request)
             async with self._connections().request(
                 request.method, request.url, headers=request.headers, data=request.body, allow_redirects=False
@@ -118,7 +118,7 @@ class Http:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(socket_factory=self._socket, limit=0, keepalive_timeout=KEEP_ALIVE_S),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN_S),
-                cookie_jar=aiohttp.DummyCookieJar(),  # runs share connections only
+                cookie_jar=aiohttp.DummyCookieJar(),  # runs must not share cookies
                 headers={"User-Agent": f"wakeboard/{__version__}", "Accept-Encoding": "identity"},
                 auto_decompress=False,  # a small body could decompress to a large one
                 trust_env=False,  # a proxy would bypass the address check
@@ -135,13 +135,13 @@ class Http:
         """Create the socket for an address. Raises AddressRefused for an address that is not allowed."""
         family, kind, protocol, _, address = address_info
         if not self._allowed.allows_address(address[0]):
-            destination = "the host of the url" if _addresses.get().secret else address[0]
-            _addresses.get().refused = (
+            destination = "the host of the url" if _address_check.get().secret else address[0]
+            _address_check.get().refused = (
                 f"{destination} is not a public address: if it is intended, add its network to"
                 " WAKEBOARD_HTTP_ALLOWED_PRIVATE_NETWORKS"
             )
-            raise AddressRefused(_addresses.get().refused)
-        _addresses.get().tried = True
+            raise AddressRefused(_address_check.get().refused)
+        _address_check.get().allowed = True
         return socket.socket(family, kind, protocol)
 
     async def _body(self, response: aiohttp.ClientResponse, secrets: Secrets) -> str:

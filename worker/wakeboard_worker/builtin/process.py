@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import Mapping, Sequence
 
-KEPT_BYTES: Final = 32_768  # of the end of the output: 8,000 characters of up to four bytes
+KEPT_BYTES: Final = 32_768  # of output, at its end: 8,000 characters of up to four bytes
 DRAIN_PIPE_S: Final = 1.0  # to read the rest of the output after the program has ended
 KILL_AFTER_S: Final = 1.5  # between SIGTERM and SIGKILL; less than UNWIND_S of worker.py
-SUBREAPER_EXIT_S: Final = 0.4  # for the subreaper to notice that they have ended
+SUBREAPER_EXIT_S: Final = 0.4  # the time in which the subreaper notices that all processes have ended
 SUBREAPER: Final = Path(__file__).with_name("subreaper.py")
 
 
@@ -75,7 +75,7 @@ class Program(asyncio.Protocol):
             del self._tail[:-KEPT_BYTES]
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """All processes have closed the pipe. Called by asyncio."""
+        """Record that all processes have closed the pipe. Called by asyncio."""
         self._pipe_closed.set()
 
     async def _wait(self, process: Process) -> int:
@@ -90,7 +90,7 @@ class Program(asyncio.Protocol):
 
 
 async def _stop(process: Process) -> None:
-    """Ask the subreaper to end all processes, unless it has exited. It does so even if this worker ends meanwhile."""
+    """Ask the subreaper to end all processes, unless it has exited. It continues even if this worker ends meanwhile."""
     if process.returncode is not None:
         return
     with suppress(ProcessLookupError):

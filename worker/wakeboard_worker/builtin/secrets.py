@@ -50,7 +50,7 @@ class Secrets:
         return prefix + self._secret(name)
 
     def hide(self, text: str, name: str) -> None:
-        """Make `redact` mask `text` from now on, also where it is escaped as JSON or in a URL."""
+        """Make `redact` mask `text` as the secret `name`, also where it is escaped as JSON or in a URL."""
         lines = [line for line in text.splitlines() if len(line) >= _MASKED_LINE]
         for hidden in (text, *lines):
             escaped = json.dumps(hidden)[1:-1], json.dumps(hidden, ensure_ascii=False)[1:-1]

@@ -1,10 +1,10 @@
-"""Runs a program and ends all its processes with it, also those in sessions of their own.
+"""Runs a program. When it ends, ends all processes that it started, even those in other sessions.
 
 Run as `python -I -S subreaper.py WORKER_PID FAILURE_FD KILL_AFTER_S PROGRAM ARGUMENT…`. On Linux it is a "child
 subreaper" (prctl(2)): a descendant whose parent ends becomes its child, so every process of the program remains a
 descendant. When the program ends, on SIGTERM, and when the worker ends, it sends SIGTERM to all of them, and SIGKILL
 after KILL_AFTER_S. On other systems it can signal only the program's process group. It exits with the program's exit
-code or signal. If the program cannot be started, it writes the errno to FAILURE_FD. It imports nothing of wakeboard.
+code or signal. If the program cannot be started, it writes the errno to FAILURE_FD. It imports nothing from wakeboard.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _descendants() -> list[int]:
 
 def _parent_of(process: str) -> int:
     try:
-        with open(f"/proc/{process}/stat", "rb") as stat:  # noqa: PTH123 - the same
+        with open(f"/proc/{process}/stat", "rb") as stat:  # noqa: PTH123 - importing pathlib is slow
             return int(stat.read().rpartition(b")")[2].split()[1])
     except OSError:  # it has ended
         return 0
