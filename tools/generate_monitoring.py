@@ -70,8 +70,8 @@ select job_type,
  order by failure_rate desc, job_type;
 ```
 
-An attempt counts when it ended in that time. One that was snoozed or given back counts as neither. Keep the conditions
-on `finished_at`: history is partitioned by it, and old partitions are then not read.
+An attempt counts when it ended in that time. Snoozed and released attempts are not counted. Keep the conditions on
+`finished_at`: history is partitioned by it, and the query then skips old partitions.
 """
 
 

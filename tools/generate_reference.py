@@ -18,9 +18,8 @@ HEAD = """\
 
 # The JobSchedule resource
 
-A job that runs by schedule or on demand, as YAML in Git. The same file serves a cluster (`kubectl apply`) and a laptop
-(`wakeboard up`, `wakeboard apply`). In a cluster, `kubectl apply -f crds/` makes the resource known; `kubectl explain
-jobschedule.spec` then says what stands here.
+A job that runs by schedule or on demand. Apply the same YAML file to a cluster (`kubectl apply`) or use it on a laptop
+(`wakeboard up`, `wakeboard apply`). In a cluster, `kubectl explain jobschedule.spec` prints the descriptions below.
 
 ```yaml
 apiVersion: wakeboard.dev/v1alpha1
@@ -35,32 +34,32 @@ spec:
   startingDeadlineSeconds: 3600
 ```
 
-`metadata.name` has at most 63 characters. Short names: `jsched`, `jobsched`; `kubectl get wakeboard` lists what
-is ours.
+`metadata.name` has at most 63 characters. Short names: `jsched`, `jobsched`; `kubectl get wakeboard` lists
+all of wakeboard's resources.
 """
 
 ADMISSION = """\
 ## What is refused at once
 
-The API server refuses these at `kubectl apply`, and so does the loader of files; what was there before stays. Unknown
-fields are refused, too: by kubectl, by server-side apply and by the loader, which also says what was probably meant.
+The API server (at `kubectl apply`) and the loader of files refuse these; the last valid spec stays in force. kubectl,
+server-side apply and the loader also refuse unknown fields, and the loader suggests the nearest name.
 
-What an API server cannot see (a day that never comes, as in `0 0 31 2 *`; a payload over 64 KiB) the loader of files
-refuses; in a cluster the condition `Stalled` says the same, and the last good spec stays in force.
+The API server cannot check some rules (the payload is at most 64 KiB; a schedule must come due). The loader of files
+refuses such specs. In a cluster the condition `Stalled` reports them, and the last valid spec stays in force.
 """
 
 COLUMN_NOTES = """\
 ## kubectl get
 
-`LAST-RUN` is how long ago the last run ended. `NEXT-RUN` is in UTC. `RUNNING`, `FAILED` (will be tried again by
-themselves) and `DEAD` (wait for a person) count runs. Columns of `-o wide` stand last.
+`LAST-RUN` is the time since the last run ended. `NEXT-RUN` is in UTC. `RUNNING`, `FAILED` (will be retried) and `DEAD`
+(wait for a user) are numbers of runs. The last three columns appear with `-o wide`.
 """
 
 STATUS = """\
 ## status
 
-Written by the operator alone. What is unknown is absent. [conditions.md](conditions.md) says what each condition and
-reason means, and what to do.
+Only the operator writes it. Unknown values are absent. [conditions.md](conditions.md) explains each condition and
+reason, and what to do.
 """
 
 
@@ -69,7 +68,7 @@ def page() -> str:
     fields = resource_schema()["properties"]
     parts = [
         [HEAD, "## spec", "", *_table(("field", "type", "default", "meaning"), _rows(fields["spec"], defaults=True))],
-        [ADMISSION, *_table(("field", "says"), _refusals())],
+        [ADMISSION, *_table(("field", "message"), _refusals())],
         [COLUMN_NOTES, *_table(("column", "shows"), _columns())],
         ["Field selectors:", *_selectors()],
         [STATUS, *_table(("field", "type", "meaning"), _rows(fields["status"], defaults=False))],

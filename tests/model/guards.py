@@ -16,7 +16,7 @@ LIMIT_BROKEN: Final = "a limit was exceeded"
 LOST: Final = "a run is lost"
 STUCK: Final = "a run can never be claimed again"
 NOT_COUNTED: Final = "an attempt ended and was not counted"
-CRASHES_ON: Final = "a run crashes for ever"
+CRASHES_ON: Final = "a run crashes forever"
 OLD_ENDS_NEW: Final = "an attempt that had ended ended another one"
 WRONGLY_ACCEPTED: Final = "an outcome was reported as accepted, and was not"
 WRONGLY_REFUSED: Final = "an accepted completion was reported as refused"
@@ -51,8 +51,8 @@ GUARDS: Final = (
     Guard(
         "complete recognises its repeats", FENCE, WRONGLY_REFUSED, STORE + "complete.sql", "past.lease_epoch = epoch"
     ),
-    Guard("give checks the epoch", FENCE, OLD_ENDS_NEW, STORE + "release.sql", "run.lease_epoch = report.epoch"),
-    Guard("give checks the worker", FAILOVER, OLD_ENDS_NEW, STORE + "fail.sql", "run.locked_by = fail.worker"),
+    Guard("release checks the epoch", FENCE, OLD_ENDS_NEW, STORE + "release.sql", "run.lease_epoch = report.epoch"),
+    Guard("release checks the worker", FAILOVER, OLD_ENDS_NEW, STORE + "fail.sql", "run.locked_by = fail.worker"),
     Guard("once checks the lease", FENCE, LATE_EFFECT, STORE + "once.sql", "run.lease_epoch = once.epoch"),
     Guard("once locks the run", FENCE, LATE_EFFECT, STORE + "once.sql", "for key share"),
     Guard(
@@ -80,7 +80,11 @@ GUARDS: Final = (
     Guard("reap skips locked rows", FENCE, REAP_WAITS, STORE + "reap.sql", "for update of run skip locked"),
     Guard("reap's epoch", FENCE, WRONGLY_ACCEPTED, STORE + "reap.sql", "lease_epoch = run.lease_epoch + 1"),
     Guard(
-        "the last crash makes a run dead", FENCE, CRASHES_ON, STORE + "reap.sql", "crash_count >= 2 then 'crashed dead'"
+        "the last crash makes a run dead",
+        FENCE,
+        CRASHES_ON,
+        STORE + "reap.sql",
+        "crash_count + 1 >= crashes_until_dead then 'crashed dead'",
     ),
     Guard("slots are counted", LIMIT, LIMIT_BROKEN, STORE + "claim_limited.sql", "limit greatest(0, bound.max_running"),
     Guard(

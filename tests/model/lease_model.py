@@ -78,7 +78,9 @@ def _read_claim(world: World, state: State, number: int, claim: Request) -> Step
 def _reports(world: World, state: State, number: int, attempt: Attempt) -> Iterator[Step]:
     me, name = state.workers[number - 1], f"worker {number}"
     if me.report is None:
-        for what in ("complete", "give") if world.gives and state.runs[attempt.run].given == 0 else ("complete",):
+        for what in (
+            ("complete", "release") if world.releases and state.runs[attempt.run].released == 0 else ("complete",)
+        ):
             yield f"{name} sends {what}", state.with_worker(number, report=Request(what, attempt))
         return
     if me.report.stage in ANSWERED:
@@ -127,7 +129,7 @@ def _answers(world: World, state: State, number: int, request: Request) -> Itera
     elif request.what == "renew":
         yield _renew(world, state, number, request)
     elif request.about and not _row_locked(world, state, request.about.run):  # it waits for the handler's transaction
-        answer = _complete if request.what == "complete" else _give
+        answer = _complete if request.what == "complete" else _release
         yield from answer(world, state, number, request, request.about)
 
 
@@ -228,16 +230,16 @@ def _complete(world: World, state: State, number: int, request: Request, attempt
         yield event, state._replace(wrong=wrong), _no(request)
 
 
-def _give(world: World, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
+def _release(world: World, state: State, number: int, request: Request, attempt: Attempt) -> Iterator[Answer]:
     """`release` and `fail`: the attempt has ended, and the run goes back."""
     run, row = attempt.run, state.runs[attempt.run]
     event = f"the store takes run {run} back from worker {number}, epoch {attempt.epoch}"
-    if row.status == "running" and _named(world, row, number, attempt.epoch, "give"):
+    if row.status == "running" and _named(world, row, number, attempt.epoch, "release"):
         wrong = "" if row.claims == attempt.nth else "an attempt that had ended ended another one"
-        then = state.with_run(run, status="queued", by=0, left=0, given=row.given + 1, ended="given")
+        then = state.with_run(run, status="queued", by=0, left=0, released=row.released + 1, ended="released")
         yield event, then._replace(wrong=wrong), _yes(request)
     elif row.status == "queued" and row.epoch == attempt.epoch:
-        wrong = "" if row.ended == "given" else "an outcome was reported as accepted, and was not"
+        wrong = "" if row.ended == "released" else "an outcome was reported as accepted, and was not"
         yield f"{event}, again", state._replace(wrong=wrong), _yes(request)
     else:
         yield f"the store refuses worker {number}, epoch {attempt.epoch}", state, _no(request)

@@ -21,7 +21,7 @@ class World:
     effects: bool = False  # handlers have effects, in transactions that stay open
     repeats: bool = False  # requests are sent again while the first may be running
     failover: bool = False  # a failover may lose a claim
-    gives: bool = False  # handlers fail or snooze; otherwise they succeed
+    releases: bool = False  # handlers may fail or snooze
     returns: bool = True  # handlers return
     in_two_steps: bool = True  # a claim and a reap read, then lock
     removed: frozenset[str] = frozenset()
@@ -36,8 +36,8 @@ class World:
         return guard not in self.removed
 
 
-FENCE: Final = World("fence", effects=True, repeats=True, gives=True)
-FAILOVER: Final = World("failover", failover=True, gives=True, in_two_steps=False)
+FENCE: Final = World("fence", effects=True, repeats=True, releases=True)
+FAILOVER: Final = World("failover", failover=True, releases=True, in_two_steps=False)
 VALIDITY: Final = World("validity", lease=3, margins=True, returns=False, in_two_steps=False)
 LIMIT: Final = World("limit", runs=2, limit=1)
 WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT)
@@ -51,10 +51,10 @@ class Run(NamedTuple):
     epoch: int = 0
     left: int = 0  # ticks until locked_until
     crashes: int = 0
-    given: int = 0  # outcomes that released it
+    released: int = 0  # outcomes `release` or `fail`
     lost: int = 0  # claims that a failover lost
     claims: int = 0
-    ended: str = ""  # how its last lease ended: given, crashed
+    ended: str = ""  # how its last lease ended: released, crashed
     accepted: frozenset[int] = frozenset()  # the attempts whose completion was accepted
     effects: int = 0
 
@@ -71,7 +71,7 @@ class Attempt(NamedTuple):
 class Request(NamedTuple):
     """A request, then its reply."""
 
-    what: str  # claim, renew, complete, give
+    what: str  # claim, renew, complete, release
     about: Attempt | None = None
     run: int = -1  # that a claim has read
     stage: str = "sent"  # locked (the limit's key), read, half; then taken, nothing, accepted, refused
@@ -149,8 +149,8 @@ def _wrong_with_run(run: Run) -> str:
     if run.effects > 1:
         return "an effect happened twice"
     if run.crashes > CRASHES:
-        return "a run crashes for ever"
-    ended = run.crashes + run.given + run.lost
+        return "a run crashes forever"
+    ended = run.crashes + run.released + run.lost
     not_ended = run.status in {"running", "succeeded", "vanished"}
     return "" if run.claims == ended + not_ended else "an attempt ended and was not counted"
 

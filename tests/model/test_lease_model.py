@@ -47,7 +47,7 @@ def test_the_line_of_each_guard_is_in_the_product(guard: Guard) -> None:
 def test_every_guard_of_the_model_is_in_the_table() -> None:
     source = (ROOT / "tests/model/lease_model.py").read_text("utf-8")
     used = set(re.findall(r'has\("(.+?)"\)', source))
-    used |= {f"{outcome} checks the {what}" for outcome in ("complete", "give") for what in ("worker", "epoch")}
+    used |= {f"{outcome} checks the {what}" for outcome in ("complete", "release") for what in ("worker", "epoch")}
     assert used == {guard.name for guard in GUARDS}
 
 

@@ -1,4 +1,4 @@
-"""Syncs the schedules of a folder to the store and listings what changed and what is wrong."""
+"""Syncs the schedules of a folder to the store and reports what changed and what is wrong."""
 
 from __future__ import annotations
 

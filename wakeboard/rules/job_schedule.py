@@ -161,7 +161,7 @@ class JobScheduleSpec(_Declared):
         examples=["0 8 * * MON"],
     )
     time_zone: ZoneName = Field(
-        default="Etc/UTC", description="The IANA time zone that the schedule is written in.", examples=["Europe/Lisbon"]
+        default="Etc/UTC", description="The IANA time zone of the schedule.", examples=["Europe/Lisbon"]
     )
     payload: Payload = Field(
         default_factory=dict,
@@ -177,9 +177,9 @@ class JobScheduleSpec(_Declared):
         ge=1,
         le=5,
         description="Which due runs go first within a queue: 5 before 4 before ... 1. One start in twenty goes to the "
-        "run that has been due for longest, so that higher priorities keep none waiting for ever.",
+        "run that has been due for longest, so that no run waits forever.",
     )
-    suspend: bool = Field(default=False, description="Make no runs by schedule. Those that exist are not touched.")
+    suspend: bool = Field(default=False, description="Enqueue no runs by schedule. Existing runs are not changed.")
     concurrency_policy: Literal["Allow", "Forbid", "Replace", "Queue"] = Field(
         default="Allow",
         description="What happens when a run is due and an earlier one is unfinished: both run (Allow), the new one is "
@@ -211,7 +211,7 @@ class JobScheduleSpec(_Declared):
         default=600,
         ge=1,
         le=_LONGEST,
-        description="How long one attempt may take, in seconds, counted from its real start.",
+        description="Maximum seconds of one attempt, from the start of its handler.",
     )
 
     @model_validator(mode="after")
