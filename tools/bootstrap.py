@@ -47,7 +47,7 @@ def main(what: str) -> None:
 
 
 def use_a_new_enough_python() -> None:
-    """Goes on in a newer Python of this machine if this one is too old, or says what to install."""
+    """Re-executes in a newer Python of this machine if this one is too old, or exits with what to install."""
     if sys.version_info >= (3, OLDEST_MINOR):
         return
     for minor in range(OLDEST_MINOR + 8, OLDEST_MINOR - 1, -1):

@@ -66,7 +66,7 @@ EXEMPTIONS: Final = (
         ("pod-networkpolicy", "CKV2_K8S_6"),
         r".*",
         "networkPolicy.enabled makes policies for every pod, as in the rendering `everything`; it is off by default"
-        " because only the person who installs knows the ways to the database and the API server.",
+        " because only the administrator knows the addresses of the database and the API server.",
         renderings=r"(?!everything).*",
     ),
     Exemption(

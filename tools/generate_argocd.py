@@ -1,4 +1,4 @@
-"""Prints deploy/argocd/argocd-cm.yaml: what Argo CD's own ConfigMap gains, from the Lua files beside it."""
+"""Prints deploy/argocd/argocd-cm.yaml: the entries for Argo CD's ConfigMap, from the Lua files of that folder."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Copyright 2026 the wakeboard authors
 Licensed under the Apache License, Version 2.0 (see LICENSE).
 
 The container images contain the packages below, each under its own licence. The text of each licence is in the
-package's *.dist-info folder in the image. Beside them they contain the base image that they were built on (by default
+package's *.dist-info folder in the image. They also contain the base image that they were built on (by default
 Debian with CPython, which is under the PSF-2.0 licence; /usr/share/doc/*/copyright has Debian's).
 
 psycopg and psycopg-binary are under the LGPL-3.0-only: they are installed as separate packages, unmodified, and may be

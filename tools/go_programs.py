@@ -65,7 +65,7 @@ def build(what: str, module: Path, packages: str, linker_flags: str, target: Pat
     assert building.stderr is not None
     log_tail = _tell_progress(what, building.stderr)
     if building.wait():
-        sys.exit("\n".join([*log_tail, f"Go could not build {what}; what it says stands above."]))
+        sys.exit("\n".join([*log_tail, f"Go could not build {what}; its output is above."]))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ LOCKS: Final[Mapping[str, Path]] = {name: ROOT / "locks" / f"{name}.txt" for nam
 LINUX: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.13"}
 """The images' platform, as environment markers see it."""
 
-SPDX: Final[Mapping[str, str]] = {  # classifiers and free texts that are no SPDX expression
+SPDX: Final[Mapping[str, str]] = {  # SPDX expressions of classifiers and free texts
     "Apache 2.0": "Apache-2.0",
     "ISC License": "ISC",
     "License :: OSI Approved :: MIT License": "MIT",
@@ -46,7 +46,7 @@ class Package:
 
 
 def packages(image: str) -> list[Package]:
-    """What is installed in `image` ("operator" or "worker") beside the base image and wakeboard itself, by name.
+    """What is installed in `image` ("operator" or "worker") in addition to the base image and wakeboard, by name.
 
     Raises LicenceUnknown, and PackageNotFoundError where .venv has another version than the lock.
     """
@@ -68,10 +68,10 @@ def _package(entry: str) -> Package | None:
 
 def _licence(found: Message) -> str:
     classifiers = [line for line in found.get_all("Classifier") or [] if line in SPDX]
-    said = found.get("License-Expression") or found.get("License") or next(iter(classifiers), "")
-    licence = SPDX.get(said, said)
+    declared = found.get("License-Expression") or found.get("License") or next(iter(classifiers), "")
+    licence = SPDX.get(declared, declared)
     if not re.fullmatch(r"[A-Za-z0-9.+-]+( (AND|OR|WITH) [A-Za-z0-9.+-]+)*", licence):
-        raise LicenceUnknown(f"{found['Name']}: {said[:80]!r}")
+        raise LicenceUnknown(f"{found['Name']}: {declared[:80]!r}")
     return licence
 
 

@@ -1,8 +1,8 @@
-"""Fills wheelhouse/ with what the Dockerfile installs, so that it can be built without a network: `make wheelhouse`.
+"""Downloads the wheels that the Dockerfile installs into wheelhouse/, for builds without a network: `make wheelhouse`.
 
     python -m tools.wheelhouse [FOLDER] [--machine x86_64|aarch64] [--python 3.13]
 
-The image's Python and machine are meant, not this one's. Every file is compared with its hash in locks/.
+`--machine` and `--python` are those of the image, not of this machine. Every file is compared with its hash in locks/.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}  # what other systems call th
 def fill(folder: Path, locks: Sequence[Path] = NEEDED, *, machine: str = "", python: str = "3.13") -> None:
     """Downloads the wheels that `locks` name for a Linux on `machine` (this one's if empty).
 
-    Raises SystemExit; pip says what went wrong.
+    Raises SystemExit if pip fails. pip prints the cause.
     """
     machine = MACHINES.get(machine or platform.machine(), machine or platform.machine())
     folder.mkdir(parents=True, exist_ok=True)
@@ -37,7 +37,7 @@ def fill(folder: Path, locks: Sequence[Path] = NEEDED, *, machine: str = "", pyt
     named = [word for lock in locks for word in ("-r", str(lock))]
     download = [*OUR_PIP, "download", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]
     if subprocess.call([*download, "--only-binary=:all:", *platforms, *interpreter, f"--dest={folder}", *named]):
-        sys.exit("The wheels could not be downloaded; what pip says stands above.")
+        sys.exit("The wheels could not be downloaded; pip's output is above.")
 
 
 def main() -> None:

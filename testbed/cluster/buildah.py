@@ -1,4 +1,4 @@
-"""buildah, with a storage of its own, without a network, and without a registry."""
+"""Runs buildah with its own storage, without a network and without a registry."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from testbed.cluster.debian_rootfs import EPOCH
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RUNNING = "/run/wakeboard-images-{}"  # gone after a reboot, as the mounts are that it speaks of
+RUNNING = "/run/wakeboard-images-{}"  # removed by a reboot, like the mounts that it records
 STORAGE = """\
 [storage]
 driver = "overlay"
 graphroot = "{folder}/layers"
 runroot = "{running}"
 """
-MOST_IMAGES = 300  # each step of a build is one; then 2 GB are thrown away and built anew
+MOST_IMAGES = 300  # each build step is one; above this, all (2 GB) are removed and rebuilt
 LOG_TAIL = 40  # lines of a failed build
 
 
 class Buildah:
-    """Builds images into a storage in `folder`. Each of its words ends the process with buildah's own if it fails."""
+    """Builds images into a storage in `folder`. If buildah fails, the process exits with its output."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,14 +45,14 @@ class Buildah:
         dockerfile: str = "Dockerfile",
         arguments: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
-        anew: bool = False,
+        use_cache: bool = True,
     ) -> None:
-        """Builds a Dockerfile; steps that an earlier build made of the same are taken from it, but not if `anew`.
+        """Builds a Dockerfile. Unchanged steps come from the cache of earlier builds if `use_cache`.
 
-        `mounts` are what the steps see of this machine, read-only.
+        `mounts` maps folders and files of this machine to read-only paths in the build.
         """
         words = ["--layers", "--pull=never", "--network=none", f"--timestamp={EPOCH}", f"--tag={reference}"]
-        words += ["--no-cache"] if anew else []
+        words += [] if use_cache else ["--no-cache"]
         words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
         words += [f"--volume={path}:{place}:ro" for path, place in (mounts or {}).items()]
@@ -67,7 +67,7 @@ class Buildah:
         self._run("pull", f"oci-archive:{archive}")
 
     def open(self, reference: str) -> Path:
-        """A folder with an image's files; what is written there reaches no one else."""
+        """A folder with an image's files; changes there do not change the image."""
         container = self._run("from", "--pull-never", reference).strip()
         return Path(self._run("mount", container).strip())
 
@@ -86,8 +86,8 @@ class Buildah:
         answer = subprocess.run(command, env=self._environment, capture_output=True, check=False)
         return answer.returncode == 0
 
-    def forget_if_there_are_many(self) -> None:
-        """Throws all away when the storage has grown long: the next build starts from nothing."""
+    def prune(self) -> None:
+        """Removes all images if there are more than MOST_IMAGES. The next build then starts without a cache."""
         if len(self._run("images", "--all", "--quiet").split()) > MOST_IMAGES:
             self._run("rmi", "--all", "--force")
 
@@ -95,5 +95,5 @@ class Buildah:
         answer = subprocess.run(["buildah", *words], env=self._environment, capture_output=True, text=True, check=False)
         if answer.returncode:
             log_tail = (answer.stdout + answer.stderr).splitlines()[-LOG_TAIL:]
-            sys.exit("\n".join([*log_tail, f"buildah could not {words[0]}; what it says stands above."]))
+            sys.exit("\n".join([*log_tail, f"buildah {words[0]} failed; its output is above."]))
         return answer.stdout

@@ -1,6 +1,6 @@
-"""Root file systems from Debian's packages, made by mmdebstrap: what images stand on where no registry is at hand.
+"""Root file systems from Debian's packages, made by mmdebstrap: base images without a registry.
 
-They are kept in the user's cache under a hash of what decides them. Packages are as new as the day they were made.
+They are kept in the user's cache under a hash of their inputs. Package versions are those of the day of the build.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DebianRootfs:
         )
         if answer.returncode:
             log_tail = answer.stderr.splitlines()[-LOG_TAIL:]
-            sys.exit("\n".join([*log_tail, "mmdebstrap could not make it; what it says stands above."]))
+            sys.exit("\n".join([*log_tail, "mmdebstrap failed; its output is above."]))
         unfinished.rename(target)
         say(f"  {time.monotonic() - began:.0f} s, {target.stat().st_size / 1e6:.0f} MB")
         return target

@@ -103,19 +103,19 @@ def build_missing() -> dict[str, Path]:
     with file_lock(_folder() / "lock", "the test cluster's images"):
         began = time.monotonic()
         builder = Buildah(_folder() / "storage")
-        builder.forget_if_there_are_many()
+        builder.prune()
         archives = {image.name: _built(builder, image) for image in IMAGES.values()}
         say(f"The test cluster's images are built, in {time.monotonic() - began:.0f} s.")
     return archives
 
 
-def build_anew(target: str, builder: Buildah, folder: Path) -> None:
-    """Builds a target of the Dockerfile from nothing, in another storage; `folder` is used for what the build reads."""
-    _build_ours(target, builder, ROOT, folder / "context", anew=True)
+def build_without_cache(target: str, builder: Buildah, folder: Path) -> None:
+    """Builds a target of the Dockerfile without a cache, in another storage. The build context is in `folder`."""
+    _build_ours(target, builder, ROOT, folder / "context", use_cache=False)
 
 
 def _built(builder: Buildah, image: Image) -> Path:
-    """The image's archive. It is built from a copy: an edit meanwhile must not get into what another hash names."""
+    """The image's archive. The build reads a copy, so an edit during the build cannot change what the hash names."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(dir=_folder(), prefix="building-") as name:
         project, context = Path(name) / "project", Path(name) / "context"
@@ -128,21 +128,21 @@ def _built(builder: Buildah, image: Image) -> Path:
         builder.save(image.reference, Path(name) / "image.tar")
         (Path(name) / "image.tar").rename(archive)
     say(f"  {time.monotonic() - began:.0f} s, {archive.stat().st_size / 1e6:.0f} MB packed")
-    for forgotten in sorted(_folder().glob(f"{image.name}-*.tar"), key=_last_use)[:-KEPT]:
-        forgotten.unlink()
+    for unused in sorted(_folder().glob(f"{image.name}-*.tar"), key=_last_use)[:-KEPT]:
+        unused.unlink()
     return archive
 
 
-def _build_ours(target: str, builder: Buildah, project: Path, context: Path, *, anew: bool = False) -> None:
+def _build_ours(target: str, builder: Buildah, project: Path, context: Path, *, use_cache: bool = True) -> None:
     """A target of the project's Dockerfile."""
     _copy(OURS, context, project)
     shutil.copytree(_wheels(), context / "wheelhouse", copy_function=os.link)
     arguments = {"BASE": _base(builder), "PIP_NO_INDEX": "1"}
-    builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments, anew=anew)
+    builder.build(f"localhost/wakeboard-{target}:dev", context, target=target, arguments=arguments, use_cache=use_cache)
 
 
 def _build_example(builder: Buildah, project: Path, context: Path) -> None:
-    """A user's image, as docs/worker-image.md tells them to make one. pip is set up for a place without a network."""
+    """A user's image, built as docs/worker-image.md describes. pip is configured to work without a network."""
     for target in ("worker", "worker-build"):
         _build_ours(target, builder, project, context.with_name(target))
     settings = context.with_name("pip.conf")
@@ -202,7 +202,7 @@ def _files(project: Path, sources: tuple[str, ...]) -> list[Path]:
 
 
 def _copy(sources: tuple[str, ...], target: Path, project: Path = ROOT) -> None:
-    """What a build may see: no more than what its hash is made of."""
+    """Copies the inputs of a build: only the files that its hash covers."""
     for file in _files(project, sources):
         copy = target / file.relative_to(project)
         copy.parent.mkdir(parents=True, exist_ok=True)

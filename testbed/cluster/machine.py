@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0  # seconds until a command that does not end is a failure
 READY = "ready\n"
-# A kubelet sets these for the whole kernel unless they are as it wants them. So it reads them from files of ours.
+# A kubelet changes these for the whole kernel if their values differ. Bind-mounted files give it the values it wants.
 KERNEL_SETTINGS = {
     "kernel/keys/root_maxbytes": 25_000_000,
     "kernel/keys/root_maxkeys": 1_000_000,
@@ -31,7 +31,7 @@ KERNEL_SETTINGS = {
     "vm/panic_on_oom": 0,
 }
 KUBELET_FOLDER = "/var/lib/kubelet"  # a kubelet with another root directory still uses some paths in this one
-# The last process is the first of the machine: it waits, and by ignoring SIGCHLD has the kernel bury every orphan.
+# The last process is the first of the machine: it waits. It ignores SIGCHLD, so the kernel reaps every orphan.
 PREPARE = """
 set -e
 mount -t tmpfs tmpfs /run
@@ -53,7 +53,7 @@ exec sleep infinity
 
 
 class CommandFailed(Exception):
-    """A command in the machine failed; the message is what it said."""
+    """A command in the machine failed. The message is its error output."""
 
 
 class Machine:
@@ -93,15 +93,15 @@ class Machine:
             )
         assert self._first.stdin is not None
         assert self._first.stdout is not None
-        with self._first.stdin as tell:
-            tell.write(settings)
-        with self._first.stdout as said:
-            if said.readline() != READY:
+        with self._first.stdin as stdin:
+            stdin.write(settings)
+        with self._first.stdout as stdout:
+            if stdout.readline() != READY:
                 raise CommandFailed(f"The machine could not be made: {self._log.read_text().strip()}")
         self._link()
 
     def stop(self) -> None:
-        """Ends everything in it, for good, and returns when it is gone. Its addresses may be another's from now on."""
+        """Kills all processes of the machine, and returns when they have ended. Its addresses may then be reused."""
         if self._stopped:
             return
         if self._first is not None:
@@ -125,7 +125,7 @@ class Machine:
         return answer.stdout
 
     def _link(self) -> None:
-        """Both ends get their addresses; what the machine does not know goes to this host, and there no further."""
+        """Links the machine to this host. Packets to unknown addresses go to this host, which does not forward them."""
         assert self._first is not None
         place, (first,), bits = self._slot, children(self._first.pid), self._slot.network.prefixlen
         for words in (

@@ -130,7 +130,7 @@ def _allowed(policy: Any, pod: Pod, direction: Direction, cluster: Cluster) -> I
 def _peers(
     peers: list[Any] | None, namespace: str, direction: Direction, cluster: Cluster
 ) -> Iterator[tuple[Pod | None, str]]:
-    """Each with the condition that it is the other end; None stands for what need not be a pod."""
+    """Each peer with the condition that it is the other end. None means that the peer need not be a pod."""
     if not peers:
         yield None, ANY
     for peer in peers or []:

@@ -34,7 +34,7 @@ class Node(ControlPlane):
     """A control plane with one node, in a folder that must not exist yet. Linux and root only, in the main thread.
 
     `host_address` is where pods reach what listens on this host. `kubelet`, `containerd`, `scheduler`, `proxy` and
-    `dns` are its parts beside the control plane's.
+    `dns` are its parts in addition to the control plane's.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,7 +86,7 @@ class Node(ControlPlane):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def load_image(self, archive: Path) -> list[str]:
-        """The names of the images in an OCI archive, as they stand in it; pods can use them from now on."""
+        """Loads the images of an OCI archive, so that pods can use them. Returns their names."""
         return self.containerd.load(archive)
 
     def pod_logs(self, namespace: str, pod: str, *words: str) -> str:
@@ -100,7 +100,7 @@ class Node(ControlPlane):
         self.containerd.kill_process(status["containerID"].removeprefix("containerd://"))
 
     def enforce_network_policies(self) -> None:
-        """From now on NetworkPolicies count, those that there are and those to come. Without this they do nothing."""
+        """Starts to enforce NetworkPolicies, existing and future ones. Before this call they have no effect."""
         if not self._enforcing:
             self.enforcer.start()
             self._enforcing = True

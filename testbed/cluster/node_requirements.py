@@ -1,4 +1,4 @@
-"""What a real node needs of the computer that it runs on."""
+"""Checks whether this computer can run a real node: packages, programs and rights."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ NAMESPACES = ["unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", 
 
 
 def missing_requirements() -> list[str]:
-    """Each a few words for a person; empty where a node can run."""
+    """A short phrase for each missing requirement. Empty if a node can run."""
     if sys.platform != "linux":
         return ["Linux"]
     if os.geteuid() != 0:
         return ["root"]
-    return [*_missing_packages(), *_missing_programs(), *_missing_powers()]
+    return [*_missing_packages(), *_missing_programs(), *_missing_rights()]
 
 
 def _missing_packages() -> list[str]:
@@ -57,7 +57,7 @@ def _missing_programs() -> Iterator[str]:
         yield str(words)
 
 
-def _missing_powers() -> Iterator[str]:
+def _missing_rights() -> Iterator[str]:
     if not os.access(CGROUPS, os.W_OK):
         yield f"the right to write to {CGROUPS}"
     attempt = [*NAMESPACES, "mount", "-t", "tmpfs", "tmpfs", "/run"]

@@ -1,4 +1,4 @@
-"""Real operator processes, and events in the cluster and the database to wait for."""
+"""Operator processes for tests, and an environment (a namespace and a database) to act on and to wait for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ POLL_INTERVAL_S = 0.05
 
 
 def wait_for(what: Callable[[], Any], *, within_s: float = TIMEOUT_S, why: Callable[[], object] = str) -> Any:
-    """What `what` answers as soon as that is true."""
+    """Polls `what` and returns its first true result. Fails after `within_s` with the text of `why`."""
     deadline = time.monotonic() + within_s
     while not (found := what()):
         assert time.monotonic() < deadline, f"it did not come within {within_s} s: {why()}"
@@ -38,7 +38,7 @@ def wait_for(what: Callable[[], Any], *, within_s: float = TIMEOUT_S, why: Calla
 
 
 class Operator:
-    """An operator process. `log` is what it said."""
+    """An operator process. `log` is its output so far."""
 
     def __init__(self, dsn: str, kubeconfig: Path, folder: Path, **settings: object) -> None:
         self._log = folder / f"operator-{time.monotonic_ns()}.log"
@@ -87,7 +87,7 @@ class Operator:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def ended(self) -> int:
-        """Its exit code, when it has ended."""
+        """Waits until it has ended, and returns its exit code."""
         return self._process.wait(TIMEOUT_S)
 
     def ask(self, page: str) -> tuple[int, str]:
@@ -112,7 +112,7 @@ class Operator:
 
 
 class Environment:
-    """One namespace of a cluster and one database, as a person sees them."""
+    """One namespace of a cluster and one database, accessed as an administrator."""
 
     def __init__(self, cluster: Cluster, namespace: str, dsn: str) -> None:
         self.cluster, self.namespace, self.dsn = cluster, namespace, dsn
@@ -160,7 +160,7 @@ class Environment:
             return cursor.fetchall() if cursor.description else []
 
     def row(self, name: str, columns: str) -> tuple[Any, ...] | None:
-        """Columns of its definition; None: it has none, or it was removed."""
+        """Columns of the stored schedule. None if it does not exist or was removed."""
         query = f"select {columns} from job_definitions where namespace = %s and name = %s and removed_at is null"
         rows = self.sql(query, self.namespace, name)
         return rows[0] if rows else None

@@ -16,6 +16,7 @@ from tools.chart_linters import find_tool
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from testbed.cluster.cluster import Cluster
     from testbed.cluster.node import Node
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "wakeboard"
@@ -24,6 +25,18 @@ IMAGES = ("wakeboard-operator", "wakeboard-worker", "wakeboard-example", "wakebo
 HELM_TIMEOUT_S = 180
 COMMAND_TIMEOUT_S = 60
 OPERATOR = "app.kubernetes.io/component=operator"
+
+
+def run_helm(cluster: Cluster, namespace: str, *words: str | Path, stdin: str | None = None) -> str:
+    """Runs Helm as the cluster's administrator. Returns its output; raises Refused with its messages."""
+    where = ["--kubeconfig", str(cluster.admin), "--namespace", namespace]
+    command = [str(find_tool("helm")), *map(str, words), *where]
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, check=False, timeout=HELM_TIMEOUT_S + 20
+    )
+    if done.returncode:
+        raise Refused(f"{done.stdout}\n{done.stderr}".strip())
+    return done.stdout
 
 
 class Release:
@@ -37,15 +50,8 @@ class Release:
     # -- helm
 
     def helm(self, *words: str, stdin: str | None = None) -> str:
-        """What helm prints; raises Refused with what it says on stderr."""
-        where = ["--kubeconfig", str(self.node.admin), "--namespace", self.namespace]
-        command = [str(find_tool("helm")), *words, *where]
-        answer = subprocess.run(
-            command, input=stdin, capture_output=True, text=True, check=False, timeout=HELM_TIMEOUT_S + 20
-        )
-        if answer.returncode:
-            raise Refused(f"{answer.stdout}\n{answer.stderr}".strip())
-        return answer.stdout
+        """Helm in the release's namespace."""
+        return run_helm(self.node, self.namespace, *words, stdin=stdin)
 
     def install(self, values: dict[str, Any]) -> str:
         """`helm install --wait`: what it prints, NOTES included."""
@@ -69,12 +75,12 @@ class Release:
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def wakeboard(self, *words: str) -> str:
-        """What the command line says in a pod of the operator."""
+        """Runs the command line in a ready pod of the operator. Returns its output."""
         pod = next(pod for pod in self.pods(OPERATOR) if _ready(pod))
         return self.kubectl("exec", pod["metadata"]["name"], "-c", "operator", "--", "wakeboard", *words)
 
     def asked(self, *words: str) -> Any:
-        """What the command line answers with --json."""
+        """The parsed output of the command line with --json."""
         return json.loads(self.wakeboard(*words, "--json"))
 
     def wake(self, pool: str = "default") -> str:
@@ -100,20 +106,20 @@ class Release:
         return wait_for(state, within_s=within_s, why=lambda: self.logs(pod))
 
     def logs(self, pod: str) -> str:
-        """What a pod has said; what kubectl says if it cannot be asked."""
+        """The logs of a pod, or kubectl's error message."""
         try:
             return self.kubectl("logs", pod, "--all-containers")
         except Refused as refused:
             return str(refused)
 
     def describe(self, job: str) -> str:
-        """What the cluster says about a job's pods, for the message of a failure."""
+        """`kubectl describe` of a job's pods, for the message of a failure."""
         return self.kubectl("describe", "pods", "-l", f"batch.kubernetes.io/job-name={job}")
 
     # -- schedules
 
     def declare(self, name: str, **spec: Any) -> None:
-        """A JobSchedule, applied as a person does, and taken in by the operator."""
+        """Applies a JobSchedule, and waits until the operator has synced it."""
         self.node.apply(
             {
                 "apiVersion": "wakeboard.dev/v1alpha1",
@@ -126,7 +132,7 @@ class Release:
         self.comes(name, lambda status: status.get("acceptedGeneration") == generation)
 
     def ask_for(self, name: str, action: str, token: str) -> None:
-        """An action by annotation; returns when the status tells that it was done."""
+        """Requests an action by annotation, and waits until the status reports it."""
         words = ["annotate", "jobschedule", name, f"wakeboard.dev/{action}={token}", "--overwrite"]
         self.node.kubectl("--namespace", self.jobs, *words)
         self.comes(name, lambda status: status.get("lastAction", {}).get("token") == token)
@@ -136,12 +142,12 @@ class Release:
         return self.node.call("GET", path(self.jobs, name)).get("status") or {}
 
     def comes(self, name: str, what: Callable[[dict[str, Any]], bool], within_s: float = 90) -> dict[str, Any]:
-        """The schedule's status, once `what` of it is true."""
+        """Waits until `what` of the schedule's status is true, and returns the status."""
         wait_for(lambda: what(self.status(name)), within_s=within_s, why=lambda: self.explained(name))
         return self.status(name)
 
     def explained(self, name: str) -> str:
-        """What a person would look at when a schedule does not do as expected."""
+        """Status, runs and pods: the message of a wait that timed out."""
         return "\n".join(
             [json.dumps(self.status(name), indent=1), self.wakeboard("runs", "--json"), self.kubectl("get", "pods")]
         )
@@ -179,7 +185,7 @@ def external_database(node: Node) -> str:
 
 
 def remove_external_database(node: Node) -> None:
-    """As if it had never been there."""
+    """Removes its pod and its Service."""
     node.kubectl("delete", "pod,service", "db", "--ignore-not-found", "--now")
 
 

@@ -114,7 +114,7 @@ def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeyp
     assert [getattr(arrived, name) for name in sorted(OF_MIGRATIONS)] == ["wb_c", "wb_o", "wb_v", "wb_w"]
 
 
-def test_the_chart_writes_no_variable_that_nobody_reads(documents: list[dict[str, Any]]) -> None:
+def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -> None:
     known = {PREFIX + name.upper() for name in OperatorSettings.model_fields}
     for pod, spec in pod_specs(documents):
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
@@ -136,7 +136,7 @@ def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
     assert seen == OperatorSettings.model_fields.keys() - SET_BY_THE_CHART - OF_MIGRATIONS
 
 
-def test_behind_pgbouncer_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_pgbouncer_workers_do_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:
     found = rendered({"database": {"url": "postgresql://pooler/db", "pgbouncer": True}})
     set_in(monkeypatch, dict(pod_specs(found))["CronJob/wakeboard-wake-default"]["containers"][0])
     assert (read_settings().listen, read_settings().prepared_statements) == (False, False)

@@ -1,4 +1,4 @@
-"""What the chart tells Prometheus and Grafana fits what the operator exports, and every alert can be acted on."""
+"""The chart's alerts and dashboard match the metrics that the operator exports, and every alert has a runbook."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def test_every_panel_says_what_it_shows_and_in_which_unit() -> None:
         assert all("$namespace" in target["expr"] for target in panel["targets"]), panel["title"]
 
 
-def test_panels_lie_side_by_side() -> None:
+def test_panels_do_not_overlap() -> None:
     places = [panel["gridPos"] for panel in panels(DASHBOARD)]
     for one, other in combinations(places, 2):
-        beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
+        side_by_side = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
         above = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-        assert beside or above, (one, other)
+        assert side_by_side or above, (one, other)
     assert all(place["x"] + place["w"] <= 24 for place in places)
 
 

@@ -7,11 +7,13 @@ and a read-only root file system. Its network is this machine's.
 from __future__ import annotations
 
 import subprocess
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from testbed.cluster.processes import children
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from testbed.cluster.buildah import Buildah
 
@@ -46,7 +48,7 @@ class MountedImage:
         """Starts the image's program with `words`, or another `command`; its output is one pipe.
 
         The process that is returned holds the namespaces; the program is its child. End the program (`pid1`):
-        a kill of its parent does not reach it, as the kernel forgets that wish when the user changes.
+        a kill of its parent does not end it, because the kernel clears the parent-death signal when the user changes.
         """
         variables = [*self.config["Env"], *(f"{name}={value}" for name, value in (environment or {}).items())]
         as_its_user = ["chroot", f"--userspec={self.config['User']}", "--groups=", str(self.root)]
@@ -69,19 +71,19 @@ class MountedImage:
 
 def pid1(process: subprocess.Popen[str]) -> int | None:
     """The PID, as this machine counts, of the program that was started; None: not yet."""
-    children = _children(process.pid)
-    return children[0] if children else None
+    found = _children(process.pid)
+    return found[0] if found else None
 
 
 def second_process(process: subprocess.Popen[str]) -> int | None:
     """The PID of its child; None: not yet."""
     first = pid1(process)
-    children = _children(first) if first else []
-    return children[0] if children else None
+    found = _children(first) if first else []
+    return found[0] if found else None
 
 
 def _children(pid: int) -> list[int]:
     try:
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
+        return children(pid)
     except FileNotFoundError:
         return []

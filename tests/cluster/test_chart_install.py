@@ -1,4 +1,4 @@
-"""The chart, installed by Helm into a real API server: what a person does with releases over the years.
+"""The chart, installed by Helm into a real API server: install, upgrade, rollback, uninstall and several releases.
 
 There are no nodes, so no pod runs; but the API server, its admission at the `restricted` level and the controllers are
 real, and so are operator, worker and smoke test where a test starts them with the release's own rights and settings.
@@ -221,7 +221,7 @@ def test_the_longest_names_are_cut_and_stay_apart(user: HelmClient) -> None:
 # -- several releases --------------------------------------------------------------------------------------------------
 
 
-def test_a_second_release_is_refused_with_what_to_type_and_then_works_beside_the_first(user: HelmClient) -> None:
+def test_a_second_release_is_refused_with_what_to_type_and_then_works_next_to_the_first(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     second = HelmClient(user.cluster, "team-b")
     with pytest.raises(Refused) as refused:

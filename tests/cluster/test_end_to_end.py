@@ -1,7 +1,7 @@
-"""The whole product on a real node, from nothing: images, chart, CronJob, pods, faults, upgrade, farewell.
+"""The whole product on a real node, from nothing: images, chart, CronJob, pods, faults, upgrade, removal.
 
-One story: each test goes on where the one before it ended. One step waits for a real minute of the CronJob (it is the
-first); the others wake workers as `kubectl create job --from=cronjob/…` does.
+The tests form one sequence: each continues where the one before ended. The first step waits for a real minute of the
+CronJob. The others wake workers as `kubectl create job --from=cronjob/…` does.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 from testbed.cluster.buildah import Buildah
-from testbed.cluster.images import IMAGES, ImageMissing, build_anew, find_image
+from testbed.cluster.images import IMAGES, ImageMissing, build_without_cache, find_image
 from tests.chaos.processes import Watcher, wait_until
 from tests.cluster.mounted_image import MountedImage, pid1, second_process
 from wakeboard import __version__
@@ -174,7 +174,7 @@ def test_the_command_line_is_there(opened: dict[str, MountedImage], name: str) -
 @pytest.mark.parametrize("name", OURS)
 def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, MountedImage], name: str) -> None:
     with opened[name].start(environment={"WAKEBOARD_DSN": UNREACHABLE}) as container:
-        wait_until(lambda: second_process(container), "the first process stands in front of the program")
+        wait_until(lambda: second_process(container), "the first process has started the program")
         _kill(container, signal.SIGTERM)
         assert container.wait(10) in {0, 128 + signal.SIGTERM}
 
@@ -205,7 +205,7 @@ def test_the_guide_shows_the_examples_as_they_are() -> None:
 
 
 def test_an_image_built_anew_is_the_same_bytes(builder: Buildah, tmp_path: Path) -> None:
-    build_anew("worker", builder, tmp_path)
+    build_without_cache("worker", builder, tmp_path)
     builder.save(IMAGES[WORKER].reference, tmp_path / "again.tar")
     assert _layers(tmp_path / "again.tar") == _layers(find_image(WORKER))
 

@@ -1,4 +1,4 @@
-"""docs/install.md, typed as it stands: every command of it, on a real node."""
+"""Runs every command of docs/install.md, unchanged, on a real node."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.timeout(400)
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "install.md"
 TIMEOUT_S = 240
-# What stands in the guide for what only its reader knows, and the images of this machine.
-MEANT = {
+# Placeholders of the guide, and the values that replace them on this machine.
+PLACEHOLDERS = {
     "registry.example.com/jobs": "localhost/wakeboard-example",
     "worker.image.tag=1": "worker.image.tag=dev",
     "'…'": "'secret'",
@@ -59,7 +59,7 @@ class Reader:
         """Types every `sh` block below a heading; what it prints."""
         return "".join(self._run(block) for block in _blocks(heading, "sh"))
 
-    def says_to_the_database(self, heading: str) -> None:
+    def run_sql(self, heading: str) -> None:
         """The `sql` blocks below a heading, as a superuser."""
         for block in _blocks(heading, "sql"):
             self.node.kubectl("exec", "-i", "db", "--", "psql", "-v", "ON_ERROR_STOP=1", "shop", stdin=block)
@@ -82,7 +82,7 @@ class Reader:
 def _blocks(heading: str, language: str) -> list[str]:
     section = GUIDE.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     found = re.findall(rf"^```{language}\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
-    for written, meant in MEANT.items():
+    for written, meant in PLACEHOLDERS.items():
         found = [block.replace(written, meant) for block in found]
     return found
 
@@ -118,7 +118,7 @@ def test_an_upgrade_to_the_users_image_and_a_farewell(reader: Reader) -> None:
 
 def test_a_database_with_a_role_for_each_part(reader: Reader) -> None:
     external_database(reader.node)
-    reader.says_to_the_database("Your own Postgres")
+    reader.run_sql("Your own Postgres")
     reader.types("Your own Postgres")
     schedules = reader.schedules
     schedules.declare("hello", jobType="ping")

@@ -1,4 +1,4 @@
-"""What the operator reads and writes, call by call, and how it tells errors apart."""
+"""What the operator reads and writes, call by call, and how it classifies errors."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ with Node(Path(sys.argv[1])) as node:
 
 
 class PodNamespace:
-    """A namespace of a node at the `restricted` level, and words to say what happens in it."""
+    """A namespace of a node at the `restricted` level, with methods to run pods in it."""
 
     def __init__(self, node: Node, name: str) -> None:
         self.node, self.name = node, name
@@ -77,7 +77,7 @@ class PodNamespace:
         self.kubectl("wait", f"--for=condition={condition}", f"pod/{name}", "--timeout=60s")
 
     def ended(self, name: str) -> tuple[str, str]:
-        """The phase of a pod at its end, and what it said."""
+        """The phase of a pod at its end, and its logs."""
         (pod,) = self.node.wait_for(
             f"{self.pods}?fieldSelector=metadata.name%3D{name}",
             lambda pods: bool(pods) and pods[0]["status"]["phase"] in {"Succeeded", "Failed"},
@@ -92,7 +92,7 @@ class PodNamespace:
         self.wait(name)
 
     def can_reach(self, asker: str, address: str) -> bool:
-        """Whether what this pod asks of an address is answered."""
+        """Whether a request of this pod to an address is answered."""
         try:
             return self.kubectl("exec", asker, "--", "timeout", "2", "wget", "-qO-", f"http://{address}") == "ok\n"
         except Refused:
@@ -300,18 +300,18 @@ def test_another_run_has_its_own_node_and_leaves_nothing_when_it_is_killed(real_
         assert real_node.kubectl("get", "pods", "--namespace", "default", "--output", "name") == ""
         other.kill()
     comes_true(lambda: not processes(cgroup))
-    take_places_up_to(address)
+    acquire_slots_up_to(address)
     assert not [pod for pod in pods if pod.exists()]
     assert not (tmp_path / "node" / "containerd").exists()
 
 
-def take_places_up_to(address: str) -> None:
+def acquire_slots_up_to(address: str) -> None:
     """Acquires slots up to this address, as later runs do. Acquiring a slot removes what its last user left."""
-    places: list[MachineSlot] = []
-    while not places or IPv4Address(places[-1].address) < IPv4Address(address):
-        places.append(acquire_slot())
-    for place in places:
-        place.release()
+    slots: list[MachineSlot] = []
+    while not slots or IPv4Address(slots[-1].address) < IPv4Address(address):
+        slots.append(acquire_slot())
+    for slot in slots:
+        slot.release()
 
 
 def test_a_cron_job_wakes_a_pod_each_minute(namespace_with_cron_job: PodNamespace):

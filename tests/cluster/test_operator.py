@@ -192,7 +192,7 @@ def test_an_api_server_behind_a_proxy_is_listed_and_watched_through_it(
         monkeypatch.setenv("HTTPS_PROXY", proxy)
         with Operator(env.dsn, login, tmp_path, **settings) as operator:
             operator.wait_until_leading()
-            env.create(job_schedule())  # the next list is far away: only the stream tells of it
+            env.create(job_schedule())  # the next list is far away: only the watch delivers it
             wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
 
 

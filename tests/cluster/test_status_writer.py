@@ -92,7 +92,7 @@ class WriterHarness:
         self._plane.call("PATCH", f"{self._path}/status", {"status": document}, MERGE_PATCH)
 
     def reason(self, condition: str) -> str:
-        """The reason of a condition, as people see it."""
+        """The reason of a condition in the cluster."""
         return next(each["reason"] for each in self.seen()["status"]["conditions"] if each["type"] == condition)
 
     def message(self, condition: str) -> str:

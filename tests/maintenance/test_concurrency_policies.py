@@ -243,9 +243,9 @@ async def test_two_schedulers_with_two_ticks_between_them_keep_the_policy(
 async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: Store, database: str):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await make_due(store)
-    async with connected(database) as person:
-        async with person.conn.transaction():
-            await AdminStore(person.conn).run_now(await definition(store, "a", "id"))
+    async with connected(database) as admin:
+        async with admin.conn.transaction():
+            await AdminStore(admin.conn).run_now(await definition(store, "a", "id"))
             assert (await make_ticks(store)).definitions == 0  # the schedule is locked: later
         made = await make_ticks(store)
     assert (made.runs, made.skipped) == (0, 1)

@@ -1,4 +1,4 @@
-"""What is declared no longer goes, unless so much of it goes at once that a person must say yes."""
+"""Schedules that are no longer declared are removed; a removal of many at once waits for confirmation."""
 
 from __future__ import annotations
 

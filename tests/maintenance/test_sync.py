@@ -38,11 +38,11 @@ pytestmark = pytest.mark.anyio
 
 
 async def is_ahead(store: Store, name: str) -> bool:
-    """The cursor stands after now and after the last tick."""
+    """The cursor is after now and after the last tick."""
     return await definition(store, name, "next_run_at > greatest(now(), last_tick_at)")
 
 
-# -- what stands on the board
+# -- what is stored
 
 
 async def test_a_spec_becomes_a_row(store: Store):

@@ -1,4 +1,4 @@
-"""PID 1 of an operator pod's containers, told to go before it has begun. Needs the right to make a PID namespace."""
+"""SIGTERM to PID 1 of an operator pod's containers before the program has started. Needs a PID namespace."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.cluster.processes import children
 from tests.chaos.processes import ROOT, wait_until
 
 UNSHARE = ["unshare", "--fork", "--kill-child", "--pid", "--mount-proc"]
@@ -25,11 +26,7 @@ def test_sigterm_ends_a_program_that_has_not_begun(command: list[str]) -> None:
         pytest.skip("no right to make a PID namespace")
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}", "WAKEBOARD_DSN": "host=192.0.2.1"}
     with subprocess.Popen([*UNSHARE, *command], env=environment) as container:
-        first = wait_until(lambda: _children(container.pid), "the namespace has a first process")[0]
-        wait_until(lambda: _children(first), "the first process has a child")
+        first = wait_until(lambda: children(container.pid), "the namespace has a first process")[0]
+        wait_until(lambda: children(first), "the first process has a child")
         os.kill(first, signal.SIGTERM)
         assert container.wait(10) == 128 + signal.SIGTERM
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]

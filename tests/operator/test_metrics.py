@@ -1,4 +1,4 @@
-"""What Prometheus is told, and by whom."""
+"""Which metrics the leader and a standby export."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def leadership(database: str) -> AsyncGenerator[Leadership]:
     await made.release()
 
 
-def told(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
+def exported_values(metrics: Metrics, leadership: Leadership) -> dict[str, float]:
     """Every sample by name and labels."""
     supervisor = Supervisor([], PendingChanges(asyncio.get_running_loop()))
     page = metrics.text(leadership, supervisor).decode()
@@ -56,12 +56,12 @@ async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
         conn.execute("select wakeboard.enqueue('ping', run_at => now() - interval '1 minute')")
     async with await connect(database) as conn:
         metrics.record_health(await read_health_facts(conn))
-    found = told(metrics, leadership)
+    found = exported_values(metrics, leadership)
     assert found["wakeboard_leader"] == 1
     assert found["wakeboard_due_runs default"] == 1
     assert found["wakeboard_oldest_due_seconds default"] >= 60
     assert found["wakeboard_dead_runs"] == 0
-    standby = told(metrics, Leadership(database, "k8s:one", 15))
+    standby = exported_values(metrics, Leadership(database, "k8s:one", 15))
     assert standby["wakeboard_leader"] == 0
     of_leaders = ("wakeboard_due_runs", "wakeboard_dead_runs", "wakeboard_api_server_up", "wakeboard_last_reconcile")
     assert not any(name.startswith(of_leaders) for name in standby)
@@ -76,7 +76,7 @@ async def test_a_paused_queue_is_not_called_late(leadership: Leadership, databas
             )
         await conn.execute("select wakeboard.pause('queue:paused')")
         metrics.record_health(await read_health_facts(conn))
-    found = told(metrics, leadership)
+    found = exported_values(metrics, leadership)
     assert found["wakeboard_due_runs paused"] == 1
     assert found["wakeboard_oldest_due_seconds busy"] >= 3600
     assert found["wakeboard_oldest_due_seconds paused"] == 0
@@ -88,17 +88,17 @@ async def test_where_no_worker_ever_came_the_dead_man_switch_counts_from_the_fir
     metrics = Metrics()
     async with await connect(database) as conn:
         metrics.record_health(await read_health_facts(conn))
-        assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] == 0
+        assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] == 0
         await conn.execute("select pg_sleep(0.1)")
         metrics.record_health(await read_health_facts(conn))
-        assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 0.1
+        assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 0.1
         await conn.execute(
             "select wakeboard.register_worker(99, 'one', 'default', 'host', '1', '{default}', 1, 60, '{ping}')"
         )
         await conn.execute("update wakeboard.workers set last_seen = now() - interval '5 minutes'")
         await conn.execute("update wakeboard.worker_types set last_known_at = now() - interval '5 minutes'")
         metrics.record_health(await read_health_facts(conn))
-    assert told(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
+    assert exported_values(metrics, leadership)["wakeboard_last_worker_age_seconds"] >= 300
 
 
 async def test_a_worker_that_came_and_left_has_been_seen(database: str) -> None:
@@ -151,7 +151,7 @@ async def test_runs_that_end_are_counted_once_by_how_they_ended(leadership: Lead
             since = finished.until
             await conn.execute("select pg_sleep(0.1)")
         assert sum((await finished_since(conn, since)).runs.values()) == 0
-    assert told(metrics, leadership)["wakeboard_runs_finished_total cancelled"] == 3
+    assert exported_values(metrics, leadership)["wakeboard_runs_finished_total cancelled"] == 3
 
 
 async def test_a_standby_of_another_release_says_what_blocks_it() -> None:

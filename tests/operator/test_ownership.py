@@ -12,7 +12,7 @@ def test_one_schedule_of_another_installation_is_asked_and_the_others_wait_for_t
     others = OtherInstallations()
     assert others.probe_wait_s("x", A, 100.0) == 0
     assert others.probe_wait_s("x", B, 101.0) == REPAIR_TIMEOUT_S - 1
-    assert others.probe_wait_s("x", B, 100.0 + REPAIR_TIMEOUT_S) == 0, "nobody answers"
+    assert others.probe_wait_s("x", B, 100.0 + REPAIR_TIMEOUT_S) == 0, "the other installation does not answer"
     assert not others.answers("x")
     assert others.is_silent("x", 100.0 + REPAIR_TIMEOUT_S)
 

@@ -33,7 +33,7 @@ SOURCE = "k8s:one"
 
 
 class ReconcilerHarness:
-    """A leader of one source at its board."""
+    """A reconciler that leads one source of one database."""
 
     def __init__(self, store: LeaderStore, reconciler: Reconciler) -> None:
         self.store, self.reconciler = store, reconciler
@@ -137,7 +137,7 @@ async def test_what_could_not_be_written_to_the_store_is_told_in_its_status(
 async def test_no_status_is_asked_for_before_the_row_is_known(
     harness: ReconcilerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else ten thousand new schedules are told as missing on the board, and written a second time when they are not."""
+    """Otherwise ten thousand new schedules would be reported as missing in the store, and written twice."""
     answer, too_soon = harness.store.list_definitions, set[Any]()
 
     async def asked(source: str) -> Any:

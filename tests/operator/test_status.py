@@ -143,16 +143,16 @@ def test_a_status_that_nobody_wrote_is_a_transition() -> None:
     assert difference(None, status(facts())) == "transition"
 
 
-def test_each_transition_is_told_once() -> None:
+def test_each_transition_is_one_event() -> None:
     new = status(facts())
     assert [each.reason for each in events_between(None, new)] == ["Synced"]
     assert events_between(new, new) == []
     ran = status(facts(**WENT_WELL), before=new)
     assert events_between(new, ran) == []
     dead = status(facts(**WENT_WELL, **WENT_WRONG, dead=1), before=ran)
-    (told,) = events_between(ran, dead)
-    assert (told.reason, told.warning) == ("RunDead", True)
-    assert "HttpError: 503 Service Unavailable" in told.message
+    (event,) = events_between(ran, dead)
+    assert (event.reason, event.warning) == ("RunDead", True)
+    assert "HttpError: 503 Service Unavailable" in event.message
     well = status(facts(**WENT_WELL), before=dead)
     assert [each.reason for each in events_between(dead, well)] == ["Recovered"]
     stalled = status(facts(generation=2, **WENT_WELL), WRONG, before=well)
@@ -194,18 +194,22 @@ SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql
 def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal() -> None:
     made = status(facts(**WENT_WELL, **SECRETIVE, failed=1, dead=1))
     retrying = status(facts(**WENT_WELL, **SECRETIVE, failed=1))
-    told = [made.model_dump_json(), retrying.model_dump_json(), *(each.message for each in events_between(None, made))]
-    assert "postgresql://app:***@db/shop" in told[0]
-    assert "Run 8 is dead: HttpError: cannot connect to postgresql://app:***@db/shop" in told[-1]
-    assert not any("hunter2" in text or "\\u001b" in text or "\x1b" in text or "\\n" in text for text in told)
+    texts = [
+        made.model_dump_json(),
+        retrying.model_dump_json(),
+        *(each.message for each in events_between(None, made)),
+    ]
+    assert "postgresql://app:***@db/shop" in texts[0]
+    assert "Run 8 is dead: HttpError: cannot connect to postgresql://app:***@db/shop" in texts[-1]
+    assert not any("hunter2" in text or "\\u001b" in text or "\x1b" in text or "\\n" in text for text in texts)
 
 
 def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
     known = facts(**WENT_WELL, **WENT_WRONG, failed=1, dead=1)
     made = status_of(resource(), None, known, None, HERE, NOW, "type-only")
-    told = [made.model_dump_json(), *(each.message for each in events_between(None, made))]
+    texts = [made.model_dump_json(), *(each.message for each in events_between(None, made))]
     assert made.last_failure is not None
     assert made.last_failure.reason == "HttpError"
     assert made.last_failure.message == "See `wakeboard run 8`."
-    assert "Run 8 is dead: HttpError: See `wakeboard run 8`." in told
-    assert not any("503" in text for text in told)
+    assert "Run 8 is dead: HttpError: See `wakeboard run 8`." in texts
+    assert not any("503" in text for text in texts)

@@ -114,11 +114,11 @@ def filled(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("said", "complaint"),
     [
-        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "Model.field says anyOf"),
-        ({"type": "string", "const": "x"}, "Model.field says const"),
-        ({"type": "array", "items": {"oneOf": []}}, r"Model.field\[\] says oneOf"),
-        ({"type": "object", "additionalProperties": {"type": "string"}}, "Model.field says what its keys stand for"),
-        ({"$ref": "#/$defs/Other"}, "Model.field says not"),
+        ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "Model.field uses anyOf"),
+        ({"type": "string", "const": "x"}, "Model.field uses const"),
+        ({"type": "array", "items": {"oneOf": []}}, r"Model.field\[\] uses oneOf"),
+        ({"type": "object", "additionalProperties": {"type": "string"}}, "Model.field has typed additionalProperties"),
+        ({"$ref": "#/$defs/Other"}, "Model.field uses not"),
     ],
 )
 def test_what_a_structural_schema_cannot_say_stops_the_generator(said: dict[str, Any], complaint: str):

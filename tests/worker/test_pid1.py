@@ -6,15 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from testbed.cluster.processes import children
 from tests.chaos.processes import ROOT, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from tests.worker.conftest import Store
 
@@ -24,7 +25,7 @@ import os, subprocess, sys, time, wakeboard
 @wakeboard.handler("starts-a-program")
 def starts_a_program(run):
     program = subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])
-    time.sleep(2)      # it has ended, and nobody has asked for its exit code
+    time.sleep(2)      # it has ended, and its exit code was not collected
     return program.wait()
 @wakeboard.handler("leaves-an-orphan")
 def leaves_an_orphan(run):
@@ -74,11 +75,7 @@ def test_orphans_are_ended(store: Store, container: subprocess.Popen[bytes]) -> 
 def test_sigterm_to_the_first_process_reaches_the_worker(store: Store, container: subprocess.Popen[bytes]) -> None:
     (run,) = store.enqueue("waits")
     store.watcher.wait("select true from wakeboard.job_runs where status = 'running'")
-    first = wait_until(lambda: _children(container.pid), "the namespace has a first process")
+    first = wait_until(lambda: children(container.pid), "the namespace has a first process")
     os.kill(first[0], signal.SIGTERM)
     assert container.wait(30) == 0
     assert store.run(run)["status"] == "queued"
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()]
