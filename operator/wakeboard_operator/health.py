@@ -88,8 +88,8 @@ class Health:
             "leader": leadership.state.leader if leadership.state else None,
             "term": leadership.term,
             "lastReconcileSecondsAgo": None if last is None else round(now - last, 1),
-            "streamLastEventSecondsAgo": round(now - self._supervisor.changes.last_at, 1),
-            "streamRestarts": self._supervisor.restarts,
+            "watchLastEventSecondsAgo": round(now - self._supervisor.changes.last_at, 1),
+            "watchRestarts": self._supervisor.restarts,
         }
         return web.Response(
             status=503 if problems else 200, text=json.dumps(document) + "\n", content_type="application/json"

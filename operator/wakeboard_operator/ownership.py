@@ -5,7 +5,7 @@ Many users may write a status, so `status.installation` alone decides nothing. T
     this database has a live row with the uid of the object     ours, whatever the status names
     the status names this installation, or none                 ours
     the status names another one, and this release wrote it     ours: the release was given another database
-    WAKEBOARD_ADOPT_FOREIGN_SCHEDULES                                             ours
+    WAKEBOARD_ADOPT_FOREIGN_SCHEDULES is set                    ours
     otherwise                                                   the other installation's
 
 The status of one schedule of the other installation is written once, as not Ready. An operator that runs it repairs

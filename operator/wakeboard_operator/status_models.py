@@ -135,11 +135,10 @@ class JobScheduleStatus(_Part):
     last_action: LastAction | None = None
     installation: Annotated[str, Field(max_length=64)] | None = Field(
         default=None,
-        description="The id of the database that runs it. An operator that stands before another database leaves the "
-        "resource alone, unless it was installed as `release`.",
+        description="The id of the database that runs it. An operator of another database does not run it, unless it "
+        "belongs to `release`.",
     )
     release: Annotated[str, Field(max_length=253)] | None = Field(
         default=None,
-        description="What the operator was installed as that wrote the status: the namespace and the name of its "
-        "release.",
+        description="The namespace and name of the Helm release whose operator wrote the status.",
     )

@@ -99,7 +99,7 @@ class ScheduleTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
-    """A run, live or finished. A skipped one may stand for many ticks, from `scheduled_for` to `skipped_until`.
+    """A run, live or finished. A skipped run can represent many ticks, from `scheduled_for` to `skipped_until`.
 
     `definition_generation`: the generation of its schedule from which it was made.
     """
