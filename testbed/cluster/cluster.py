@@ -1,4 +1,4 @@
-"""A running test cluster as those who use it see it: its address, kubectl, and kubeconfigs for any user."""
+"""The client side of a running test cluster: its address, kubectl, API calls, and kubeconfigs for any user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TIMEOUT_S = 60.0  # seconds until a command or a call that does not end is a fai
 
 
 class Refused(Exception):
-    """kubectl failed or the API server refused; the message is what they said. `status` is HTTP's, 0 from kubectl."""
+    """kubectl failed or the API server refused a request. `status` is the HTTP status, or 0 for kubectl."""
 
     def __init__(self, message: str, status: int = 0) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 class Cluster:
-    """A running API server. Everything is said as an administrator unless another kubeconfig is given.
+    """A running API server. All requests are an administrator's unless another kubeconfig is given.
 
     `folder` holds `pki/`, the logs of its parts in `log/`, and kubeconfigs; `admin` is the administrator's.
     """
@@ -44,9 +44,9 @@ class Cluster:
         self.admin = folder / "admin.kubeconfig"
 
     def kubectl(self, *words: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
-        """What kubectl prints; raises Refused with what it says on stderr."""
+        """Runs kubectl. Returns its output; raises Refused with its error output."""
         login = ["--kubeconfig", str(kubeconfig or self.admin)]
-        # What it remembers of an API server, by port, must not be another test run's.
+        # kubectl caches discovery by address and port, which another test run may have used.
         memory = ["--cache-dir", str(self.folder / "kubectl")]
         command = [str(find_program("kubectl")), *login, *memory, *words]
         answer = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
@@ -67,7 +67,7 @@ class Cluster:
         return json.loads(text)
 
     def lines(self, path: str) -> Iterator[str]:
-        """What the API server says at this path, line by line as it comes; raises Refused, or OSError when cut."""
+        """Streams the lines of a response. Raises Refused, or OSError when the connection is lost."""
         connection = self._connect()
         try:
             connection.request("GET", path)
@@ -80,13 +80,13 @@ class Cluster:
             connection.close()
 
     def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = TIMEOUT_S) -> list[Any]:
-        """The objects of a collection as soon as they are so, without polling; raises WaitTimeout with how they are."""
+        """Watches a collection, and returns its objects once `come` is true of them. Raises WaitTimeout."""
         from testbed.cluster.watch import wait_for  # it is built on this module
 
         return wait_for(self, path, come, within)
 
     def ready(self) -> bool:
-        """Whether the API server answers, and says that it is ready."""
+        """Whether the API server answers /readyz with 200."""
         try:
             return self._request("GET", "/readyz")[0] == http.client.OK
         except (OSError, http.client.HTTPException):

@@ -1,4 +1,4 @@
-"""The containerd of a node, and what is asked of it past Kubernetes: to take an image, to kill a container."""
+"""The containerd of a node. Tests use it directly to load images and to kill containers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KNOWN = 'labels."io.cri-containerd.image"==managed'  # the label of images that 
 
 
 class Containerd(ManagedProcess):
-    """It keeps images and containers under `folder/containerd`."""
+    """A containerd process that keeps images and containers under `folder/containerd`."""
 
     def __init__(self, folder: Path, logs: Path, machine: Machine) -> None:
         settings = write_containerd_settings(folder)
@@ -44,8 +44,8 @@ class Containerd(ManagedProcess):
 
     def load(self, archive: Path) -> list[str]:
         """The names of the images in it: an OCI archive or one of `docker save`. Pods can use them from now on."""
-        said = self._ask("images", "import", str(archive), timeout_s=UNPACKED_WITHIN)
-        names = [line.split()[1] for line in said.splitlines() if line.startswith("unpacking ")]
+        output = self._ask("images", "import", str(archive), timeout_s=UNPACKED_WITHIN)
+        names = [line.split()[1] for line in output.splitlines() if line.startswith("unpacking ")]
         until = time.monotonic() + TIMEOUT_S
         while missing := set(names) - set(self._ask("images", "list", "--quiet", KNOWN).split()):
             if time.monotonic() > until:

@@ -29,7 +29,7 @@ DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts?fieldSelector=meta
 
 
 class NotReady(Exception):
-    """The control plane did not come up in time; the message has the last words of its parts."""
+    """The control plane did not become ready in time. The message has the ends of its logs."""
 
 
 class ControlPlane(Cluster):
@@ -91,13 +91,13 @@ class ControlPlane(Cluster):
         self.start_api_server()
 
     def stop(self) -> None:
-        """Ends everything. The logs stay; the data, some 100 MB, goes: so nothing needs to be put in order first."""
+        """Kills all parts and removes their data (about 100 MB). The logs are kept."""
         for part in (self.controllers, self.api_server, self.etcd):
             part.kill()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)
 
     def audited(self) -> list[dict[str, Any]]:
-        """What was asked of the API server so far: audit.k8s.io/v1 Events, oldest first. Only with `audit=True`."""
+        """The requests so far, as audit.k8s.io/v1 Events, oldest first. Only with `audit=True`."""
         whole, _, _ = self._audit_log.read_text().rpartition("\n")  # one may be about to be written
         return [json.loads(line) for line in whole.splitlines()]
 

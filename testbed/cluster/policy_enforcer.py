@@ -1,7 +1,7 @@
-"""Keeps the NetworkPolicies of a node in force: `python -m testbed.cluster.policy_enforcer FOLDER URL ADDRESS`, inside.
+"""Enforces the NetworkPolicies of a node: `python -m testbed.cluster.policy_enforcer FOLDER URL ADDRESS`, inside.
 
 It watches the API server and replaces one table of nftables whenever another is due, some milliseconds later. A pod
-that has just got its address is free until the API server knows it: a network plugin would be stricter.
+that has just got its address is free until the API server knows it: real network plugins are stricter.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Update: TypeAlias = "Listed | Exception"
 
 
 def enforce(cluster: Cluster, node: str) -> None:
-    """Does not return. The node's own CoreDNS counts as the pod that policies expect it to be."""
+    """Does not return. Treats the node's CoreDNS as a pod, as policies expect."""
     dns = Pod("kube-system", {"k8s-app": "kube-dns"}, node, {("dns", "UDP"): 53, ("dns-tcp", "TCP"): 53})
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     for path in COLLECTIONS:

@@ -30,12 +30,12 @@ READY = b"ready\n"
 
 
 class KeeperFailed(Exception):
-    """The shared control plane could not be started; the message is what its keeper said."""
+    """The shared control plane could not be started; the message is the keeper's log."""
 
 
 @contextmanager
 def shared_control_plane(folder: Path) -> Generator[Cluster]:
-    """The one of everyone who names this folder."""
+    """The control plane that is shared by all processes with this folder."""
     folder.mkdir(exist_ok=True)
     with _lock(folder):
         user = _join(folder)
@@ -47,12 +47,12 @@ def shared_control_plane(folder: Path) -> Generator[Cluster]:
 
 
 def _join(folder: Path) -> int:
-    """A file that says, while it is open, that the control plane is in use."""
+    """Opens the pipe's write end, which marks the control plane as in use. Starts a keeper if there is none."""
     users = folder / "users"
     try:
         return os.open(users, os.O_WRONLY | os.O_NONBLOCK)
-    except OSError as nobody_reads:
-        if nobody_reads.errno not in (errno.ENOENT, errno.ENXIO):
+    except OSError as no_reader:
+        if no_reader.errno not in (errno.ENOENT, errno.ENXIO):
             raise
     users.unlink(missing_ok=True)
     os.mkfifo(users)

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 AGAIN = 0.1  # seconds until an API server that does not answer is asked again
 LOST = OSError, http.client.HTTPException
-NOT_NOW = {429, *range(500, 600)}  # HTTP: what an API server says that begins or ends
+NOT_NOW = {429, *range(500, 600)}  # HTTP statuses of an API server that starts or stops
 LONGEST_WATCH = 30.0  # seconds; a quiet connection would be taken for a lost one
-LONGEST_SUMMARY = 4000  # characters about objects that are not as hoped for
+LONGEST_SUMMARY = 4000  # characters of objects in a message
 
 
 class WaitTimeout(Exception):
-    """What was waited for did not come; the message says how the objects are instead."""
+    """The condition did not become true in time. The message shows the objects."""
 
 
 def wait_for(
     cluster: Cluster, path: str, come: Callable[[list[Any]], bool], within: float, what: str = ""
 ) -> list[Any]:
-    """Returns the objects of a collection as soon as they are so; raises WaitTimeout after `within` seconds.
+    """Returns the objects of a collection once `come` is true of them; raises WaitTimeout after `within` seconds.
 
     The path may have selectors: `/api/v1/namespaces/shop/pods?labelSelector=app%3Dtill`.
     """
@@ -66,8 +66,10 @@ def snapshots(cluster: Cluster, path: str, until: float) -> Iterator[list[Any]]:
 
 def watch(cluster: Cluster, path: str, version: str, seconds: float) -> Iterator[Any]:
     """The watch events after this version, until then or until the connection is lost."""
-    mark = "&" if "?" in path else "?"
-    asked = f"{path}{mark}watch=1&resourceVersion={version}&timeoutSeconds={max(1, round(min(seconds, LONGEST_WATCH)))}"
+    joint = "&" if "?" in path else "?"
+    asked = (
+        f"{path}{joint}watch=1&resourceVersion={version}&timeoutSeconds={max(1, round(min(seconds, LONGEST_WATCH)))}"
+    )
     try:
         for line in cluster.lines(asked):
             yield json.loads(line)
