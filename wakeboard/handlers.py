@@ -1,4 +1,4 @@
-"""Handlers: which function executes which job type.
+"""Registers handlers: the function that executes each job type.
 
     @wakeboard.handler("send_weekly_report")
     async def send_weekly_report(run: wakeboard.Run) -> dict[str, int]:
@@ -6,7 +6,7 @@
 
 An `async def` runs in the worker's event loop, a plain `def` in one of its threads. What a handler returns is stored as
 the run's result (JSON, else text). An exception fails the attempt, which is retried with backoff. `Discard`,
-`RetryAfter` and `Snooze` request another outcome. wakeboard/run.py has the Run.
+`RetryAfter` and `Snooze` request another outcome. wakeboard/run.py defines `Run`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Handler:
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     @property
-    def place(self) -> str:
+    def qualified_name(self) -> str:
         """The function as module.name, for messages."""
         module = getattr(self.function, "__module__", "?")
         return f"{module}.{getattr(self.function, '__qualname__', type(self.function).__qualname__)}"
@@ -62,8 +62,10 @@ def handler(job_type: str) -> Callable[[_Declared], _Declared]:
     def declare(function: _Declared) -> _Declared:
         declared = checked(Handler(job_type, function))
         before = _declared.get(job_type)
-        if before is not None and before.place != declared.place:
-            raise BrokenHandlers(f"two functions handle {job_type!r}: {before.place} and {declared.place}; rename one.")
+        if before is not None and before.qualified_name != declared.qualified_name:
+            raise BrokenHandlers(
+                f"two functions handle {job_type!r}: {before.qualified_name} and {declared.qualified_name}; rename one."
+            )
         _declared[job_type] = declared
         return function
 
@@ -74,9 +76,9 @@ def checked(declared: Handler) -> Handler:
     """Returns the handler if it is valid. Raises BrokenHandlers otherwise."""
     if len(declared.job_type) > LONGEST_JOB_TYPE or not re.fullmatch(WORD, declared.job_type):
         rule = f"{IN_WORDS[WORD]}, at most {LONGEST_JOB_TYPE}"
-        raise BrokenHandlers(f"{declared.place} handles {declared.job_type!r}: a job type is {rule}.")
+        raise BrokenHandlers(f"{declared.qualified_name} handles {declared.job_type!r}: a job type is {rule}.")
     if inspect.isgeneratorfunction(declared.function) or inspect.isasyncgenfunction(declared.function):
-        raise BrokenHandlers(f"{declared.place} is a generator: a handler returns, it does not yield.")
+        raise BrokenHandlers(f"{declared.qualified_name} is a generator: a handler returns, it does not yield.")
     return declared
 
 
@@ -87,16 +89,16 @@ def load_handlers(modules: Iterable[str], builtin: Mapping[str, Handler]) -> dic
     """
     for module in modules:
         _import(module, "WAKEBOARD_HANDLERS names")
-    for module in _offered_modules():
+    for module in _entry_point_modules():
         _import(module, f"the entry-point group {ENTRY_POINTS} names")
     for job_type in builtin.keys() & _declared.keys():
         raise BrokenHandlers(
-            f"{_declared[job_type].place} handles {job_type!r}, which is built in; choose another name."
+            f"{_declared[job_type].qualified_name} handles {job_type!r}, which is built in; choose another name."
         )
     return {**builtin, **_declared}
 
 
-def _offered_modules() -> list[str]:
+def _entry_point_modules() -> list[str]:
     from importlib.metadata import entry_points
 
     return sorted({entry.module for entry in entry_points(group=ENTRY_POINTS)})
@@ -113,9 +115,9 @@ def _import(module: str, named_by: str) -> None:
 
 
 def _line_of(exc: BaseException) -> str:
-    """' (jobs.py, line 3)': the line of the user's code in which an import failed; '' if it never got that far."""
+    """' (jobs.py, line 3)': the line of the user's code in which an import failed; '' if it failed before."""
     if isinstance(exc, SyntaxError):
-        return ""  # its text says it
+        return ""  # its message contains the line
     trace, place = exc.__traceback__, ""
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename

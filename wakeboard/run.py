@@ -1,7 +1,7 @@
 """`Run`: the object that a handler gets, and everything that it does for the handler.
 
-The worker and `wakeboard.testing` each have a subclass. A subclass only says how steps and effects are recorded: in the
-store, or in memory. All rules that a handler can observe are in this module, so a test sees what a worker does.
+The worker and `wakeboard.testing` each have a subclass. A subclass only defines how steps and effects are recorded, in
+the store or in memory. All rules that a handler can observe are in this module, so a test sees what a worker does.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 CANCELLED: Final = "cancelled"  # by a user, or by a newer tick (concurrencyPolicy Replace)
 TIMED_OUT: Final = "timed out"
 LEASE_LOST: Final = "lease lost"  # another worker may run it: the outcome is dropped
-UNREACHABLE: Final = "unreachable"  # the worker cannot reach the database and gave up the lease; it is released later
+UNREACHABLE: Final = "unreachable"  # the database is unreachable: the worker dropped the lease, and releases it later
 SHUTDOWN: Final = "shutdown"  # of the worker
 
 
@@ -202,7 +202,8 @@ class Run(ABC):
     def once(self, conn: Any, key: str) -> Any:
         """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
 
-        True: this transaction has the effect. False: an earlier attempt committed it. Raises LeaseLost: roll back.
+        Returns True if this transaction has to perform the effect, False if an earlier attempt committed it. Raises
+        LeaseLost: roll back.
         """
         self._raise_if_lost()
         self.effect_conn = conn
@@ -215,7 +216,7 @@ class Run(ABC):
         """
         return Effect(self, key, self._begin_effect, self._finish_effect, self._wait_for if self.in_thread else None)
 
-    # -- how a subclass records them -----------------------------------------------------------------------------------
+    # -- records, defined by subclasses --------------------------------------------------------------------------------
 
     @abstractmethod
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
@@ -262,7 +263,7 @@ class Run(ABC):
 
     @contextmanager
     def _unique_step(self, name: str) -> Generator[None]:
-        """Raises StepRepeated if this attempt has completed or begun a step of this name. A failed one may be repeated.
+        """Raise StepRepeated if this attempt has completed or begun a step of this name. A failed one may be repeated.
 
         Otherwise a second step of the same name would get the result of the first.
         """

@@ -7,9 +7,9 @@
     second = await run_handler(send_weekly_report, run)    # the second attempt: completed steps are not repeated
     assert second.result == {"sent": 3}
 
-The handler gets a `wakeboard.Run` with all the rules of a worker's. Only its records are kept in memory. One thing
-differs: a FakeRun cannot see whether a transaction was committed, and assumes that it was. `run.effects.pop(key)`
-simulates a rollback.
+The handler gets a `wakeboard.Run` that follows the same rules as in a worker. Its records are kept in memory. There is
+one difference: a FakeRun cannot see whether a transaction was committed, and assumes that it was.
+`run.effects.pop(key)` simulates a rollback.
 """
 
 from __future__ import annotations
@@ -40,12 +40,13 @@ A_MONDAY: Final = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)  # a constant: a test g
 TIMEOUT_S: Final = 3600  # a FakeRun never times out
 MIDDLE_PRIORITY: Final = 3
 _ids: Final = count(1)
-_caught: Final = (Exception, SystemExit, asyncio.CancelledError)  # what fails an attempt; pytest's own pass through
+# These fail an attempt. The exceptions of pytest itself propagate.
+_caught: Final = (Exception, SystemExit, asyncio.CancelledError)
 
 
 @dataclass
 class FakeRun:
-    """A run in memory, through all its attempts. Times are aware.
+    """A run in memory, through all its attempts. Times are time zone aware.
 
     `steps` (name → result) and `effects` (key → 'begun' or 'done') hold what its attempts have recorded. A test may
     start with some, and change them.
@@ -162,7 +163,7 @@ class _FakeAttempt(Run):
         fake.running = self
 
     async def run(self, handler: Handler) -> Outcome:
-        """Calls an async handler. If the test itself is cancelled, so is the handler."""
+        """Call an async handler. If the test itself is cancelled, so is the handler."""
         self._task = task = asyncio.create_task(self._call(handler))
         if self.cancelled:
             task.cancel()
@@ -181,23 +182,23 @@ class _FakeAttempt(Run):
             return None, error
 
     def run_plain(self, handler: Handler) -> Outcome:
-        """Calls a plain handler."""
+        """Call a plain handler."""
         try:
             return self.end(handler.function(self), None)
         except _caught as error:
             return self.end(None, error)
 
     def stop(self, because: str) -> None:
-        """Stops the attempt; may be called from any thread."""
+        """Stop the attempt; may be called from any thread."""
         self.stopped_because = because
         if self._task is not None:
             self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
     def end(self, returned: Any, error: BaseException | None) -> Outcome:
-        """The outcome. The FakeRun is ready for its next attempt."""
+        """Return the outcome, and prepare the FakeRun for its next attempt."""
         fake, status = self._fake, _status(error, self.stopped_because)
         fake.stopped_because = fake.running = None
-        if status != "snoozed":  # a snooze gives the attempt back
+        if status != "snoozed":  # a snoozed attempt does not count
             fake.attempt += 1
         last = status == "failed" and self.attempt >= self.max_attempts
         return Outcome(
