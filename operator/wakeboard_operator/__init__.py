@@ -1,1 +1,1 @@
-"""The operator: JobSchedules from the cluster into the database, and what becomes of them back into their status."""
+"""The operator: it syncs JobSchedules from the cluster to the database, and writes their status."""

@@ -1,7 +1,7 @@
-"""The entry point: `python -m wakeboard_operator`. Everything is set by WAKEBOARD_* variables.
+"""The entry point: `python -m wakeboard_operator`. All settings are WAKEBOARD_* variables.
 
-0: it was asked to stop. 1: it could not start, or cannot go on, and one sentence says why. 143: it was asked to stop
-before it had begun.
+Exit code 0: it was stopped by a signal. 1: it could not start or continue, and the error message contains the reason.
+143: SIGTERM arrived before it had started.
 """
 
 from wakeboard.pid1 import fork_if_pid1

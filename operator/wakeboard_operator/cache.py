@@ -48,7 +48,7 @@ class CachedResource:
         return before is not None and any(each.reason == FOREIGN for each in before.conditions or [])
 
     def reports_foreign_for_this_spec(self) -> bool:
-        """The same, if the status is about the newest generation."""
+        """Whether the status reports that for the newest generation."""
         before = self.status()
         return self.reports_foreign() and before is not None and before.observed_generation == self.resource.generation
 
@@ -105,7 +105,7 @@ class ResourceCache:
         self._known.pop(key, None)
 
     def link(self, key: Key, definition_id: int) -> None:
-        """Records the id of its row in the database."""
+        """Records the id of the schedule's row in the database."""
         self._by_definition[definition_id] = key
         if known := self._known.get(key):
             known.definition_id = definition_id

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from wakeboard_operator.status_models import Condition, JobScheduleStatus
 
 
-class EmittedEvents(NamedTuple):
+class ScheduleEvent(NamedTuple):
     """One event. `warning`: its type is Warning, not Normal."""
 
     reason: str
@@ -16,10 +16,10 @@ class EmittedEvents(NamedTuple):
     warning: bool = False
 
 
-def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -> list[EmittedEvents]:
+def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -> list[ScheduleEvent]:
     """Returns the events for a change of the status. The first status gives Synced or the problem."""
     old = {each.type: each for each in (before.conditions or [])} if before else {}
-    events: list[EmittedEvents] = []
+    events: list[ScheduleEvent] = []
     for now in after.conditions or []:
         was = old.get(now.type)
         if was is None or was.status != now.status:
@@ -28,28 +28,28 @@ def events_between(before: JobScheduleStatus | None, after: JobScheduleStatus) -
     if (after.dead or 0) > dead_before and after.last_failure is not None:
         failure = after.last_failure
         why = f"{failure.reason}: {failure.message}" if failure.message else failure.reason
-        events.append(EmittedEvents("RunDead", f"Run {failure.run_id} is dead: {why}", warning=True))
+        events.append(ScheduleEvent("RunDead", f"Run {failure.run_id} is dead: {why}", warning=True))
     if after.last_action is not None and (before is None or before.last_action != after.last_action):
         action = after.last_action
-        events.append(EmittedEvents("ActionDone", f"{action.action} {action.token}: {action.result}"))
+        events.append(ScheduleEvent("ActionDone", f"{action.action} {action.token}: {action.result}"))
     return events
 
 
-def _of_condition(now: Condition, was: str | None) -> list[EmittedEvents]:  # noqa: PLR0911 - a table
+def _of_condition(now: Condition, was: str | None) -> list[ScheduleEvent]:  # noqa: PLR0911 - a table
     match now.type, now.status:
         case "Ready", "True":
-            return [EmittedEvents(now.reason, now.message)]
+            return [ScheduleEvent(now.reason, now.message)]
         case "Stalled", "True":
-            return [EmittedEvents(now.reason, now.message, warning=True)]
+            return [ScheduleEvent(now.reason, now.message, warning=True)]
         case "Stalled", "False" if was == "True":
-            return [EmittedEvents(now.reason, now.message)]
+            return [ScheduleEvent(now.reason, now.message)]
         case "Suspended", "True":
-            return [EmittedEvents(now.reason, now.message)]
+            return [ScheduleEvent(now.reason, now.message)]
         case "Suspended", "False" if was == "True":
-            return [EmittedEvents("Resumed", now.message)]
+            return [ScheduleEvent("Resumed", now.message)]
         case "Healthy", "False" if now.reason == "NoWorker":
-            return [EmittedEvents(now.reason, now.message, warning=True)]
+            return [ScheduleEvent(now.reason, now.message, warning=True)]
         case "Healthy", "True" if was == "False":
-            return [EmittedEvents("Recovered", now.message)]
+            return [ScheduleEvent("Recovered", now.message)]
         case _:
             return []

@@ -1,7 +1,7 @@
 """The Kubernetes client: all requests of the operator to the API server, over one login.
 
 Errors carry a reason that decides what to do: a failed list removes nothing, a conflict is computed again, and a status
-whose resource has vanished is dropped.
+whose resource was deleted is dropped.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Refused(Exception):
 
 
 class ListFailed(WakeboardError):
-    """There is no complete list. `reason`: forbidden, missing (the CRD is not installed), expired, or away."""
+    """There is no complete list. `reason`: forbidden, missing (the CRD is not installed), expired, or unavailable."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         self.reason = reason
@@ -63,7 +63,7 @@ class ListFailed(WakeboardError):
 
 
 class WriteFailed(WakeboardError):
-    """A write failed. `reason`: conflict, vanished, forbidden, invalid, or away."""
+    """A write failed. `reason`: conflict, not found, forbidden, invalid, or unavailable."""
 
     def __init__(self, reason: str, sentence: str) -> None:
         self.reason = reason
@@ -111,19 +111,19 @@ async def logged_in(namespaces: Sequence[str] = (), source: str = "") -> AsyncGe
 
 @asynccontextmanager
 async def login() -> AsyncGenerator[client.ApiClient]:
-    """The same, for the generic client. Raises WakeboardError."""
-    about: Any = client.Configuration()
+    """Logs in, as `logged_in`, and yields the generic client. Raises WakeboardError."""
+    configuration: Any = client.Configuration()
     try:
         if in_cluster():
-            config.load_incluster_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
+            config.load_incluster_config(client_configuration=configuration)  # pyright: ignore[reportUnknownMemberType]
         else:
-            await config.load_kube_config(client_configuration=about)  # pyright: ignore[reportUnknownMemberType]
+            await config.load_kube_config(client_configuration=configuration)  # pyright: ignore[reportUnknownMemberType]
     except (config.ConfigException, OSError) as error:
         raise WakeboardError(f"cannot log in to a cluster: {error}") from error
-    about.disable_strict_ssl_verification = True  # see watch.Login
-    about.proxy = about.proxy or environment_proxy(about.host)
-    about.client_session_kwargs = {"trust_env": False}  # else every request reads the environment and ~/.netrc
-    async with client.ApiClient(about) as api:
+    configuration.disable_strict_ssl_verification = True  # see watch.Login
+    configuration.proxy = configuration.proxy or environment_proxy(configuration.host)
+    configuration.client_session_kwargs = {"trust_env": False}  # else every request reads the environment and ~/.netrc
+    async with client.ApiClient(configuration) as api:
         yield api
 
 
@@ -136,7 +136,7 @@ class Cluster:
         self._source = source
 
     async def source(self) -> str:
-        """Returns the name of this cluster among the sources of a database: the uid of kube-system."""
+        """Returns the name of this cluster in the database: the setting, or the uid of the namespace kube-system."""
         if not self._source:
             found = await self._page("/api/v1/namespaces/kube-system", "")
             self._source = f"k8s:{found['metadata']['uid']}"
@@ -147,12 +147,12 @@ class Cluster:
         found: list[Resource] = []
         version = ""
         for path in self._paths():
-            following: str | None = ""
-            while following is not None:
-                page = await self._page(path, following)
+            continue_token: str | None = ""
+            while continue_token is not None:
+                page = await self._page(path, continue_token)
                 found += [resource(item) for item in page["items"]]
                 version = page["metadata"]["resourceVersion"]
-                following = page["metadata"].get("continue") or None
+                continue_token = page["metadata"].get("continue") or None
         return Listing(found, version)
 
     async def read(self, key: Key) -> Resource | None:
@@ -249,15 +249,19 @@ class Cluster:
             return [f"/apis/{GROUP}/{VERSION}/{PLURAL}"]
         return [f"/apis/{GROUP}/{VERSION}/namespaces/{namespace}/{PLURAL}" for namespace in self._namespaces]
 
-    async def _page(self, path: str, following: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
-        query = {"limit": str(PAGE_SIZE)} | dict(query or {}) | ({"continue": following} if following else {})
+    async def _page(self, path: str, continue_token: str, query: Mapping[str, str] | None = None) -> dict[str, Any]:
+        query = {"limit": str(PAGE_SIZE)} | dict(query or {}) | ({"continue": continue_token} if continue_token else {})
         try:
             return await self._get(path, query)
         except _Refused as error:
-            reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(error.status, "away")
+            reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(
+                error.status, "unavailable"
+            )
             raise ListFailed(reason, f"the API server does not list {path.rpartition('/')[2]}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise ListFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
+            raise ListFailed(
+                "unavailable", f"the API server cannot be reached: {error or type(error).__name__}"
+            ) from error
 
     async def _get(self, path: str, query: Mapping[str, str]) -> dict[str, Any]:
         return json.loads(await self._request("GET", path, query))
@@ -268,11 +272,13 @@ class Cluster:
         try:
             return json.loads(await self._request(method, path, query, body, content))
         except _Refused as error:
-            known = {401: "forbidden", 403: "forbidden", 404: "vanished", 409: "conflict"}
-            reason = "away" if error.status in BUSY else known.get(error.status, "invalid")
+            known = {401: "forbidden", 403: "forbidden", 404: "not found", 409: "conflict"}
+            reason = "unavailable" if error.status in BUSY else known.get(error.status, "invalid")
             raise WriteFailed(reason, f"the API server refused the write: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise WriteFailed("away", f"the API server cannot be reached: {error or type(error).__name__}") from error
+            raise WriteFailed(
+                "unavailable", f"the API server cannot be reached: {error or type(error).__name__}"
+            ) from error
 
     async def _request(
         self,

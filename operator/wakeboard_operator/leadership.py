@@ -6,7 +6,7 @@ refuses the writes of an earlier term (wakeboard.store.leader_api).
 
 A term ends in one of three ways:
 
-- A leader that is stopped releases its leadership. NOTIFY tells the standbys.
+- A leader that is stopped releases its leadership. NOTIFY wakes the standbys.
 - A leader that is killed loses its database session, and with it an advisory lock. Standbys check the lock every half
   second.
 - A leader that is frozen, or whose node is lost, does not renew its lease, and the lease expires.
@@ -42,8 +42,8 @@ STANDBY_POLL_S: Final = 0.5
 RETRY_S: Final = 1.0
 REQUEST_TIMEOUT_S: Final = 5.0
 BLOCKED: Final = (
-    "release %s leads %s in this database: this operator stands by and is not ready. For two releases to work side by"
-    " side, set operator.namespaces and operator.source (WAKEBOARD_NAMESPACES, WAKEBOARD_SOURCE) in each."
+    "release %s leads %s in this database: this operator is a standby and is not ready. For two releases to work side"
+    " by side, set operator.namespaces and operator.source (WAKEBOARD_NAMESPACES, WAKEBOARD_SOURCE) in each."
 )
 
 
@@ -65,7 +65,7 @@ class Leadership:
         self._connection = ReconnectingConnection(
             dsn, f"wakeboard leadership {self.identity}", OperatorStore, listens=True
         )
-        self._store: OperatorStore | None = None  # the connection that is set up
+        self._store: OperatorStore | None = None  # on the open connection, once it listens
         self._receives_notifications = False
         self._session_term = 0  # the term that is tied to the session of this connection
         self._check_requested = asyncio.Event()

@@ -126,7 +126,7 @@ class Metrics:
         if leadership.is_leader():
             return generate_latest(self.registry)
         hidden = {family for metric in self.leader_only for family in _names(metric)}
-        return generate_latest(_Without(self.registry, hidden))  # pyright: ignore[reportArgumentType]
+        return generate_latest(_FilteredRegistry(self.registry, hidden))  # pyright: ignore[reportArgumentType]
 
     def record_maintenance(self, done: MaintenancePass) -> None:
         """Counts what a maintenance pass did."""
@@ -178,7 +178,7 @@ class Metrics:
             self.schedules.labels(condition, status).set(count)
 
 
-class _Without:
+class _FilteredRegistry:
     """A registry without some of its families."""
 
     def __init__(self, registry: CollectorRegistry, hidden: set[str]) -> None:

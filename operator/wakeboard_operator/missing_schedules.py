@@ -8,7 +8,7 @@ large removal of such schedules waits for a confirmation (wakeboard.maintenance.
 
 Both kinds wait until a large change has ended, so that one decision covers all of it. The API server reports the
 deletion of a custom resource definition as the deletion of each object. Lists fail soon afterwards, and then all
-reports are void.
+reports are dropped.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.maintenance_api import KnownDefinition
 
-SETTLED_S: Final = 2.0  # without a further report: a large deletion has ended
+QUIET_S: Final = 2.0  # without a further report: a large deletion has ended
 ALL_DELETED_S: Final = 10.0  # the same if no object is left: a resource definition is deleted after its objects
 STABLE_S: Final = 5.0  # between two lists in which the same schedules, or fewer, are missing
 REPORT_EXPIRES_S: Final = 600.0  # for a report that no list has confirmed
@@ -68,9 +68,9 @@ class MissingSchedules:
         reported = [each for each in missing if each.uid in self._reported or each.namespace in deleted_namespaces]
         ids = {each.id for each in reported}
         unreported = [each for each in missing if each.id not in ids]
-        perhaps_no_crd = any(each.namespace not in deleted_namespaces for each in reported)
+        crd_may_be_deleted = any(each.namespace not in deleted_namespaces for each in reported)
         waits = [
-            self._reported_wait_s(len(reported), live, now, perhaps_no_crd=perhaps_no_crd),
+            self._reported_wait_s(len(reported), live, now, crd_may_be_deleted=crd_may_be_deleted),
             self._unreported_wait_s(unreported, now),
         ]
         positive = [wait for wait in waits if wait > 0]
@@ -78,10 +78,10 @@ class MissingSchedules:
             [] if waits[0] > 0 else reported, [] if waits[1] > 0 else unreported, min(positive) if positive else None
         )
 
-    def _reported_wait_s(self, reported: int, live: int, now: float, *, perhaps_no_crd: bool) -> float:
+    def _reported_wait_s(self, reported: int, live: int, now: float, *, crd_may_be_deleted: bool) -> float:
         if not needs_confirmation(reported, live):
             return 0.0
-        return self._last_report_at + (ALL_DELETED_S if perhaps_no_crd and reported == live else SETTLED_S) - now
+        return self._last_report_at + (ALL_DELETED_S if crd_may_be_deleted and reported == live else QUIET_S) - now
 
     def _unreported_wait_s(self, unreported: Sequence[KnownDefinition], now: float) -> float:
         ids = frozenset(each.id for each in unreported)

@@ -4,7 +4,7 @@ Every replica takes part in the leader election, watches JobSchedules, and serve
 term first resyncs from a complete list. Then it syncs changes as they come, runs the maintenance tasks every second and
 writes statuses. When the term ends, its tasks are cancelled. The next term starts from a complete list again.
 
-An outage of the database ends nothing: failed work is retried. The process exits only when it is asked to stop, or when
+During an outage of the database, failed work is retried. The process exits only when it is asked to stop, or when
 a restart would help (an invalid setting, a refused login).
 """
 
@@ -91,7 +91,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
                 ("leadership", leadership.run()),
                 ("watch", supervisor.run()),
                 ("terms", operator.run_terms()),
-                ("heartbeat", _beat(health)),
+                ("heartbeat", _record_heartbeats(health)),
             )
         ]
         tasks.append(asyncio.create_task(_wait_for(stop), name="stop"))
@@ -103,7 +103,7 @@ async def operate(settings: OperatorSettings, stop: asyncio.Event) -> None:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
         for task in done:
-            task.result()  # raises what ended it
+            task.result()  # raises the error that ended the task
 
 
 async def _source_of(cluster: Cluster, stop: asyncio.Event) -> str | None:
@@ -130,7 +130,7 @@ async def _wait_for(stop: asyncio.Event) -> None:
     await stop.wait()
 
 
-async def _beat(health: Health) -> None:
+async def _record_heartbeats(health: Health) -> None:
     while True:
         health.heartbeat()
         await asyncio.sleep(1.0)
@@ -407,6 +407,6 @@ class Operator:
 def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: datetime) -> bool:
     """Whether no worker has been seen for three minutes since `started_at`. Times are the database's.
 
-    The current number of workers would not tell, because a waking worker lives for seconds.
+    The current number of workers is no indication, because a worker that a wake starts runs only for seconds.
     """
     return now - max(last_worker or started_at, started_at) > NO_WORKER_AFTER

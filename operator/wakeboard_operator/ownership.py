@@ -1,6 +1,6 @@
 """Ownership: decides whether this database runs a JobSchedule whose status names another installation.
 
-Many users may write a status, so `status.installation` alone decides nothing. The first line that applies decides:
+Many users may write a status, so `status.installation` alone is no proof. The first line that applies decides:
 
     this database has a live row with the uid of the object     ours, whatever the status names
     the status names this installation, or none                 ours
@@ -11,7 +11,7 @@ Many users may write a status, so `status.installation` alone decides nothing. T
 The status of one schedule of the other installation is written once, as not Ready. An operator that runs it repairs
 the status within a second; then this operator leaves all schedules of that installation alone. If the status is not
 repaired, no operator runs them. Each of them then reports that in its status, in an event and in the metrics, with the
-command to type.
+command that takes it over.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ownership:
     def __init__(self, installation: str, release: str, *, adopt: bool) -> None:
         self._installation, self._release, self._adopt = installation, release, adopt
         self._rows: dict[Key, str] = {}  # the uid of each live row of this database
-        self._claims: dict[Key, str] = {}  # schedule -> the other installation that it belongs to
+        self._other_owners: dict[Key, str] = {}  # schedule -> the other installation that it belongs to
         self._taken: Counter[str] = Counter()
         self.others = OtherInstallations()
 
@@ -49,9 +49,9 @@ class Ownership:
         """Returns why this operator does not run the schedule, or None if it is ours."""
         other = self._owner(found)
         if other is None:
-            self._claims.pop(found.key, None)
+            self._other_owners.pop(found.key, None)
             return None
-        self._claims[found.key] = other
+        self._other_owners[found.key] = other
         return Problem(
             FOREIGN,
             f"It was run by another database (installation {other}). This operator uses installation"
@@ -62,11 +62,11 @@ class Ownership:
 
     def remove(self, key: Key) -> None:
         """Drops a schedule whose resource is gone."""
-        self._claims.pop(key, None)
+        self._other_owners.pop(key, None)
 
-    def claim(self, key: Key) -> str:
+    def other_owner(self, key: Key) -> str:
         """The other installation that a schedule belongs to."""
-        return self._claims[key]
+        return self._other_owners[key]
 
     def taken_over(self) -> Counter[str]:
         """How many schedules were taken over since the last call, by the installation that ran them."""
@@ -78,10 +78,10 @@ class Ownership:
 
         While an installation may still answer, its schedules are neither.
         """
-        claims = self._claims.values()
+        owners = self._other_owners.values()
         return {
-            "answers": sum(self.others.answers(each) for each in claims),
-            "silent": sum(self.others.is_silent(each, now) for each in claims),
+            "answers": sum(self.others.answers(each) for each in owners),
+            "silent": sum(self.others.is_silent(each, now) for each in owners),
         }
 
     def _owner(self, found: Resource) -> str | None:

@@ -117,7 +117,7 @@ class Reconciler:
             if key not in listed:
                 self.cache.remove(key)
                 self.ownership.remove(key)
-        declared, news = self._observe(listing.resources)
+        declared, changed = self._observe(listing.resources)
         try:
             report = await sync(
                 store,
@@ -131,7 +131,7 @@ class Reconciler:
             await self._remove(store, report, listed_at, time.monotonic() if now is None else now)
             await self._record_sync(store, report, listing.resources)
         finally:
-            self.mark_pending(news)  # only now are the rows of new schedules known
+            self.mark_pending(changed)  # only now are the rows of new schedules known
         if report.removed:
             log.info("removed because no longer declared: %s", counted(len(report.removed), "schedule"))
         for installation, count in self.ownership.taken_over().items():
@@ -166,7 +166,7 @@ class Reconciler:
         """Syncs changes from the watch. Returns True if an object was deleted, so that a resync is needed soon."""
         resources = [each for each in batch.values() if not isinstance(each, Deleted)]
         found = [each for each in resources if not self.observe_status_only(each)]
-        declared, news = self._observe(found)
+        declared, changed = self._observe(found)
         try:
             if declared:
                 report = await sync(
@@ -174,11 +174,11 @@ class Reconciler:
                 )
                 await self._record_sync(store, report, found)
         finally:
-            self.mark_pending(news)
+            self.mark_pending(changed)
         return len(resources) < len(batch)
 
     def observe_status_only(self, found: Resource) -> bool:
-        """Stores a change that concerns the status only, most often this operator's own write. False: it is another."""
+        """Stores a change that concerns the status only, most often this operator's own write. False: it does not."""
         known = self.cache.get(found.key)
         if known is None or known.problem is not None:
             return False
@@ -194,16 +194,16 @@ class Reconciler:
     def _observe(self, found: Iterable[Resource]) -> tuple[dict[Key, DesiredSchedule], set[Key]]:
         """Stores resources in the cache. Returns the desired schedules of the valid ones, and the keys that changed."""
         declared: dict[Key, DesiredSchedule] = {}
-        news: set[Key] = set()
+        changed: set[Key] = set()
         for each in found:
             read, problem = self._read(each)
             if self.cache.observe(each, problem):
-                news.add(each.key)
+                changed.add(each.key)
                 self._record_owner_reply(each, problem)
             known = self.cache.get(each.key)
             if read is not None and known is not None and known.resource.resource_version == each.resource_version:
                 declared[each.key] = read
-        return declared, news
+        return declared, changed
 
     def _record_owner_reply(self, found: Resource, problem: Problem | None) -> None:
         """Records that an operator of another installation has repaired a status that this one wrote."""
@@ -212,7 +212,7 @@ class Reconciler:
             return
         if known.reports_foreign():
             return
-        self.ownership.others.record_repair(self.ownership.claim(found.key), time.monotonic())
+        self.ownership.others.record_repair(self.ownership.other_owner(found.key), time.monotonic())
 
     def _read(self, found: Resource) -> tuple[DesiredSchedule | None, Problem | None]:
         if (problem := self.ownership.problem(found)) is not None:

@@ -43,14 +43,14 @@ class Resource:
 
 def resource(raw: Mapping[str, Any]) -> Resource:
     """Parses a JSON object of the API server."""
-    about: Mapping[str, Any] = raw["metadata"]
-    annotations: Mapping[str, str] = about.get("annotations") or {}
+    metadata: Mapping[str, Any] = raw["metadata"]
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
     return Resource(
-        namespace=about["namespace"],
-        name=about["name"],
-        uid=about["uid"],
-        generation=about.get("generation", 1),
-        resource_version=about["resourceVersion"],
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 1),
+        resource_version=metadata["resourceVersion"],
         spec=raw.get("spec") or {},
         annotations={name.removeprefix(OURS): text for name, text in annotations.items() if name.startswith(OURS)},
         status=raw.get("status") or {},

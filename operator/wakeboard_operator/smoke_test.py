@@ -35,7 +35,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 
 
 class SmokeTestFailed(WakeboardError):
-    """The message says what was reached, and where to look."""
+    """The message describes the last state, and where to look for the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Options:
 
 
 def progress(resource: Resource | None) -> str:
-    """Returns what the schedule has reached, and where to look if that is too little."""
+    """Returns the state of the schedule, and where to look if it does not get further."""
     if resource is None:
         return "the schedule was deleted"
     if resource.status.get("observedGeneration") != resource.generation:
@@ -129,10 +129,10 @@ class SmokeTest:
                     GROUP, VERSION, self._options.namespace, PLURAL, body
                 )
             except client.ApiException as error:
-                if self._too_late() or not _may_pass(error):
+                if self._timed_out() or not _is_retryable(error):
                     raise SmokeTestFailed(f"cannot create the schedule: {_failure_text(error)}") from error
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                if self._too_late():
+                if self._timed_out():
                     raise SmokeTestFailed(
                         f"the API server cannot be reached: {error or type(error).__name__}"
                     ) from error
@@ -157,7 +157,7 @@ class SmokeTest:
                 found = await self._cluster.read((self._options.namespace, self.name))
             if found is not None and condition(found):
                 return
-            if self._too_late():
+            if self._timed_out():
                 raise SmokeTestFailed(f"not done within {self._options.within_s:.0f} s: {progress(found)}.")
             await asyncio.sleep(POLL_S)
 
@@ -169,7 +169,7 @@ class SmokeTest:
         except (client.ApiException, aiohttp.ClientError, TimeoutError, OSError) as error:
             self._log(f"cannot delete the schedule: kubectl delete jobschedule {self.name} ({error})")
 
-    def _too_late(self) -> bool:
+    def _timed_out(self) -> bool:
         return time.monotonic() - self._began > self._options.within_s
 
     def _log(self, sentence: str) -> None:
@@ -185,7 +185,7 @@ def _failure_text(refusal: Any) -> str:
         return f"{refusal.status} {refusal.reason}"
 
 
-def _may_pass(refusal: Any) -> bool:
+def _is_retryable(refusal: Any) -> bool:
     """Whether a retry may help. The API server serves a new CRD only after some moments."""
     return refusal.status in {404, 429, 500, 503}
 

@@ -2,7 +2,7 @@
 
 Conditions: Ready (the spec is accepted and synced; independent of runs), Healthy (no run is dead and the last one went
 well; does not affect Ready), Suspended, Stalled (the spec must be changed). docs/conditions.md lists every reason.
-kstatus and Argo CD treat only Stalled as failed: a failed run is no failed deployment.
+kstatus and Argo CD treat only Stalled as failed: a failed run is not a failed deployment.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 UNKNOWN_TYPE_AFTER: Final = timedelta(minutes=10)
 RECHECK_AFTER: Final = timedelta(minutes=1)
 
-Word = Literal["True", "False", "Unknown"]
+ConditionStatus = Literal["True", "False", "Unknown"]
 
 
 class _Answer(NamedTuple):
-    status: Word
+    status: ConditionStatus
     reason: str
     message: str
 
@@ -54,7 +54,7 @@ def status_of(
 ) -> JobScheduleStatus:
     """The status that `resource` should have. `facts` None: it is not in the database. `now`: its clock.
 
-    `errors` type-only: an error's message, which a handler writes, stays in the database.
+    `errors` type-only: an error's message, which a handler writes, is left out.
     """
     if facts is not None and errors == "type-only":
         facts = replace(facts, last_failure_message=None)
@@ -76,15 +76,17 @@ def status_of(
         observed_generation=resource.generation,
         accepted_generation=facts.generation,
         conditions=_conditions(answers, resource.generation, before, now),
-        next_run_time=None if facts.suspended or facts.paused or facts.schedule_error else _second(facts.next_run_at),
+        next_run_time=None
+        if facts.suspended or facts.paused or facts.schedule_error
+        else _to_seconds(facts.next_run_at),
         last_run=_last_run(facts),
-        last_success_time=_second(facts.last_success_at),
+        last_success_time=_to_seconds(facts.last_success_at),
         last_failure=_last_failure(facts),
         running=facts.running,
         queued=facts.queued,
         failed=facts.failed,
         dead=facts.dead,
-        oldest_dead_time=_second(facts.oldest_dead_at),
+        oldest_dead_time=_to_seconds(facts.oldest_dead_at),
         last_action=_last_action(facts),
         installation=owner.installation,
         release=owner.release,
@@ -217,25 +219,25 @@ def _conditions(
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _second(moment: datetime | None) -> datetime | None:
+def _to_seconds(moment: datetime | None) -> datetime | None:
     """Kubernetes writes times to the second."""
     return moment.astimezone(UTC).replace(microsecond=0) if moment else None
 
 
 def _last_run(facts: ScheduleState) -> LastRun | None:
-    finished = _second(facts.last_finished_at)
+    finished = _to_seconds(facts.last_finished_at)
     if facts.last_run_id is None or finished is None:
         return None
     return LastRun(
         id=facts.last_run_id,
-        scheduled_for=_second(facts.last_scheduled_for),
+        scheduled_for=_to_seconds(facts.last_scheduled_for),
         finished_at=finished,
         result=cast("Result", facts.last_result),
     )
 
 
 def _last_failure(facts: ScheduleState) -> LastFailure | None:
-    at = _second(facts.last_failure_at)
+    at = _to_seconds(facts.last_failure_at)
     if at is None or facts.last_failure_run_id is None:
         return None
     return LastFailure(
@@ -247,7 +249,7 @@ def _last_failure(facts: ScheduleState) -> LastFailure | None:
 
 
 def _last_action(facts: ScheduleState) -> LastAction | None:
-    at = _second(facts.last_action_at)
+    at = _to_seconds(facts.last_action_at)
     if at is None or facts.last_action_token is None:
         return None
     return LastAction(

@@ -3,8 +3,8 @@
 These models define its fields and their documentation. The custom resource definition is generated from them, and the
 operator writes nothing else. Unknown values are absent, never null.
 
-Words that may grow (conditions, results, actions) are plain text in the resource definition, so that an operator that
-knows a new one can write it under an older definition.
+Enumerations that may get new values (conditions, results, actions) are plain strings in the resource definition, so
+that a newer operator can write them under an older definition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from wakeboard.rules.redact import redact
 from wakeboard.rules.sanitize import one_line
 
-_PORTABLE: Final = 2**53  # the last whole number that every language reads alike
+_PORTABLE: Final = 2**53  # the largest integer that every JSON parser reads exactly
 
 ConditionType = Annotated[
     Literal["Ready", "Healthy", "Suspended", "Stalled"], WithJsonSchema({"type": "string", "maxLength": 64})
@@ -45,7 +45,7 @@ def _in_kubernetes(name: str) -> str:
 
 
 class _Part(BaseModel):
-    """A part of the status, named as Kubernetes names fields; what a newer operator wrote is read past."""
+    """A part of the status, named as Kubernetes names fields; fields of newer operators are ignored."""
 
     model_config = ConfigDict(
         frozen=True, alias_generator=_in_kubernetes, validate_by_name=True, validate_by_alias=True
@@ -53,7 +53,7 @@ class _Part(BaseModel):
 
 
 class Condition(_Part):
-    """One answer about the schedule, in the shape that all of Kubernetes uses."""
+    """One condition of the schedule, in the format that is standard in Kubernetes."""
 
     type: ConditionType = Field(
         description="The condition. Ready: the spec is accepted and synced. Healthy: no run is dead and the last one "
@@ -99,7 +99,7 @@ class LastAction(_Part):
     token: Annotated[str, Field(max_length=253)] = Field(
         description="The value of the annotation. Each token is acted upon once."
     )
-    time: AwareDatetime = Field(description="When the operator did it.")
+    time: AwareDatetime = Field(description="When the operator performed it.")
     result: Annotated[str, _shown(1024), Field(max_length=1024)] = Field(description="The result of the action.")
 
 

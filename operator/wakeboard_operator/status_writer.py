@@ -90,7 +90,7 @@ class StatusWriter:
         self._cluster, self._reconciler, self._metrics, self._is_leader = cluster, reconciler, metrics, is_leader
         self._budget = _Budget(per_second)
         self._batch = max(1, int(per_second))  # values that are written before the next check for transitions
-        self._moving_s = min_interval_s
+        self._min_interval_s = min_interval_s
         self._errors: Literal["full", "type-only"] = errors
         self._later: dict[Key, float] = {}  # when to check again (time.monotonic())
 
@@ -126,13 +126,13 @@ class StatusWriter:
 
     def _select(self, values: list[_StatusChange]) -> list[_StatusChange]:
         """Returns those whose last write is old enough, the stalest first, at most one batch. The others wait."""
-        written_before = time.monotonic() - self._moving_s
+        written_before = time.monotonic() - self._min_interval_s
         selected: list[_StatusChange] = []
         for each in values:
             if each.known.written_at <= written_before:
                 selected.append(each)
             else:
-                self._check_later(each.resource.key, each.known.written_at + self._moving_s)
+                self._check_later(each.resource.key, each.known.written_at + self._min_interval_s)
         selected.sort(key=lambda each: (each.known.written_at, each.resource.key))
         self._reconciler.mark_pending(each.resource.key for each in selected[self._batch :])
         return selected[: self._batch]
@@ -141,7 +141,7 @@ class StatusWriter:
         """The owner that the status names: the other installation if the schedule belongs to it."""
         if known.problem is not None and known.problem.reason == FOREIGN:
             release = before.release if before else None
-            return Owner(self._reconciler.ownership.claim(known.resource.key), release)
+            return Owner(self._reconciler.ownership.other_owner(known.resource.key), release)
         return Owner(self._reconciler.installation, self._reconciler.release)
 
     def _repair_wait_s(self, known: CachedResource) -> float:
@@ -178,7 +178,7 @@ class StatusWriter:
             return True
         key, now = known.resource.key, time.monotonic()
         ownership = self._reconciler.ownership
-        wait_s = ownership.others.probe_wait_s(ownership.claim(key), key, now)
+        wait_s = ownership.others.probe_wait_s(ownership.other_owner(key), key, now)
         if wait_s > 0:
             self._check_later(key, now + wait_s)
         return wait_s == 0
@@ -240,7 +240,7 @@ class StatusWriter:
 
     async def _failed(self, known: CachedResource, error: WriteFailed) -> None:
         key = known.resource.key
-        if error.reason == "vanished":
+        if error.reason == "not found":
             return
         if error.reason == "conflict":
             self._metrics.status_conflicts.inc()

@@ -1,6 +1,6 @@
 """Tenancy: which namespaces may use which queues and job types, from the operator's settings.
 
-It separates teams that share a database. It is no security boundary: a user who can write rows or handlers of a pool
+It separates teams that share a database. It is not a security boundary: a user who can write rows or handlers of a pool
 has the rights of that pool. Use one pool and one database for each trust zone.
 """
 

@@ -1,4 +1,4 @@
-"""Removes the Jobs of waking workers whose pods did not start in time, so that they do not pile up.
+"""Removes the Jobs of wakes whose pods did not start in time, so that pods do not accumulate.
 
 A CronJob creates a pod each minute, even while others run. If no pod can start (no node has capacity, an image or a
 Secret is missing), the pods accumulate, because a Job's own deadline is as long as the longest run. The chart

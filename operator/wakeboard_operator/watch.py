@@ -78,7 +78,7 @@ class PendingChanges:
         self._waiting: dict[Key, Resource | Deleted] = {}
         self._deleted: set[str] = set()  # uids, also of objects that were created again at once
         self._any = asyncio.Event()
-        self._seen: dict[Key, str] = {}  # the version that the watch delivered last
+        self._delivered: dict[Key, str] = {}  # the version that the watch delivered last
         self._gone: dict[Key, str] = {}  # the version of a deletion, while lists may contain the object
         self.last_at = time.monotonic()
 
@@ -88,11 +88,11 @@ class PendingChanges:
             self._waiting[key] = found
             if isinstance(found, Deleted):
                 self._deleted.add(found.uid)
-                self._seen.pop(key, None)
+                self._delivered.pop(key, None)
                 self._gone[key] = found.version
             else:
                 self._gone.pop(key, None)
-                self._seen[key] = found.resource_version
+                self._delivered[key] = found.resource_version
             self.last_at = time.monotonic()
         self._loop.call_soon_threadsafe(self._any.set)
 
@@ -118,17 +118,17 @@ class PendingChanges:
         versions = {found.key: found.resource_version for found in listed}
         with self._lock:
             self._gone = {key: version for key, version in self._gone.items() if key in versions}
-            return {key for key, version in versions.items() if self._seen.get(key) != version}
+            return {key for key, version in versions.items() if self._delivered.get(key) != version}
 
     def has_delivered(self, key: Key, version: str) -> bool:
         """Whether the watch has delivered this version or a later one."""
         with self._lock:
-            seen = self._seen.get(key) or self._gone.get(key, "0")
+            seen = self._delivered.get(key) or self._gone.get(key, "0")
         return _number(seen) >= _number(version)
 
 
 def _number(version: str) -> int:
-    """The resourceVersion as a number. Kubernetes 1.35 guarantees that they compare so; before, they did, too."""
+    """The resourceVersion as a number. Kubernetes guarantees since 1.35 that they compare as numbers, as before."""
     return int(version) if version.isdecimal() else 0
 
 
@@ -193,7 +193,7 @@ class WatchStream:
             return replace(login, proxy_url=login.proxy_url or environment_proxy(login.server))
 
         @kopf.on.event(GROUP, VERSION, PLURAL, registry=registry)
-        async def see(event: Mapping[str, Any], **_: Any) -> None:
+        async def on_event(event: Mapping[str, Any], **_: Any) -> None:
             raw = event["object"]
             found = resource(raw)
             if event["type"] == "DELETED":
@@ -201,7 +201,7 @@ class WatchStream:
             else:
                 self._changes.put(found.key, found)
 
-        _ = log_in, see
+        _ = log_in, on_event
         return registry
 
 

@@ -66,7 +66,7 @@ async def test_a_recreated_resource_is_another_one(
     assert await cluster.read(found.key) is None
     with pytest.raises(WriteFailed) as gone:
         await cluster.patch_status(found, {"dead": 1})
-    assert gone.value.reason == "vanished"
+    assert gone.value.reason == "not found"
     await created(control_plane, cluster, namespace)
     with pytest.raises(WriteFailed) as other:
         await cluster.patch_status(found, {"dead": 1})
