@@ -39,7 +39,7 @@ PASSWORD = "correct-horse"
 POSTGRES_ENVIRONMENT = {
     "POSTGRES_USER": "wakeboard",
     "POSTGRES_PASSWORD": PASSWORD,
-    "POSTGRES_DB": "store",
+    "POSTGRES_DB": "wakeboard",
     "PGDATA": "/var/lib/postgresql/data",
 }
 UNCOMPILED = """
@@ -75,12 +75,12 @@ def opened(builder: Buildah) -> dict[str, MountedImage]:
 
 @pytest.fixture(scope="module")
 def database(opened: dict[str, MountedImage], tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The DSN of a board as a cluster gets it: the Postgres image runs, the operator image has migrated."""
+    """The DSN of a migrated database: the Postgres image runs, the operator image has migrated."""
     volume = Volume(tmp_path_factory.mktemp("store", numbered=False))
     with opened[POSTGRES].start(
         environment=POSTGRES_ENVIRONMENT, mounts=volume.mounts, command=volume.server
     ) as server:
-        dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/board"
+        dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/wakeboard"
         code, said = opened[OPERATOR].run(
             command=["wakeboard", "migrate", "--wait", "30"], environment={"WAKEBOARD_DSN": dsn}
         )
@@ -225,7 +225,7 @@ def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, MountedImage
     def start() -> subprocess.Popen[str]:
         return opened[POSTGRES].start(environment=POSTGRES_ENVIRONMENT, mounts=volume.mounts, command=volume.server)
 
-    dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/board"
+    dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/wakeboard"
     with start() as container:
         with wait_until(lambda: _connection(dsn), "Postgres is there") as connection:
             connection.execute("create table kept as select 1 as number")

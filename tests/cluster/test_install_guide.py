@@ -97,7 +97,7 @@ def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:
-    assert "the run succeeded" in reader.types("A trial")
+    assert "the run succeeded" in reader.types("Evaluate it")
     said = reader.types("Your first schedule")
     assert "hello" in said
     schedules = reader.schedules

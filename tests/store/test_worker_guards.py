@@ -76,7 +76,7 @@ def test_a_worker_may_keep_more_and_the_operator_less(admin: SqlClient, worker: 
     old = old_week(admin, 3)
     assert worker.value("select drop_partitions('90 days')") == 0
     admin.sql("select set_retention('10 days', '3 days', '20 days')")
-    assert worker.value("select drop_partitions()") == 0  # 30 days by default
+    assert worker.value("select drop_partitions('30 days')") == 0
     assert worker.value("select drop_partitions('1 day')") == 1
     assert admin.value("select to_regclass(%s)", old) is None
     admin.enqueue()
@@ -211,7 +211,7 @@ def test_the_limit_of_a_schedule_is_not_set_and_a_limit_goes_back_to_its_default
             admin.sql("select set_limit('printer', %s)", at_once)
     admin.sql("select set_limit('printer', 5)")
     admin.sql("select set_limit('printer', null)")
-    assert admin.sql("select max_running, said from job_limits") == [(1, False)]
+    assert admin.sql("select max_running, is_explicit from job_limits") == [(1, False)]
 
 
 # What a client can read of a moment: the years 1 to 9999. Postgres stores more, and one such row hid all others.

@@ -88,6 +88,6 @@ def test_commands_work_whatever_the_defaults_of_a_session_are(
         code = main([*words, "--dsn", database])
         assert (code, capsys.readouterr().err) == (0, ""), words
     main(["check", "--json", "--dsn", database])
-    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["what"] == "settings"]
+    (found,) = [each for each in json.loads(capsys.readouterr().out) if each["check"] == "settings"]
     assert found["level"] == "warn"
-    assert "default_transaction_isolation = serializable" in found["says"]
+    assert "default_transaction_isolation = serializable" in found["message"]
