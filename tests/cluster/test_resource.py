@@ -225,6 +225,6 @@ def test_kubectl_explains_defaults_bounds_and_examples(control_plane: Cluster):
         for field in ("timeZone", "priority")
     )
     assert zone.endswith(
-        'The IANA time zone that the schedule is written in. Default: "Etc/UTC". Example: "Europe/Lisbon".'
+        'The IANA time zone of the schedule. Default: "Etc/UTC". Example: "Europe/Lisbon".'
     )
     assert priority.endswith("From 1 to 5. Default: 3.")
