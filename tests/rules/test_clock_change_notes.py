@@ -27,7 +27,7 @@ def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap 
         ("Europe/Lisbon", "*/20 1 * * *", "First", "2024-03-30 12:00", 0,
          "moved from 01:00 and 2 more, which do not exist on 2024-03-31"),
         ("Europe/Lisbon", "0 1,2 * * *", "First", "2024-03-30 12:00", 0,
-         "also stands for 01:00, which does not exist on 2024-03-31"),
+         "also runs for 01:00, which does not exist on 2024-03-31"),
         ("Pacific/Apia", "0 8 * * *", "First", "2011-12-29 12:00", 0,
          "moved from 08:00, which does not exist on 2011-12-30"),
         ("Europe/Lisbon", "30 1 * * *", "First", "2024-10-26 12:00", 0,

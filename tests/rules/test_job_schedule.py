@@ -141,7 +141,7 @@ def test_a_payload_that_is_nested_without_end_is_refused():
     nested: dict[str, Any] = {}
     for _ in range(10_000):
         nested = {"a": nested}
-    assert "lies deeper than 32 levels" in problem(payload=nested)
+    assert "is nested deeper than 32 levels" in problem(payload=nested)
     assert "spec.priority is {'a': {'a': " in problem(priority=nested)
 
 

@@ -26,7 +26,7 @@ KEY = "write 1 to 256 characters, no control characters"
 BAD_NAMES = ["", "a b", "a'; drop table x", "\x1b[31m", "-a", "ü", "a\n", "a:b", "\u202ea", "x" * 129]
 
 NUMBER = "beyond 2^53, where other languages lose digits; write numbers like this as strings, for example"
-DEEP = 'lies deeper than 32 levels; pass ids, for example {"report_id": 42}'
+DEEP = 'is nested deeper than 32 levels; pass ids, for example {"report_id": 42}'
 LARGE = "bytes, more than 64 KiB (65536); pass ids, not blobs"
 
 
@@ -161,10 +161,10 @@ def test_a_payload_beyond_the_bounds_is_refused_from_every_client(
     [
         ({"a": "\ud800"}, "payload.a holds half of a surrogate pair, which is not text; leave it out"),
         ({"a": ["\0"]}, "payload.a[0] holds a NUL character, which Postgres cannot store; leave it out"),
-        ({"a": float("nan")}, 'payload.a is nan, which JSON has no word for; write it in quotes as "nan"'),
+        ({"a": float("nan")}, 'payload.a is nan, which JSON cannot represent; write it in quotes as "nan"'),
         (
             {"a": datetime(2031, 1, 1)},
-            "payload.a is 2031-01-01 00:00:00, which JSON has no word for; write it in quotes",
+            "payload.a is 2031-01-01 00:00:00, which JSON cannot represent; write it in quotes",
         ),
     ],
 )

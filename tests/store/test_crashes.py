@@ -276,7 +276,7 @@ def test_every_end_of_an_attempt_is_kept_with_its_worker(admin: SqlClient, worke
     kept = admin.sql("select outcome, worker, error from job_attempts order by lease_epoch")
     assert [tuple(row) for row in kept] == [
         ("snoozed", "ann", None),
-        ("released", "ann", "its worker was told to leave"),
+        ("released", "ann", "its worker was stopped"),
     ]
 
 

@@ -94,7 +94,7 @@ def test_invalid_arguments_are_refused() -> None:
 
     with pytest.raises(TypeError, match=r"pass attempt to FakeRun\(…\)"):
         run_handler_blocking(nothing, FakeRun(), attempt=2)
-    with pytest.raises(InvalidValue, match=r"payload\.a is <object object at .*, which JSON has no word for"):
+    with pytest.raises(InvalidValue, match=r"payload\.a is <object object at .*, which JSON cannot represent"):
         FakeRun({"a": object()})
     with pytest.raises(BrokenHandlers, match="is a generator"):
         run_handler_blocking(yields)

@@ -1,7 +1,7 @@
 """Payloads: their bounds, and their canonical form, which is the same JSON for the same meaning.
 
-The database refuses every payload beyond the bounds, from any client (migration 0009, refuse_value.sql). This module
-checks the same bounds, so that a schedule is refused earlier, with the path of the invalid value.
+The database refuses every payload beyond the bounds, from any client (check_payload.sql). This module checks the same
+bounds, so that a schedule is refused earlier, with the path of the invalid value.
 
 Null equals absent in objects, keys are sorted, whole numbers are integers. What another language would read differently
 (integers beyond 2^53) or Postgres cannot store (NUL) is refused, with the place and what to write instead.
@@ -23,7 +23,7 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 MAX_BYTES: Final = 65_536
 _MAX_DEPTH: Final = 32
-_MAX_INTEGER: Final = 2**53  # the last one that a double, and so JavaScript and jq, can tell from its neighbours
+_MAX_INTEGER: Final = 2**53  # up to here a double, and so JavaScript and jq, represents every integer
 _SHOWN: Final = 60  # characters of a refused value
 
 
@@ -65,12 +65,12 @@ def _check_size(payload: Json) -> None:
 
 
 def canonical_json(value: Json) -> str:
-    """The text of a canonical value: sorted keys, no spaces, no escapes beyond need."""
+    """The text of a canonical value: sorted keys, no spaces, only the escapes that JSON requires."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 class _Reader:
-    """Reads one payload. It counts values, as a few lines of YAML with aliases can stand for billions of them."""
+    """Reads one payload. Counts its values, because a few lines of YAML with aliases can expand to billions."""
 
     def __init__(self) -> None:
         self._values = 0
@@ -94,7 +94,7 @@ class _Reader:
                 return _canonical_number(value, place)
             case dict() | list() if depth > _MAX_DEPTH:
                 raise InvalidSchedule(
-                    f'{place} lies deeper than {_MAX_DEPTH} levels; pass ids, for example {{"report_id": 42}}'
+                    f'{place} is nested deeper than {_MAX_DEPTH} levels; pass ids, for example {{"report_id": 42}}'
                 )
             case dict():
                 return self.read_object(cast("dict[str, object]", value), place, depth)
@@ -104,7 +104,7 @@ class _Reader:
             case _:
                 shown = str(value)[:_SHOWN]
                 raise InvalidSchedule(
-                    f'{place} is {shown}, which JSON has no word for; write it in quotes as "{shown}"'
+                    f'{place} is {shown}, which JSON cannot represent; write it in quotes as "{shown}"'
                 )
 
 
@@ -133,7 +133,7 @@ def _canonical_number(number: float, place: str) -> int | float:
             'write numbers like this as strings, for example "9007199254740993"'
         )
     if not math.isfinite(number):
-        raise InvalidSchedule(f'{place} is {number}, which JSON has no word for; write it in quotes as "{number}"')
+        raise InvalidSchedule(f'{place} is {number}, which JSON cannot represent; write it in quotes as "{number}"')
     return int(number) if number == int(number) else number
 
 

@@ -25,7 +25,7 @@ def explain(ticks: DstTicks, tick: datetime) -> str | None:
     local = instant + period.offset
     if instant == period.start and ticks.ticks_after_gap(period):
         together = ticks.local_ticks.includes(local)
-        return f"{'also stands for' if together else 'moved from'} {_skipped_ticks(ticks, period)}"
+        return f"{'also runs for' if together else 'moved from'} {_skipped_ticks(ticks, period)}"
     if local < period.shown_until:
         return f"{_time(local)} comes twice on {_date(local)}: this is the second time"
     if any(following.local_start <= local < following.shown_until for following in later):
@@ -59,7 +59,7 @@ def _first_skipped(ticks: DstTicks, period: Period) -> int | None:
 def _skipped_ticks(ticks: DstTicks, period: Period) -> str:
     """The local ticks in the gap before `period`, of which there is at least one."""
     first = _first_skipped(ticks, period)
-    assert first is not None, "asked only for gaps with ticks"
+    assert first is not None, "callers pass only gaps with ticks"
     others = ticks.local_ticks.count(first + 1, period.local_start)
     if others == 0:
         return f"{_time(first)}, which does not exist on {_date(first)}"

@@ -1,5 +1,5 @@
 -- The effects ledger in an application's own database. `run.once` works there as in the store, but cannot check the lease.
--- One effect per run and key; a zombie that comes second gets false.
+-- One effect per run and key; a worker that lost its lease and comes second gets false.
 
 create schema if not exists wakeboard;
 

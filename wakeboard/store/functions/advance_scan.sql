@@ -20,7 +20,7 @@ begin
     from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
    cross join lateral (
      select run_at, id
-       from (select run_at, id, row_number() over walk as place, bool_or(mine) over walk as reached_mine, bool_or(mine) over () as has_mine
+       from (select run_at, id, row_number() over in_order as place, bool_or(mine) over in_order as reached_mine, bool_or(mine) over () as has_mine
                from (select run_at, id,
                             locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
                             and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch') as mine
@@ -30,7 +30,7 @@ begin
                         and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
                       order by run_at, id
                       limit scan_limit) as row
-             window walk as (order by run_at, id)) as looked
+             window in_order as (order by run_at, id)) as scanned
       where not reached_mine and (has_mine or place = scan_limit)
       order by run_at desc, id desc limit 1) as last;
 end

@@ -19,7 +19,7 @@ declare
       format('payload is %s bytes, more than 64 KiB (65536); pass ids, not blobs, for example {"report_id": 42}',
              to_char(octet_length(payload::text), 'FM999,999,999'))
     when jsonb_path_exists(payload, 'strict $.**{32 to last} ? (@.type() == "object" || @.type() == "array")') then
-      'payload lies deeper than 32 levels; pass ids, for example {"report_id": 42}' end;
+      'payload is nested deeper than 32 levels; pass ids, for example {"report_id": 42}' end;
 begin
   if problem is not null then
     raise exception using errcode = '22023', message = problem;

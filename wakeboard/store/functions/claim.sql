@@ -54,9 +54,9 @@ begin
                       and limit_key is null and crash_count < 2 and dead_at is null
                       and run_at <= statement_timestamp() and (run_at, id) > (pair.seen_run_at, pair.seen_id)
                     order by run_at, id
-                    limit scan_limit) as looked
-             join job_runs as free on free.ctid = looked.ctid
-            where looked.locked_by = 0 and looked.job_type = any (job_types)   -- others cost no second scan_limit
+                    limit scan_limit) as scanned
+             join job_runs as free on free.ctid = scanned.ctid
+            where scanned.locked_by = 0 and scanned.job_type = any (job_types)   -- without these, the other rows are read a second time
               and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
               and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null   -- it may have changed since
               and free.limit_key is null
@@ -71,7 +71,7 @@ begin
   end if;
   insert into definition_changes (definition_id)
   select distinct definition_id from unnest(definitions) as definition_id where definition_id is not null;
-  -- A statement of its own, so that each row is written once for the caller, and not to a CTE before.
+  -- A separate statement returns each row directly; a CTE would store the rows first.
   return query
   update job_runs as run
      set status = 'running', locked_by = worker, lease_epoch = lease_epoch + 1, attempts = attempts + 1,

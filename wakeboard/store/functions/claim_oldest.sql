@@ -59,9 +59,9 @@ begin
                          and dead_at is null and run_at <= statement_timestamp() and (run_at, id) > (after_run_at[1], after_id[1])
                        order by run_at, id)) as of_each   -- merged: five index scans, each read as far as needed
                 order by run_at, id
-                limit scan_limit) as looked
-         join job_runs as free on free.ctid = looked.ctid
-        where looked.locked_by = 0 and looked.job_type = any (job_types)
+                limit scan_limit) as scanned
+         join job_runs as free on free.ctid = scanned.ctid
+        where scanned.locked_by = 0 and scanned.job_type = any (job_types)
           and free.locked_by = 0 and free.job_type = any (job_types) and free.timeout_s <= max_timeout_s
           and free.run_at <= statement_timestamp() and free.crash_count < 2 and free.dead_at is null and free.limit_key is null
           and (free.start_before is null or free.start_before > statement_timestamp() or free.started_at > 'epoch')

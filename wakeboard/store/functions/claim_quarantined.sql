@@ -11,10 +11,10 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set jit = off
 as $$
 declare
-  suspect record;
+  candidate record;
 begin
   perform require_read_committed('claim_quarantined');
-  for suspect in
+  for candidate in
     select id, limit_key, shared_limit_key
       from job_runs
      where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
@@ -24,13 +24,13 @@ begin
      order by run_at, id
      limit 100
   loop
-    if suspect.limit_key is not null then
-      perform create_limits(array_remove(array[suspect.limit_key, suspect.shared_limit_key], null));
-      perform from job_limits where key = suspect.limit_key for update skip locked;
+    if candidate.limit_key is not null then
+      perform create_limits(array_remove(array[candidate.limit_key, candidate.shared_limit_key], null));
+      perform from job_limits where key = candidate.limit_key for update skip locked;
       continue when not found;
-      perform from job_limits where key = suspect.shared_limit_key for update skip locked;
-      continue when not found and suspect.shared_limit_key is not null;
-      continue when free_slots(suspect.limit_key) <= 0 or free_slots(suspect.shared_limit_key) <= 0;
+      perform from job_limits where key = candidate.shared_limit_key for update skip locked;
+      continue when not found and candidate.shared_limit_key is not null;
+      continue when free_slots(candidate.limit_key) <= 0 or free_slots(candidate.shared_limit_key) <= 0;
     end if;
     return query
     with claimed as (
@@ -39,8 +39,8 @@ begin
              holds_slot = limit_key is not null, started_at = statement_timestamp(),
              locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
        where run.id = (select id from job_runs
-                        where id = suspect.id and limit_key is not distinct from suspect.limit_key
-                          and shared_limit_key is not distinct from suspect.shared_limit_key
+                        where id = candidate.id and limit_key is not distinct from candidate.limit_key
+                          and shared_limit_key is not distinct from candidate.shared_limit_key
                           and locked_by = 0 and crash_count >= 2 and dead_at is null and run_at <= statement_timestamp()
                           for update skip locked)
       returning run.*

@@ -17,12 +17,12 @@ declare
   again boolean := false;
   accepted integer;
 begin
-<<telling>>
+<<tries>>
 loop
 begin
   with done as (                       -- an index scan over a sorted array: rows are locked in id order
     delete from job_runs where id = any (free) and lease_epoch = epoch and locked_by = worker
-    returning definition_id,           -- first, because it is read on its own; and no column more than history keeps
+    returning definition_id,           -- first, because `noted` reads only it; then only the columns of history
               id, uuid, scheduled_for, run_at, created_at, started_at, locked_by, lease_epoch, trigger, backoff_strategy,
               backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue,
               job_type, payload, definition_generation, schedule, coalesce(shared_limit_key, limit_key) as limit_key, idempotency_key,
@@ -42,8 +42,8 @@ begin
     failed_at, error_type, last_error, case when results is not null then stored_result(results -> id::text) end
   from done;
   get diagnostics accepted = row_count;
-  exit telling;
-exception when lock_not_available then   -- once more, without those that others have locked
+  exit tries;
+exception when lock_not_available then   -- a second try, without the rows that other transactions have locked
   if again then
     raise;
   end if;

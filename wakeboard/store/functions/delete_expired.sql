@@ -73,7 +73,7 @@ begin
   delete from worker_types where ctid = any (array(
     select ctid from worker_types where last_known_at < statement_timestamp() - interval '1 day'
      limit delete_expired.count for update skip locked));
-  delete from definition_changes where ctid = any (array(              -- where no operator takes them, they are most of all rows
+  delete from definition_changes where ctid = any (array(              -- without an operator, these are most of the expired rows
     select ctid from definition_changes where changed_at < statement_timestamp() - interval '1 hour'
      limit delete_expired.count * 100 for update skip locked));
   get diagnostics gone = row_count; total := total + gone;

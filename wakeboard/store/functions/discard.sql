@@ -1,5 +1,5 @@
 -- for: operator
--- Gives up dead runs: they are moved to history as dead. The answer for each id: 'discarded' or 'refused: …'. The first 200 characters of
+-- Moves dead runs to history as dead. The answer for each id: 'discarded' or 'refused: …'. The first 200 characters of
 -- `reason` are stored.
 -- Example:
 --   select * from wakeboard.discard('{1}', 'the customer is gone');
@@ -12,7 +12,7 @@ as $$
 #variable_conflict use_column
 declare
   mine bigint[] := lock_runs(ids);
-  given_up bigint[];
+  discarded_ids bigint[];
 begin
   perform require_read_committed('discard');
   return query                               -- in a snapshot from after the locks
@@ -20,12 +20,12 @@ begin
          case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'
               when run.status = 'dead' then 'discarded'
               when run.id is not null then 'refused: the run is ' || run.status::text || ', not dead'
-              else 'refused: it is no live run' end
+              else 'refused: there is no such live run' end
     from (select distinct unnest(ids)) as wanted (id)
     left join job_runs as run on run.id = wanted.id
    order by 1;
 
-  select array_agg(run.id) into given_up from job_runs as run where run.id = any (mine) and run.status = 'dead';
-  perform finish_runs(given_up, 'dead', left(reason, 200)) where given_up is not null;
+  select array_agg(run.id) into discarded_ids from job_runs as run where run.id = any (mine) and run.status = 'dead';
+  perform finish_runs(discarded_ids, 'dead', left(reason, 200)) where discarded_ids is not null;
 end
 $$;

@@ -19,7 +19,7 @@ as $$
     from job_definitions
    where removed_at is null and not suspended and schedule_error is null
      and next_run_at <= statement_timestamp() and (next_run_at, id) > (after_run_at, after_id)
-     and (not exists (select from pauses)              -- asked once, and nearly always enough
+     and (not exists (select from pauses)              -- evaluated once; nearly always true
           or not exists (select from pauses
                           where scope in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id)))
    order by next_run_at, id

@@ -14,18 +14,18 @@ begin
   select distinct found.key
     from unnest(queues) as wanted (queue)
    cross join lateral (
-     with recursive walk (key) as (            -- one index descent for each key, however many runs wait behind it
+     with recursive scan (key) as (            -- one index descent for each key, however many runs it has
        (select limit_key::text from job_runs
          where job_runs.queue = wanted.queue and limit_key > after_key
            and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
          order by limit_key limit 1)
        union all
        select (select limit_key::text from job_runs
-                where job_runs.queue = wanted.queue and limit_key > walk.key
+                where job_runs.queue = wanted.queue and limit_key > scan.key
                   and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
                 order by limit_key limit 1)
-         from walk where walk.key is not null)
-     select key from walk where key is not null limit scan_limit) as found
+         from scan where scan.key is not null)
+     select key from scan where key is not null limit scan_limit) as found
    where not exists (select from pauses where scope in ('all', 'queue:' || wanted.queue))
    order by 1
    limit scan_limit;

@@ -19,7 +19,7 @@ declare
   new_uuid uuid := gen_random_uuid();
   hash text;
   known job_keys;
-  -- Checked here, by casts that the session keeps, the values are not checked again by an INSERT that is made ready for each call.
+  -- Assignments check the values with casts that the session caches. The INSERT then need not check them in each call.
   checked_type job_type_name; checked_payload run_payload; checked_queue queue_name; checked_key limit_key_name;
   checked_priority run_priority; checked_attempts attempt_limit := max_attempts; checked_timeout duration_s := timeout_s;
   checked_base duration_s := backoff_base_s; checked_cap duration_s := backoff_cap_s;
@@ -48,7 +48,7 @@ begin
         end if;
         return query select known.run_id, known.run_uuid, false;
         return;
-      end if;                              -- tidied away between the two statements: try again
+      end if;                              -- the key was deleted between the two statements: try again
     end loop;
   end if;
   insert into job_runs (

@@ -21,23 +21,23 @@ as $$
 #variable_conflict use_column
 declare
   mine bigint[];
-  all_mine boolean;                    -- nearly always: nothing has to be looked up in `mine` then
+  all_mine boolean;                    -- nearly always; then no lookup in `mine` is needed
   replacing bigint[];
   old bigint[];
   locked bigint[];
   over bigint[];
   made integer := 0;
-  given_up bigint := 0;
+  skipped_total bigint := 0;
 begin
   perform require_read_committed('enqueue_due_ticks');
   if (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
-    raise exception using errcode = '22023', message = 'a tick lies in the future; only due ticks are made';
+    raise exception using errcode = '22023', message = 'a tick is in the future; only due ticks are enqueued';
   elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
     raise exception using errcode = '22023', message = 'a next tick is more than 100 years away';
   elsif (select min(at) from unnest(next_cursors || up_to || tick_times || skip_from || skip_until) as at) < 'epoch' then
-    raise exception using errcode = '22023', message = 'a tick lies before 1970';    -- no client reads all that Postgres stores
+    raise exception using errcode = '22023', message = 'a tick is before 1970';    -- clients cannot read every timestamp that Postgres stores
   elsif (select min(count) from unnest(skip_counts) as count) < 1 then
-    raise exception using errcode = '22023', message = 'a stretch of skipped ticks holds none';
+    raise exception using errcode = '22023', message = 'a range of skipped ticks has no ticks';
   end if;
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
     into mine, replacing
@@ -54,17 +54,17 @@ begin
   end if;
   all_mine := cardinality(mine) = cardinality(ids);
 
-  -- Replace: what is queued or will be retried gives way now; what runs is asked to stop.
+  -- Replace: queued and failed runs are cancelled now; for running ones a cancellation is requested.
   if replacing is not null then
     old := array(
       select id from job_runs
        where definition_id = any (replacing) and status in ('queued', 'running', 'failed')
        order by id
-         for no key update skip locked);      -- an open `once` is not in its way
+         for no key update skip locked);      -- an open `once` does not block it
     locked := array(
       select definition_id from job_runs
        where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and id <> all (old));
-    if locked <> '{}' then                    -- these wait for the next call; the others do not wait for them
+    if locked <> '{}' then                    -- these wait for the next call; the others are enqueued
       mine := array(select id from unnest(mine) as id where id <> all (locked));
       all_mine := false;
       old := array(select id from job_runs where id = any (old) and definition_id <> all (locked));
@@ -109,29 +109,29 @@ begin
       id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
       backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
       queue, job_type, payload, definition_id, definition_generation, schedule, reason, skipped_until, skipped_count)
-    select nextval('job_runs_id_seq'), gen_random_uuid(), stretch.began, stretch.began, statement_timestamp(), 'epoch',
+    select nextval('job_runs_id_seq'), gen_random_uuid(), skip_range.began, skip_range.began, statement_timestamp(), 'epoch',
            statement_timestamp(), 0, 0, 'skipped', 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, 0,
            max_attempts, 0, 0, priority, queue, job_type, payload, def.id, generation, namespace || '/' || name,
-           left(stretch.why, 100), stretch.until, stretch.count
+           left(skip_range.why, 100), skip_range.until, skip_range.count
       from (select definition_id, began, until, count, why
               from unnest(skip_definitions, skip_from, skip_until, skip_counts, skip_reasons)
-                as stretch (definition_id, began, until, count, why)
+                as skip_range (definition_id, began, until, count, why)
              where all_mine or definition_id = any (mine)
             union all
             select definition_id, min(at), max(at), count(*), reason from tick where reason is not null
-             group by definition_id, reason) as stretch
-      join job_definitions as def on def.id = stretch.definition_id
-     where stretch.until > def.last_tick_at
+             group by definition_id, reason) as skip_range
+      join job_definitions as def on def.id = skip_range.definition_id
+     where skip_range.until > def.last_tick_at
     returning skipped_count
   ), noted as (
     insert into definition_changes (definition_id) select unnest(mine)
-  ), moved as (
+  ), advanced_rows as (
     update job_definitions as def
        set next_run_at = plan.next_cursor, last_tick_at = greatest(def.last_tick_at, plan.up_to), schedule_error = left(plan.error, 500)
       from unnest(ids, next_cursors, up_to, errors) as plan (id, next_cursor, up_to, error)
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )
-  select (select count(*) from run), (select coalesce(sum(skipped_count), 0) from not_run) into made, given_up;
-  return query select cardinality(mine), made, given_up, coalesce(cardinality(over), 0);
+  select (select count(*) from run), (select coalesce(sum(skipped_count), 0) from not_run) into made, skipped_total;
+  return query select cardinality(mine), made, skipped_total, coalesce(cardinality(over), 0);
 end
 $$;

@@ -51,7 +51,7 @@ begin
     return;
   end if;
 
-  -- All whose key is free are made at once.
+  -- All runs without a key, or with an unused key, are created in one statement.
   new_ids := array(select nextval('job_runs_id_seq') from unnest(job_types));
   with free as (
     insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
@@ -73,7 +73,7 @@ begin
     left join free on free.run_id = job.id
    where job.key is null or free.run_id is not null;
 
-  -- The others are told what their keys stand for, each by itself: a key may be tidied away just now.
+  -- For the others, `enqueue` returns the run of the key. Each is a separate call, because a key may just have been deleted.
   return query
   with job as materialized (
     select job.*, exists (select from job_runs as run where run.id = job.id) as made

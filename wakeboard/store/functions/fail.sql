@@ -24,7 +24,7 @@ begin
            left(report.error_type, 200) as error_type, left(report.error, 2000) as error, left(report.stack, 16000) as stack,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.outcome = 'discarded' or run.attempts >= run.max_attempts then 'dead'
-                else 'failed' end as verdict
+                else 'failed' end as decision
       from report join job_runs as run on run.id = report.id
      where run.locked_by = fail.worker and run.lease_epoch = report.epoch
      order by run.id
@@ -37,30 +37,30 @@ begin
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
-  ), settled as (
+  ), updated as (
     update job_runs as run
-       set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
+       set status = locked.decision::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
            started_epoch = run.lease_epoch,
            error_type = locked.error_type, last_error = locked.error, last_stack = locked.stack,
-           failed_at = statement_timestamp(), dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
-           run_at = case locked.verdict
+           failed_at = statement_timestamp(), dead_at = case locked.decision when 'dead' then statement_timestamp() end,
+           run_at = case locked.decision
                     when 'failed' then statement_timestamp() + coalesce(
-                      case when locked.delay_s is not null            -- at most 31 days, whatever a handler said
+                      case when locked.delay_s is not null            -- at most 31 days
                            then make_interval(secs => least(greatest(locked.delay_s, 0), 2678400)) end,
                       backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts))
                     else run_at end
       from locked
-     where run.id = locked.id and locked.verdict <> 'cancelled'
+     where run.id = locked.id and locked.decision <> 'cancelled'
   )
-  select array_agg(id), array_agg(id) filter (where verdict = 'cancelled') into accepted, cancelled from locked;
+  select array_agg(id), array_agg(id) filter (where decision = 'cancelled') into accepted, cancelled from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     return query
     select missing.id
       from unnest(ids, epochs, outcomes) as missing (id, epoch, outcome)
-     where not exists (select from unnest(accepted) as settled (id) where settled.id = missing.id)
-       and not exists (                                -- a repeat; what `reap` recorded of this lease is none
+     where not exists (select from unnest(accepted) as updated (id) where updated.id = missing.id)
+       and not exists (                                -- a repeated call; an attempt that `reap` recorded for this lease does not count
          select from job_attempts
           where run_id = missing.id and lease_epoch = missing.epoch and locked_by = fail.worker
             and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end);

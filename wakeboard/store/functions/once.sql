@@ -11,7 +11,7 @@ as $$
 begin
   perform from job_runs as run
     where run.id = once.run_id and run.uuid = once.run_uuid and run.locked_by = once.worker and run.lease_epoch = once.epoch
-      for key share;              -- against all but its heartbeat
+      for key share;              -- conflicts with ending the lease, not with heartbeats
   if not found then
     raise exception using errcode = 'WB001', message = format('the lease of run %s is lost: roll this transaction back', once.run_id);
   end if;

@@ -32,7 +32,7 @@ begin
     if found then
       update installation set reap_started_at = statement_timestamp()
        where always
-          or reap_started_at > statement_timestamp()                     -- by a clock that was ahead
+          or reap_started_at > statement_timestamp()                     -- the clock was ahead
           or reap_started_at < statement_timestamp() - interval '4 seconds'
              and (reap_completed_at < statement_timestamp() - interval '1 minute' or reap_completed_at < reap_started_at)
           or reap_started_at < statement_timestamp() - interval '1 second'
@@ -51,11 +51,11 @@ begin
   update workers set last_seen = statement_timestamp(), heartbeats_since = least(heartbeats_since, statement_timestamp()) where worker_id = any (array(
     select worker_id from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));
   select max(id) into last_id
-    from (select id from job_runs where id > reap.after_id order by id limit slice) as walked;
+    from (select id from job_runs where id > reap.after_id order by id limit slice) as scanned;
   if last_id is null then
     update installation set reap_completed_at = reap_started_at
      where reap_skipped_at < reap_started_at and only_row in (select only_row from installation for no key update skip locked);
-    -- Their leases had lapsed when the walk began: a worker claims for three quarters of a lease after a beat.
+    -- Their leases had expired when the scan began: a worker claims for three quarters of a lease after a heartbeat.
     delete from workers where worker_id = any (array(
       select worker_id from workers
        where last_seen < (select reap_started_at from installation) - make_interval(secs => lease_s * 2)
@@ -64,7 +64,7 @@ begin
     return;
   end if;
 
-  -- A lease given while the clock was ahead would hold until then: it holds for as long as a lease from now on.
+  -- If the clock was ahead when a lease was granted, the lease would expire too late. It is shortened to lease_s from now.
   update job_runs set locked_until = statement_timestamp() + make_interval(secs => held.lease_s)
     from (select run.id, least(coalesce(known.lease_s, 3600), 3600) as lease_s
             from job_runs as run left join workers as known on known.worker_id = run.locked_by
@@ -73,42 +73,42 @@ begin
              for no key update of run skip locked) as held
    where job_runs.id = held.id;
 
-  with lapsed as (
+  with expired as (
     select run.id, run.locked_by, run.locked_until, run.started_at, run.timeout_s, run.started_epoch, known.last_seen, known.heartbeats_since,
-           known.lease_s, run.started_epoch is distinct from run.lease_epoch as unstarted,        -- as far as is known
+           known.lease_s, run.started_epoch is distinct from run.lease_epoch as unstarted,        -- as far as the store knows
            run.started_epoch is distinct from run.lease_epoch                                     -- never named in a heartbeat
              and run.locked_until <= run.started_at + make_interval(secs => least(known.lease_s, run.timeout_s + 10)) as unnamed,
            run.locked_until >= run.started_at + make_interval(secs => run.timeout_s) as bounded   -- by its timeout
       from job_runs as run left join workers as known on known.worker_id = run.locked_by
      where run.id > reap.after_id and run.id <= last_id and run.locked_by <> 0 and run.locked_until < statement_timestamp()
-  ), judged as (
+  ), classified as (
     select id, locked_by, locked_until, started_epoch, unstarted and not unnamed as waited,
            unnamed and heartbeats_since <= started_at and last_seen > started_at + make_interval(secs => lease_s / 2.0) as never_had,
            bounded and last_seen > started_at + make_interval(secs => timeout_s) as too_long,
            last_seen > statement_timestamp() - make_interval(secs => lease_s / 2.0)               -- the next heartbeat decides
              and bounded and last_seen <= started_at + make_interval(
                secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
-      from lapsed
+      from expired
   ), locked as (
     select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, waited,
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
                 when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
                 when crash_count + 1 >= crashes_until_dead then 'crashed dead'
-                else 'crashed' end as verdict
-      from judged join job_runs as run on run.id = judged.id
-     where undecided is not true and run.locked_by = judged.locked_by and run.locked_until = judged.locked_until
-       and run.started_epoch is not distinct from judged.started_epoch                            -- no heartbeat came between
+                else 'crashed' end as decision
+      from classified join job_runs as run on run.id = classified.id
+     where undecided is not true and run.locked_by = classified.locked_by and run.locked_until = classified.locked_until
+       and run.started_epoch is not distinct from classified.started_epoch                            -- no heartbeat came between
      order by run.id
        for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at)
-    select id, lease_epoch, attempts, case when verdict like 'timed out%' then 'timed_out' else 'crashed' end,
-           case when verdict like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
-           case when verdict like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
+    select id, lease_epoch, attempts, case when decision like 'timed out%' then 'timed_out' else 'crashed' end,
+           case when decision like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
+           case when decision like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
            locked_by, (select name from workers where worker_id = locked_by), started_at
       from locked
-     where verdict <> 'never had'
+     where decision <> 'never had'
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
@@ -118,29 +118,29 @@ begin
            attempts = run.attempts - 1,
            started_at = case when run.started_epoch is null then 'epoch' else run.started_at end
       from locked
-     where run.id = locked.id and verdict = 'never had'
-  ), settled as (
+     where run.id = locked.id and decision = 'never had'
+  ), updated as (
     update job_runs as run
        set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
-           status = (case when verdict like '%dead' then 'dead' when verdict = 'timed out' then 'failed' else 'queued' end)::run_status,
-           attempts = run.attempts - (verdict like 'crashed%')::integer,
-           crash_count = run.crash_count + (verdict like 'crashed%')::integer,
-           started_epoch = case when waited and verdict like 'crashed%' then run.started_epoch else run.lease_epoch end,
-           started_at = case when waited and verdict like 'crashed%' and run.started_epoch is null then 'epoch' else run.started_at end,
-           run_at = case verdict when 'timed out'
+           status = (case when decision like '%dead' then 'dead' when decision = 'timed out' then 'failed' else 'queued' end)::run_status,
+           attempts = run.attempts - (decision like 'crashed%')::integer,
+           crash_count = run.crash_count + (decision like 'crashed%')::integer,
+           started_epoch = case when waited and decision like 'crashed%' then run.started_epoch else run.lease_epoch end,
+           started_at = case when waited and decision like 'crashed%' and run.started_epoch is null then 'epoch' else run.started_at end,
+           run_at = case decision when 'timed out'
                     then statement_timestamp() + backoff(run.backoff_strategy, run.backoff_base_s, run.backoff_cap_s, run.attempts)
                     else run_at end,
-           failed_at = case when verdict = 'crashed' then failed_at else statement_timestamp() end,
-           dead_at = case when verdict like '%dead' then statement_timestamp() end,
-           error_type = case when verdict like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
-           last_error = case when verdict like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
+           failed_at = case when decision = 'crashed' then failed_at else statement_timestamp() end,
+           dead_at = case when decision like '%dead' then statement_timestamp() end,
+           error_type = case when decision like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
+           last_error = case when decision like 'timed out%' then format('it ran longer than its timeout of %s s', timeout_s)
                              else format('its worker died or lost its lease (crash %s of %s)', run.crash_count + 1, crashes_until_dead) end
       from locked
-     where run.id = locked.id and verdict not in ('cancelled', 'never had')
+     where run.id = locked.id and decision not in ('cancelled', 'never had')
   )
-  select count(*) filter (where verdict like 'crashed%') as crashed, count(*) filter (where verdict like 'timed out%') as timed_out,
-         count(*) filter (where verdict like '%dead') as dead, array_agg(id) filter (where verdict = 'cancelled') as cancelled,
-         count(*) filter (where verdict = 'never had') as never_had
+  select count(*) filter (where decision like 'crashed%') as crashed, count(*) filter (where decision like 'timed out%') as timed_out,
+         count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled,
+         count(*) filter (where decision = 'never had') as never_had
     into reaped from locked;
 
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;

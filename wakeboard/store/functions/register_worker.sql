@@ -20,8 +20,8 @@ begin
   perform queue::queue_name from unnest(queues) as queue;
   if max_workers is not null then
     begin
-      lock table worker_types in share row exclusive mode;   -- workers that register together are counted in turn
-    exception when lock_not_available then                   -- rather one worker too many than none
+      lock table worker_types in share row exclusive mode;   -- so that concurrent registrations are counted one after the other
+    exception when lock_not_available then                   -- one worker too many is better than none
       null;
     end;
     if (select count(*) from workers as other
@@ -34,7 +34,7 @@ begin
   values (register_worker.worker_id, register_worker.name, register_worker.pool, register_worker.host, register_worker.version, register_worker.queues, register_worker.capacity,
           register_worker.lease_s)
   on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), heartbeats_since = statement_timestamp()
-   where workers.last_seen < statement_timestamp() - make_interval(secs => excluded.lease_s);   -- no heartbeat by itself: see `reap`
+   where workers.last_seen < statement_timestamp() - make_interval(secs => excluded.lease_s);   -- registering again is not a heartbeat: see `reap`
   begin
     update worker_types set last_known_at = statement_timestamp()
      where ctid = any (array(

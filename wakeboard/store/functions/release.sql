@@ -29,7 +29,7 @@ begin
            report.counted and run.release_count >= 4 as costs_the_attempt,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.counted and run.release_count >= 4 and run.attempts >= run.max_attempts then 'dead'
-                else 'queued' end as verdict
+                else 'queued' end as decision
       from report join job_runs as run on run.id = report.id
      where run.locked_by = worker and run.lease_epoch = report.epoch
      order by run.id
@@ -37,43 +37,43 @@ begin
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at)
     select id, epoch, attempts, case reason when 'snoozed' then 'snoozed' else 'released' end,
-           case reason when 'worker_stopped' then 'its worker was told to leave' when 'disconnected' then 'the database could not be reached' end,
+           case reason when 'worker_stopped' then 'its worker was stopped' when 'disconnected' then 'the database could not be reached' end,
            release.worker, (select name from workers where worker_id = release.worker), started_at
       from locked
      where reason <> 'not_started'
     on conflict do nothing
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from locked where definition_id is not null
-  ), settled as (
+  ), updated as (
     update job_runs as run
-       set status = locked.verdict::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
+       set status = locked.decision::run_status, locked_by = 0, locked_until = 'epoch', holds_slot = false,
            attempts = run.attempts - (not locked.costs_the_attempt)::integer,
            release_count = run.release_count + locked.counted::integer,
            started_epoch = case when locked.reason = 'not_started' then run.started_epoch else locked.epoch end,
            started_at = case when locked.reason = 'not_started' and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => least(locked.delay_s, 2678400))
                     else run_at end,
-           dead_at = case locked.verdict when 'dead' then statement_timestamp() end,
-           error_type = case locked.verdict when 'dead' then 'ReleasedTooOften' else run.error_type end,
-           last_error = case locked.verdict when 'dead' then 'its workers left before it could finish, again and again' else run.last_error end
+           dead_at = case locked.decision when 'dead' then statement_timestamp() end,
+           error_type = case locked.decision when 'dead' then 'ReleasedTooOften' else run.error_type end,
+           last_error = case locked.decision when 'dead' then 'its workers stopped too often before it could finish' else run.last_error end
       from locked
-     where run.id = locked.id and locked.verdict <> 'cancelled'
+     where run.id = locked.id and locked.decision <> 'cancelled'
   )
-  select array_agg(id), array_agg(id) filter (where verdict = 'cancelled') into accepted, cancelled from locked;
+  select array_agg(id), array_agg(id) filter (where decision = 'cancelled') into accepted, cancelled from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
   if accepted is not null then
     perform pg_notify('wakeboard', '');
   end if;
-  delete from job_attempts as past using unnest(ids, epochs) as given (id, epoch)      -- of a run that snoozes for days
+  delete from job_attempts as past using unnest(ids, epochs) as given (id, epoch)      -- bounds the rows of a run that snoozes for days
    where past.run_id = given.id and past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released');
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     accepted := accepted || uncount_crashes(worker, ids, epochs, reasons);
     return query
     select missing.id
       from unnest(ids, epochs) as missing (id, epoch)
-     where not exists (select from unnest(accepted) as settled (id) where settled.id = missing.id)
-       and not exists (select from job_runs as run          -- a repeat: nobody has claimed it since
+     where not exists (select from unnest(accepted) as updated (id) where updated.id = missing.id)
+       and not exists (select from job_runs as run          -- a repeated call: the run has not been claimed since
                         where run.id = missing.id and run.lease_epoch = missing.epoch and run.locked_by = 0);
   end if;
 end

@@ -38,8 +38,8 @@ begin
       from held join job_runs as run on run.id = held.id
      where run.locked_by = worker and run.lease_epoch = held.epoch
      order by run.id
-       for no key update of run skip locked      -- not busy by its own effect, which holds it `for key share`
-  ), told as (
+       for no key update of run skip locked      -- an open effect of the run locks it `for key share`, which does not conflict
+  ), updated as (
     update job_runs as run
        set started_at = coalesce(statement_timestamp() - make_interval(secs => locked.age_s), started_at),
            progress = coalesce(locked.progress, run.progress),
@@ -52,9 +52,9 @@ begin
      where run.id = locked.id and (holds or locked.age_s is not null)
     returning run.id, run.cancel_requested_at, holds
   )
-  select array_agg(told.id) filter (where holds), array_agg(told.id) filter (where holds and cancel_requested_at is not null)
+  select array_agg(updated.id) filter (where holds), array_agg(updated.id) filter (where holds and cancel_requested_at is not null)
     into renewed, to_cancel
-    from told;
+    from updated;
 
   if to_cancel is not null then
     return query select held.id, 'cancel', held.epoch from unnest(ids, epochs) as held (id, epoch) where held.id = any (to_cancel);

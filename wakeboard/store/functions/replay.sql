@@ -28,7 +28,7 @@ begin
       return query select wanted, 'refused: these ticks were skipped and never ran; use run-now', null::bigint;
       continue;
     end if;
-    select * into def from job_definitions where job_definitions.id = past.definition_id for share;   -- its policy counts now
+    select * into def from job_definitions where job_definitions.id = past.definition_id for share;   -- its present policy applies
     insert into job_runs (
       scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
       payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key)

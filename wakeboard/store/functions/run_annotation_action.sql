@@ -12,7 +12,7 @@ as $$
 #variable_conflict use_column
 declare
   def job_definitions;
-  told text;
+  outcome text;
   dead bigint[];
 begin
   perform require_read_committed('run_annotation_action');
@@ -30,25 +30,25 @@ begin
     return;
   end if;
   if record_only then
-    told := 'not done: the annotation was there before the schedule was known';
+    outcome := 'not done: the annotation existed before the schedule was first synced';
   elsif run_annotation_action.action = 'run-now' then
-    select case when answer = 'queued' then 'queued run ' || made.id else answer end into told from run_now(def.id) as made;
+    select case when answer = 'queued' then 'queued run ' || made.id else answer end into outcome from run_now(def.id) as made;
   else
     dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
     if run_annotation_action.action = 'retry-dead' then
       select 'queued ' || count(*)
-             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into told from retry(dead) where answer = 'queued';
+             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into outcome from retry(dead) where answer = 'queued';
     elsif run_annotation_action.action = 'discard-dead' then
       select 'discarded ' || count(*)
-             || case count(*) when 1 then ' dead run' else ' dead runs' end into told from discard(dead) where answer = 'discarded';
+             || case count(*) when 1 then ' dead run' else ' dead runs' end into outcome from discard(dead) where answer = 'discarded';
     end if;
   end if;
-  if told like '%; try again' then     -- nothing was done: the token is not used up
-    raise exception using errcode = '55P03', message = told;
+  if outcome like '%; try again' then     -- nothing was done, so the token stays unused
+    raise exception using errcode = '55P03', message = outcome;
   end if;
   insert into action_tokens (source, namespace, name, action, token, executed, result)
-  values (def.source, def.namespace, def.name, run_annotation_action.action, run_annotation_action.token, not record_only, coalesce(told, 'refused: unknown action'));
+  values (def.source, def.namespace, def.name, run_annotation_action.action, run_annotation_action.token, not record_only, coalesce(outcome, 'refused: unknown action'));
   insert into definition_changes (definition_id) values (def.id);
-  return query select told, statement_timestamp(), true;
+  return query select outcome, statement_timestamp(), true;
 end
 $$;

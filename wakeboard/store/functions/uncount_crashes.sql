@@ -28,7 +28,7 @@ begin
      where past.run_id = survived.id and past.lease_epoch = survived.epoch
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from survived where definition_id is not null
-  ), settled as (
+  ), updated as (
     update job_runs as run
        set crash_count = greatest(0, crash_count - 1), release_count = release_count + survived.counted::integer,
            status = case when run.status = 'dead' and run.lease_epoch = survived.epoch + 1 then 'queued' else run.status end,
