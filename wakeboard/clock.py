@@ -1,4 +1,4 @@
-"""The clock that decides how long a lease may be trusted. It counts the time that the machine is suspended."""
+"""The clock for the validity of leases. It also counts the time that the machine is suspended."""
 
 from __future__ import annotations
 

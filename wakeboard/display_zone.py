@@ -13,7 +13,7 @@ LOCAL = "local"  # the zone of this machine
 _UTC_NAMES = frozenset({"", "UTC", "Etc/UTC"})
 
 _name = "UTC"
-_zone: tzinfo | None = UTC  # None: that of this machine
+_zone: tzinfo | None = UTC  # None: the zone of this machine
 
 
 def use_zone(name: str) -> None:

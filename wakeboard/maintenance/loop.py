@@ -1,7 +1,7 @@
 """The maintenance loop: runs each maintenance task at its own interval.
 
-Workers, the operator and `wakeboard up` call `run_due` as often as they like. The store also knows what other processes
-have just done, so several loops do not repeat each other's work. A task that fails does not stop the others. A task
+Workers, the operator and `wakeboard up` may call `run_due` at any time. The store records when each task last ran,
+so several loops do not repeat each other's work. A task that fails does not stop the others. A task
 that lost its connection is due again at once.
 """
 

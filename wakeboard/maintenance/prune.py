@@ -1,6 +1,6 @@
 """Prune: removes schedules that their source no longer declares.
 
-A removal of very many schedules at once is more often a mistake than a wish (an empty folder, a wrong branch, a
+A removal of very many schedules at once is usually a mistake (an empty folder, a wrong branch, a
 truncated list). It stays pending until a user has confirmed exactly that list.
 """
 
@@ -31,7 +31,7 @@ IDS_PER_BATCH: Final = 500
 def missing_definitions(
     desired: Collection[tuple[str, str]], known: Sequence[KnownDefinition], listed_at: datetime
 ) -> list[KnownDefinition]:
-    """Returns the stored schedules that are not desired, except those that another sync brought since `listed_at`."""
+    """Returns the stored schedules that are not desired, except those that a sync has written since `listed_at`."""
     return [
         each
         for each in known

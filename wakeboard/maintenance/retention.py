@@ -49,8 +49,8 @@ class DeletedCounts(NamedTuple):
 async def delete_expired(store: Store, retention: Retention, *, sets_minimum: bool = False) -> DeletedCounts:
     """Deletes expired rows. When none is left, drops expired partitions.
 
-    After that the store answers nothing to do for an hour, so every worker may call this. `sets_minimum`: first stores
-    `retention` as the minimum of the installation. Raises WakeboardError when the store cannot be written.
+    For an hour after that, a call deletes nothing and is cheap, so every worker may call this. `sets_minimum`: first
+    stores `retention` as the minimum of the installation. Raises WakeboardError when the store cannot be written.
     """
     rows = 0
     if sets_minimum:

@@ -82,7 +82,7 @@ def _planned(due: DueDefinition, plan: Callable[[DstTicks], TickPlan]) -> TickPl
     from wakeboard.rules.dst_ticks import dst_ticks_for  # imported late: most wakes have no due tick
 
     try:
-        return plan(dst_ticks_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK says so
+        return plan(dst_ticks_for(due.cron_fields, due.time_zone, due.dst_gap, due.dst_overlap))  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
     except Exception as error:  # noqa: BLE001 - it must not stop the other schedules
         return TickPlan(
             due.id, due.generation, due.next_run_at, due.next_run_at, due.last_tick_at, error=error_text(error)

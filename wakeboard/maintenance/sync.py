@@ -1,9 +1,9 @@
 """Sync: makes the stored schedules of a source equal to the desired ones, from files or from a cluster.
 
 It compares the desired schedules with the stored ones and sends only the differences. An edit must neither lose ticks
-nor run past ones by surprise. So the store answers `due` for a schedule that still has due ticks of its old spec. Those
-ticks are enqueued first, by the old spec (or recorded as skipped, if the edit suspends the schedule or a pause holds it
-back), and then the edit is sent again. The first tick of the new spec is after now and after the last enqueued tick.
+nor run past ticks by the new spec. So the store answers `due` for a schedule that still has due ticks of its old spec.
+Those ticks are enqueued first, by the old spec (or recorded as skipped, if the edit suspends the schedule or it is
+paused), and then the edit is sent again. The first tick of the new spec is after now and after the last enqueued tick.
 
 Several syncs of one source may run at once: the store locks rows in order, a row that another sync has changed is sent
 again, and a repeated sync changes nothing.
@@ -99,7 +99,8 @@ async def sync(
 
     The last of several schedules with one name counts. `spared` are declared but invalid: their last valid spec stays
     in force. `listed_at` is when the caller began to list, by the database's clock (None: now). Schedules that another
-    sync brought since then are not removed. Raises WakeboardError when the store cannot be written. A repeat is safe.
+    sync has written since then are not removed. Raises WakeboardError when the store cannot be written. A repeat is
+    safe.
     """
     by_key = {each.key: each for each in desired}
     listed_at = listed_at or await store.now()

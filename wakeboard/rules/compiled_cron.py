@@ -11,14 +11,14 @@ LAST: Final = 0  # as the n of an nth weekday: the last one of the month
 
 ALL_WEEKDAYS: Final = 0b111_1111
 _EVERY_WEEK: Final = sum(1 << 7 * week for week in range(5))
-_FORMAT: Final = "1"  # the first word of the text form, so that a later form can be told from this one
+_FORMAT: Final = "1"  # the first word of the text form: identifies the format
 
 
 @dataclass(frozen=True, slots=True)
 class CronFields:
     """The fields of a cron expression. Bit n of a mask stands for the value n; weekday 0 is Sunday.
 
-    `nth_weekdays` holds (weekday, n) pairs for `FRI#2` and, with n = LAST, for `L5`. `either_day` is cron's old rule:
+    `nth_weekdays` holds (weekday, n) pairs for `FRI#2` and, with n = LAST, for `L5`. `either_day`:
     when both the day of the month and the weekday are restricted, a day matches if either does. `follows_real_time`:
     the hour is a wildcard, so the expression is an interval, not a time of the day.
     """

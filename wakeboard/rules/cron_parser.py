@@ -44,27 +44,29 @@ _LAST_WEEKDAY: Final = re.compile(r"L([0-7])")
 _ZONE_PREFIX: Final = re.compile(r"(?:CRON_)?TZ=(\S*)[ \t]*(.*)", re.IGNORECASE)
 
 
-def parse_cron(line: str, *, name: str) -> CronFields:
+def parse_cron(expression: str, *, name: str) -> CronFields:
     """Parse five fields, or a short form: `@hourly @daily @midnight @weekly @monthly @yearly @annually`.
 
-    `H` is a value that depends only on `name` ("namespace/name" of the schedule) and spreads
-    schedules over the field: `H`, `H/15`, `H(1-10)`. As a day of the month it stays within 1-28, which every month has.
+    `H` is a value that depends only on `name` ("namespace/name" of the schedule) and spreads schedules over
+    the field: `H`, `H/15`, `H(1-10)`. As a day of the month it is within 1-28, which every month has.
 
     Raises InvalidSchedule, in one sentence with a valid example, also for ranges that run backwards and for days that
     never come.
     """
-    return _parse(line, name if "h" in line.lower() else "")  # without H the result does not depend on the name
+    return _parse(
+        expression, name if "h" in expression.lower() else ""
+    )  # without H the result does not depend on the name
 
 
 @lru_cache(maxsize=4096)
-def _parse(line: str, name: str) -> CronFields:
+def _parse(expression: str, name: str) -> CronFields:
     try:
-        texts = _split(line)
+        texts = _split(expression)
         resolved = [field.resolve_hash(text, name) for field, text in zip(_FIELDS, texts, strict=True)]
         fields = [field.rewrite(text) for field, text in zip(_FIELDS, resolved, strict=True)]
         return _check_ever_due(_compile(fields, every_hour=texts[1].startswith(("*", "H/"))))
     except _CronError as error:
-        message = f'schedule "{line[:_SHOWN]}" {error.complaint}; write for example {error.example}'
+        message = f'schedule "{expression[:_SHOWN]}" {error.complaint}; write for example {error.example}'
         raise InvalidSchedule(message) from None
 
 
@@ -77,9 +79,9 @@ class _CronError(Exception):
         self.example = example
 
 
-def _split(line: str) -> list[str]:
-    """The five fields of `line` in upper case, with short forms expanded."""
-    bare = line.strip(" \t\n")
+def _split(expression: str) -> list[str]:
+    """The five fields of `expression` in upper case, with short forms expanded."""
+    bare = expression.strip(" \t\n")
     if prefix := _ZONE_PREFIX.fullmatch(bare):
         raise _CronError("names a time zone", f'"{prefix[2] or "0 8 * * MON"}" and timeZone: {prefix[1] or "Etc/UTC"}')
     upper = bare.upper() if bare.isascii() else bare
@@ -170,7 +172,7 @@ class _Field:
             raise self._refused(part, f"steps by {int(step)}, not by 1-{longest}")
 
     def _hash(self, name: str) -> int:
-        """A hash per field: croniter's own leaves `H H` only 240 of the 1,440 minutes of a day."""
+        """A separate hash for each field. With croniter's own, `H H` reaches only 240 of the 1,440 minutes of a day."""
         return int.from_bytes(hashlib.sha256(f"{self.noun} of {name}".encode()).digest()[:8])
 
     def _refused(self, part: str, complaint: str, example: str = "") -> _CronError:

@@ -94,11 +94,11 @@ class DstTicks:
         if count <= newest:
             return Missed(tuple(self.upcoming(after, count)), 0, None, None)
         first, last = self._first_from(begin), self._last_but(newest, begin, end)
-        assert first is not None, "more ticks were counted than asked for"
+        assert first is not None, "count > newest, so there is a first tick"
         return Missed(tuple(self.upcoming(moment_of(last), newest)), count - newest, moment_of(first), moment_of(last))
 
     def ticks_after_gap(self, period: Period) -> bool:
-        """Whether the first instant of `period` is the tick that stands for those in the gap before it."""
+        """Whether the first instant of `period` is a tick that replaces those in the gap before it."""
         return (
             self.gap == "RunAfter"
             and period.shown_until < period.local_start
@@ -129,7 +129,7 @@ class DstTicks:
         return count
 
     def _last_but(self, newest: int, begin: int, end: int) -> int:
-        """The instant of the tick that `newest` ticks follow before `end`, by binary search. There must be one."""
+        """The instant of the tick that is followed by `newest` ticks before `end`, by binary search. It must exist."""
         too_late = end
         while too_late - begin > 1:
             middle = (begin + too_late) // 2
@@ -140,7 +140,7 @@ class DstTicks:
         return begin
 
     def _local_begin(self, period: Period, start: int) -> int:
-        """The local time from which on ticks of `period` count, when only those from the instant `start` on do."""
+        """The local time from which ticks of `period` count, for ticks from the instant `start` on."""
         local = start + period.offset
         return max(local, period.shown_until) if self.overlap == "First" else local
 

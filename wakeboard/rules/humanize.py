@@ -9,7 +9,7 @@ from wakeboard.rules.sanitize import one_line
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
-# Up to here a distance is given in this unit: "in 80 s", but "in 2 min".
+# (upper bound in seconds, seconds of the unit, unit): "in 80 s", but "in 2 min".
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
 
 _REASONS = {  # stored by the SQL functions for runs that were not run to their end
@@ -26,7 +26,7 @@ _REASONS = {  # stored by the SQL functions for runs that were not run to their 
 def relative(moment: datetime | None, now: datetime) -> str:
     """How far `moment` is from `now`: "in 3 min", "2 h ago", "now", beyond 60 days its date; "-" for None.
 
-    The date is that of the zone in which `now` is given.
+    The date is in the time zone of `now`.
     """
     if moment is None:
         return "-"
@@ -72,7 +72,7 @@ def times(number: int) -> str:
 
 
 def reason_in_words(reason: str | None, status: str) -> str:
-    """Why a run was cancelled, skipped or discarded; nothing where that says no more than its status."""
+    """Why a run was cancelled, skipped or discarded; "" if that repeats its status."""
     if reason is None or reason.lower() == status:
         return ""
     return _REASONS.get(reason, one_line(reason))

@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 API_VERSION: Final = "wakeboard.dev/v1alpha1"
 
 _DAY: Final = 86_400  # seconds
-_LONGEST: Final = 31 * _DAY  # what the database takes as a duration
+_LONGEST: Final = 31 * _DAY  # the longest duration that the database accepts
 _YEAR: Final = 365 * _DAY
 
 
-def _check_cron(line: str) -> str:
+def _check_cron(expression: str) -> str:
     try:
-        parse_cron(line, name="")
+        parse_cron(expression, name="")
     except InvalidSchedule as error:
         raise refusal(str(error)) from None
-    return line
+    return expression
 
 
 def _check_zone(zone: str) -> str:
@@ -47,7 +47,7 @@ def _check_zone(zone: str) -> str:
 
 
 def _nearest_zone(zone: str) -> str:
-    # Never Etc/GMT+1: its sign is the other way round.
+    # Never Etc/GMT+1: its sign is inverted.
     regional = [known for known in sorted(known_zones()) if "/" in known and not known.startswith("Etc/")]
     places = {known.rpartition("/")[2].lower(): known for known in regional}
     place = zone.rpartition("/")[2].lower().replace(" ", "_")
@@ -63,7 +63,7 @@ def _canonical(payload: object) -> object:
         raise refusal(str(error)) from None
 
 
-CronLine = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
+CronExpression = Annotated[str, Field(min_length=1, max_length=100), AfterValidator(_check_cron)]
 ZoneName = Annotated[str, Field(min_length=1, max_length=64), AfterValidator(_check_zone)]
 Payload = Annotated[dict[str, Any], BeforeValidator(_canonical)]
 QueueName = Annotated[str, Field(max_length=63, pattern=WORD)]
@@ -152,7 +152,7 @@ class JobScheduleSpec(_Declared):
         description="The name of the handler that runs it. Built in are ping, http and command.",
         examples=["send_weekly_report"],
     )
-    schedule: CronLine | None = Field(
+    schedule: CronExpression | None = Field(
         default=None,
         description="When it is due, as five cron fields (minute, hour, day of the month, month, day of the week) or "
         "@hourly, @daily, @weekly, @monthly, @yearly. L is the last day, FRI#2 the second Friday, L5 the last Friday; "
@@ -258,7 +258,7 @@ class JobSchedule(_Declared):
 
     @property
     def cron_fields(self) -> CronFields | None:
-        """The compiled cron line; None when it runs only on demand."""
+        """The compiled cron expression; None when it runs only on demand."""
         return None if self.spec.schedule is None else parse_cron(self.spec.schedule, name=self.full_name)
 
     @model_validator(mode="after")

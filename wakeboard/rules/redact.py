@@ -48,8 +48,8 @@ _LOOKS_RANDOM: Final = r"(?s)[^A-Za-z].*[A-Za-z0-9]|[A-Za-z]{20}|[A-Za-z].*[0-9]
 def redact(text: str) -> str:
     """`text` with each part that looks like a credential replaced by `***`. Names and hosts stay."""
     lower = text.lower()
-    for positions, pattern, replacement in _RULES:
-        if any(mark in lower for mark in positions):
+    for words, pattern, replacement in _RULES:
+        if any(word in lower for word in words):
             text = re.sub(pattern, replacement, text)
     return text
 
@@ -73,8 +73,8 @@ def _is_prose(name: str, separator: str, value: str, found: re.Match[str]) -> bo
     """Whether a match is prose such as `password: must be longer`: a word after a colon that does not end the line."""
     if ":" not in separator or not re.fullmatch(_WORD, value):
         return False
-    stands_alone = found.string[found.end() : found.end() + 1] in {"", "\n", "\r"}
-    return not (stands_alone and name.lower().startswith("pass"))
+    ends_line = found.string[found.end() : found.end() + 1] in {"", "\n", "\r"}
+    return not (ends_line and name.lower().startswith("pass"))
 
 
 # Words of which the lower-case text must contain one before a pattern is tried. Compiling all patterns takes 10 ms,

@@ -76,7 +76,7 @@ def _path(place: Sequence[int | str]) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value in short, as YAML would have it; deep nesting is cut."""
+    """A short text of a value, in YAML notation; deep nesting is cut."""
     nested = isinstance(value, dict | list)
     text = reprlib.repr(cast("object", value)) if nested else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
@@ -100,7 +100,7 @@ def _resolved(node: Schema, schema: Schema) -> Schema:
 
 
 def _wanted(node: Schema) -> str:
-    """What to write, in words, with an example unless the words are all there is."""
+    """What to write, with an example unless the values are listed."""
     example = next(iter(node.get("examples", ())), node.get("default"))
     choice = "enum" in node or node.get("type") == "boolean"
     return _kind(node) + (f", for example {json.dumps(example)}" if example is not None and not choice else "")

@@ -26,8 +26,8 @@ FIRST_YEAR: Final = 1900
 LAST_YEAR: Final = 9998  # datetime ends with 9999, and local time may be a day ahead
 
 _DAY: Final = 86_400  # seconds
-_STRIDE: Final = 3 * _DAY  # the shortest period of any zone since 1900 is a week (a test looks)
-_LONGEST_OVERLAP: Final = _DAY  # no clock was ever set back by more
+_STRIDE: Final = 3 * _DAY  # the shortest period of any zone since 1900 is a week (a test checks this)
+_LONGEST_OVERLAP: Final = _DAY  # no zone has ever set its clock back by more
 
 
 class Period(NamedTuple):
@@ -93,7 +93,7 @@ def periods_in_year(zone: str, year: int) -> tuple[Period, ...]:
 
 
 def _cut(period: Period, start: int) -> Period:
-    """The part of `period` from `start` on: its gap is over by then, its overlap may still go on."""
+    """The part of `period` from `start` on: its gap has ended by then, its overlap may continue."""
     return period._replace(start=start, shown_until=max(period.shown_until, start + period.offset))
 
 
@@ -131,9 +131,9 @@ def _change_between(zone: ZoneInfo, offset: int, before: int, after: int) -> int
 
 
 def _offset(zone: ZoneInfo, instant: int) -> int:
-    """Seconds to add to UTC for local time. Whole: no zone has had fractions of them."""
+    """Seconds to add to UTC for local time. A whole number: no zone has had fractions of a second."""
     offset = datetime.fromtimestamp(instant, zone).utcoffset()
-    assert offset is not None, "ZoneInfo always knows"
+    assert offset is not None, "ZoneInfo always has an offset"
     return offset.days * _DAY + offset.seconds
 
 

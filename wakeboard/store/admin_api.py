@@ -25,7 +25,7 @@ class AdminStore(Store):
     """The SQL functions for administrators, and those for maintenance."""
 
     async def cancel(self, ids: Iterable[int], reason: str = "Cancelled") -> list[Answer]:
-        """Cancels runs: 'cancelled', 'requested' (it runs) or 'refused: …'."""
+        """Cancels runs: 'cancelled', 'requested' (it is running) or 'refused: …'."""
         return await self._answers("select id, answer from wakeboard.cancel(%s::bigint[], %s)", list(ids), reason)
 
     async def retry(self, ids: Iterable[int]) -> list[Answer]:
@@ -33,16 +33,16 @@ class AdminStore(Store):
         return await self._answers("select id, answer from wakeboard.retry(%s::bigint[])", list(ids))
 
     async def discard(self, ids: Iterable[int], reason: str = "Discarded") -> list[Answer]:
-        """Gives dead runs up for good: 'discarded' or 'refused: …'."""
+        """Moves dead runs to history: 'discarded' or 'refused: …'."""
         return await self._answers("select id, answer from wakeboard.discard(%s::bigint[], %s)", list(ids), reason)
 
     async def replay(self, ids: Iterable[int]) -> list[Replayed]:
-        """Makes new runs from finished ones: 'queued' with the new id, or 'refused: …'."""
+        """Creates new runs from finished ones: 'queued' with the new id, or 'refused: …'."""
         query = "select id, answer, new_id from wakeboard.replay(%s::bigint[])"
         return [Replayed(*row) for row in await self._rows(query, list(ids))]
 
     async def run_now(self, definition_id: int) -> tuple[int | None, str]:
-        """Makes a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …')."""
+        """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …')."""
         run_id, answer = (await self._rows("select id, answer from wakeboard.run_now(%s)", definition_id))[0]
         return run_id, answer
 
@@ -59,7 +59,7 @@ class AdminStore(Store):
         await self._rows("select wakeboard.set_limit(%s, %s)", key, max_running)
 
     async def confirm_removal(self, source: str) -> int | None:
-        """Confirms the held removal of a source: how many schedules it removes, or None when nothing is held."""
+        """Confirms the pending removal of a source. Returns how many schedules it removes; None: none is pending."""
         return await self._value("select wakeboard.confirm_removal(%s)", source)
 
     async def _answers(self, query: str, *values: Any) -> list[Answer]:

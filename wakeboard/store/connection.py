@@ -55,7 +55,7 @@ async def connect(
 ) -> psycopg.AsyncConnection[Any]:
     """Opens an autocommit connection, whose transactions are read committed.
 
-    Raises DatabaseUnavailable in one sentence that names the place, InvalidSettings for a DSN that cannot be read.
+    Raises DatabaseUnavailable with the target of the DSN, and InvalidSettings for a DSN that cannot be read.
     """
     options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
@@ -69,7 +69,7 @@ async def connect(
 def connect_blocking(
     dsn: str, *, prepared_statements: bool = False, name: str = "wakeboard"
 ) -> psycopg.Connection[Any]:
-    """The same for a thread of its own, such as the heartbeat's."""
+    """As `connect`, for blocking use in a thread, such as the heartbeat's."""
     options = _options(dsn, name, prepared_statements=prepared_statements)
     try:
         conn = psycopg.connect(dsn, **options)
@@ -92,8 +92,8 @@ def _options(dsn: str, name: str, *, prepared_statements: bool) -> dict[str, Any
 
 def abort(conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
     """Breaks a connection, from any thread: a call that waits for a reply on it raises DatabaseUnavailable."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as line:
-        line.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(conn.fileno())) as duplicate:
+        duplicate.shutdown(socket.SHUT_RDWR)
 
 
 def is_connection_loss(
@@ -137,7 +137,7 @@ def describe_dsn(dsn: str) -> str:
 
 
 def _parts(dsn: str) -> dict[str, str]:
-    """A DSN's parameters. Raises InvalidSettings, which repeats nothing: any part of it may be the password's."""
+    """A DSN's parameters. Raises InvalidSettings, which quotes no part of it: any may belong to the password."""
     try:
         parts = {key: str(value) for key, value in conninfo_to_dict(dsn).items()}
     except (psycopg.Error, UnicodeError):

@@ -49,7 +49,7 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
 
 
 def translated(exc: psycopg.Error) -> WakeboardError:
-    """The error of ours for a database error: DatabaseUnavailable if a retry may succeed, else a final one."""
+    """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one."""
     code, message = exc.sqlstate, exc.diag.message_primary or " ".join(str(exc).split())
     if code is None:
         return _of_the_client(exc, message)

@@ -1,6 +1,6 @@
 """Enqueueing from an application, in the application's own transaction.
 
-`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The run is there when the
+`conn` is a psycopg 3 connection, sync or async; with an async one the call is awaited. The run exists when the
 transaction commits, and not if it rolls back.
 """
 
@@ -43,7 +43,7 @@ _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(","
 
 
 class Enqueued(NamedTuple):
-    """A run that an application enqueued. `created` is False where an idempotency key gave back an earlier one."""
+    """A run that an application enqueued. `created` is False if its idempotency key belongs to an earlier run."""
 
     id: int
     uuid: UUID
@@ -51,7 +51,7 @@ class Enqueued(NamedTuple):
 
 
 class EnqueuedJob(NamedTuple):
-    """One of many: as `Enqueued`, without the uuid."""
+    """A run that `enqueue_many` enqueued: as `Enqueued`, without the uuid."""
 
     id: int
     created: bool
@@ -59,7 +59,7 @@ class EnqueuedJob(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One of the runs that `enqueue_many` makes."""
+    """One of the runs that `enqueue_many` creates."""
 
     job_type: str
     payload: Any = None
@@ -122,9 +122,10 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
 ) -> Enqueued | Awaitable[Enqueued]:
     """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
 
-    A failed attempt is made again after `backoff_base_s` seconds, which doubles up to `backoff_cap_s` (fixed: stays).
-    With an idempotency key (unique per job type) a second call gives back the first run with `created` False.
-    Raises KeyReused when the key stands for another payload, WakeboardError when the board refuses a value.
+    A failed run is retried after `backoff_base_s` seconds, doubled with each attempt up to `backoff_cap_s` (fixed:
+    always `backoff_base_s`).
+    With an idempotency key (unique per job type) a second call returns the first run with `created` False.
+    Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
     _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
     _check_moment(run_at)
@@ -161,7 +162,7 @@ def enqueue_many(
     max_attempts: int = 5,
     timeout_s: int = 600,
 ) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
-    """Enqueues many runs in one statement, and answers in their order. Raises as `enqueue` does; it is all or none."""
+    """Enqueues many runs in one statement, all or none. Returns them in order. Raises as `enqueue` does."""
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     columns = _columns(list(jobs))
     values = (*columns, max_attempts, timeout_s)
@@ -211,15 +212,15 @@ def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:
 
 
 def _json(payload: Any, *, each: bool = False) -> str:
-    """Its JSON text. `each`: it is a list of payloads. Raises InvalidValue, naming the place, for what has none."""
+    """The JSON text of a payload. `each`: of a list of payloads. Raises InvalidValue with the path of the problem."""
     try:
         text = _COMPACT.encode(payload)
         text.encode()
-        unsure = "\\u0000" in text
+        may_hold_nul = "\\u0000" in text
     except (TypeError, ValueError, RecursionError) as exc:
         _check_payloads(payload, each=each)
         raise InvalidValue(f"payload is not JSON: {exc}") from None
-    if unsure:
+    if may_hold_nul:
         _check_payloads(payload, each=each)
     return text
 
@@ -229,7 +230,7 @@ def _check_payloads(payload: Any, *, each: bool) -> None:
         check_payload(one)
 
 
-# Postgres looks for a function of the types that it is sent, so a wrong one reads as a function that is not there.
+# Checked here: Postgres resolves a function by its argument types, and reports a wrong type as a missing function.
 
 
 def _check_texts(**texts: str | None) -> None:
@@ -238,7 +239,7 @@ def _check_texts(**texts: str | None) -> None:
 
 
 def _check_column(name: str, texts: Iterable[object]) -> None:
-    """Raises InvalidValue for what is no text, or one that psycopg cannot send."""
+    """Raises InvalidValue for a value that is not text, or a text that psycopg cannot send."""
     given = list[str]()
     for text in texts:
         if isinstance(text, str):

@@ -252,7 +252,7 @@ _moment: Final = lru_cache(maxsize=8192)(from_pg_timestamp)  # ticks that are du
 
 
 def _known(*row: Any) -> KnownDefinition:
-    """With all times in UTC: in the session's zone, Python would compare wall clocks."""
+    """With all times in UTC: Python compares times of one zone by their local values."""
     known = KnownDefinition(*row)
     return known._replace(
         last_tick_at=known.last_tick_at.astimezone(UTC),

@@ -1,7 +1,7 @@
 """Migrates a schema to this release: pending migrations, then the SQL functions, then the grants.
 
 All is one transaction that locks the table of migrations, so of two concurrent migrators one does the work, and a
-failure changes nothing. An advisory lock would not do, because any role may take it. An older release or revision never
+failure changes nothing. It takes no advisory lock, because any role could block it. An older release or revision never
 replaces the functions of a newer one, and no role loses rights because a setting is missing.
 """
 
@@ -33,7 +33,7 @@ TRIES = 12
 OLDEST_POSTGRES = 15
 
 # Errors if another migrator commits after this one has read the state.
-_MADE_MEANWHILE = (
+_CREATED_CONCURRENTLY = (
     psycopg.errors.DuplicateSchema,
     psycopg.errors.DuplicateTable,
     psycopg.errors.DuplicateObject,
@@ -142,7 +142,7 @@ def _sql_files(folder: str) -> Iterator[Traversable]:
 async def migrate(
     dsn: str, *, roles: Roles | None = None, revoke: Collection[str] = (), up_to: int | None = None
 ) -> Migrated:
-    """Migrates the database at `dsn`, which takes only CREATE on it. `up_to` stops at an older version.
+    """Migrates the database at `dsn`. Requires only the privilege CREATE on it. `up_to` stops at an older version.
 
     A part that `roles` does not name keeps its database role. The role of a part in `revoke` ("worker", …) loses its
     rights.
@@ -175,7 +175,7 @@ async def migrate(
 async def _migrate(
     conn: psycopg.AsyncConnection[Any], roles: Roles, revoke: Collection[str], up_to: int | None
 ) -> Migrated:
-    await _refuse_what_cannot_work(conn)
+    await _require_suitable_database(conn)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
     await _lock_migrations(conn)
     done = {row[0] async for row in await conn.execute("select version from wakeboard.migrations")}
@@ -200,7 +200,7 @@ async def _migrate(
     return Migrated(tuple(m.name for m in wanted), written, version, revoked)
 
 
-async def _refuse_what_cannot_work(conn: psycopg.AsyncConnection[Any]) -> None:
+async def _require_suitable_database(conn: psycopg.AsyncConnection[Any]) -> None:
     """Raises DatabaseUnavailable for a database that accepts no writes now, WakeboardError for an unsuitable one."""
     row = await (
         await conn.execute(
@@ -243,7 +243,7 @@ async def _lock_migrations(conn: psycopg.AsyncConnection[Any]) -> None:
             "create table if not exists wakeboard.migrations (version integer primary key, name text not null,"
             " applied_by text not null, applied_at timestamptz not null default statement_timestamp())"
         )
-    except _MADE_MEANWHILE as exc:
+    except _CREATED_CONCURRENTLY as exc:
         raise _AnotherWasFirst from exc
     await conn.execute("lock table wakeboard.migrations in share row exclusive mode")
 

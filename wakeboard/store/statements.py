@@ -1,4 +1,4 @@
-"""Sends SQL: calls of our functions, and reads in a transaction that sets what they depend on.
+"""Sends SQL: calls of wakeboard's functions, and reads in a transaction that sets the session settings they depend on.
 
 Other roles may create operators, functions and types in a schema of the search_path, and a session may have any
 defaults. Behind PgBouncer in transaction mode nothing can be set for a session. So SQL is sent in two ways only:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _Row = TypeVar("_Row")
 
-# The session settings that our statements depend on. psycopg reads times and intervals in these styles only.
+# The session settings that these statements depend on. psycopg reads times and intervals in these styles only.
 ISOLATION: Final = ("default_transaction_isolation", "read committed")
 SETTINGS: Final = (
     ("array_nulls", "on"),
@@ -150,7 +150,7 @@ async def call(
 
 
 def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
-    """The same over a blocking connection."""
+    """As `call`, over a blocking connection."""
     with translating():
         text = checked_call(query)
         if conn not in _has_expected_defaults:
@@ -206,7 +206,7 @@ async def read(
 
 @contextmanager
 def translating() -> Generator[None]:
-    """Raises the errors of the database and of values that cannot be sent as errors of ours."""
+    """Raises the errors of the database and of values that cannot be sent as errors of wakeboard.errors."""
     try:
         yield
     except psycopg.Error as exc:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
-SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim looks at
+SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
 LONGEST_TIMEOUT_S: Final = 2_678_400
 
 SCAN_START: Final = "-infinity"
@@ -30,7 +30,7 @@ SCAN_START: Final = "-infinity"
 # The reasons of a release.
 WORKER_STOPPED: Final = "worker_stopped"  # while the handler ran
 DISCONNECTED: Final = "disconnected"  # the database could not be reached
-SNOOZED: Final = "snoozed"  # the handler asked for a later run
+SNOOZED: Final = "snoozed"  # the handler requested a later run
 NOT_STARTED: Final = "not_started"  # no handler has started
 
 Pair: TypeAlias = tuple[str, int]  # (queue, priority)
@@ -79,7 +79,7 @@ class Release(NamedTuple):
 
 
 class Renewal(NamedTuple):
-    """A lease to be renewed: seconds since its handler started (None: not yet), progress in 0…1 (None: unsaid)."""
+    """A lease to renew: seconds since its handler started (None: not yet), progress from 0 to 1 (None: unknown)."""
 
     id: int
     epoch: int
@@ -193,7 +193,7 @@ class WorkerStore:
     async def register_worker(self, job_types: Sequence[str], *, again: bool = False) -> bool:
         """Registers the worker and its job types. False: the pool has `max_workers` already; exit.
 
-        `again`: the worker stays in any case.
+        `again`: the limit `max_workers` does not apply.
         """
         me = self.worker
         return await self._value(

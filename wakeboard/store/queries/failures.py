@@ -24,7 +24,7 @@ class FailureRow:
     """How the attempts of one job type ended in a period.
 
     `failure_rate`: share of failed, timed-out and crashed attempts among these and those that succeeded, 0 to 1; null
-    if there are none. Snoozed and returned attempts count as neither. `dead`: runs that became dead in the period and
+    if there are none. Snoozed and released attempts are not counted. `dead`: runs that became dead in the period and
     still are. `errors`: number of attempts for each error type.
     """
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-# Commits that came late with an earlier finished_at would be missed at the very edge: a second is left for them.
+# A run may commit after this read with an earlier finished_at. One second is left for that.
 _NOW: LiteralString = "select statement_timestamp() - interval '1 second'"
 _FINISHED: LiteralString = """
 select status::text, count(*)
@@ -32,7 +32,7 @@ class Finished(NamedTuple):
 
 
 async def finished_since(conn: psycopg.AsyncConnection[Any], since: datetime | None) -> Finished:
-    """Runs that ended after `since`; none when there is no such moment yet. Reads only what lies behind it."""
+    """Counts the runs that ended after `since`; None: only returns the current time. Reads no older rows."""
     until: datetime = (await read(conn, scalar_row, _NOW))[0]
     if since is None:
         return Finished(until, {})

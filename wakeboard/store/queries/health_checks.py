@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.queries.listings import PauseRow, RemovalRow
 
-SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are looked at
+SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
 POOLER_TRIES = 5
 NO_WORKER_AFTER: Final = timedelta(minutes=3)
 
@@ -32,9 +32,9 @@ Route = Literal["direct", "session pooler", "transaction pooler"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """The database server. Ages are None where there is nothing, or nothing that this role may see.
+    """The database server. Ages are None if there is nothing, or nothing that this role may read.
 
-    `odd_settings`: "name = value" of this session's defaults that others expect otherwise.
+    `odd_settings`: "name = value" of the session defaults with unexpected values.
     """
 
     now: datetime
@@ -78,7 +78,7 @@ class LiveRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Free runs of one type that are due in one queue: how many (of those looked at), and since when the oldest.
+    """Free runs of one type that are due in one queue: how many (of those read), and since when the oldest.
 
     `known`: a worker of that queue has known the type in the last 10 minutes; `served`: a worker served the queue.
     """
@@ -110,7 +110,7 @@ class Definitions:
 class MaintenanceFacts:
     """Traces of the maintenance tasks.
 
-    `last_worker`: when one was seen, also one that has left; `workers`: those at work, seen in the last 3 minutes.
+    `last_worker`: when one was last seen, also one that has stopped; `workers`: those seen in the last 3 minutes.
     """
 
     last_worker: datetime | None
@@ -190,7 +190,7 @@ select count(*) filter (where locked_by <> 0) as running,
   from wakeboard.job_runs
 """
 
-# Runs that nobody takes are the oldest of their queue and priority: a bounded look finds them.
+# Runs that no worker claims are the oldest of their queue and priority, so a bounded scan finds them.
 _DUE: LiteralString = """
 with recursive live (queue) as (
   (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
@@ -200,7 +200,7 @@ with recursive live (queue) as (
            where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
            order by queue limit 1)
     from live where live.queue is not null
-), looked as (
+), scanned as (
   select run.queue, run.job_type, run.run_at, run.timeout_s
     from live
    cross join generate_series(1, 5) as level (priority)
@@ -219,17 +219,17 @@ with recursive live (queue) as (
       and run_at <= statement_timestamp()
     limit %(scan_limit)s)
 )
-select looked.queue, looked.job_type, count(*) as runs, min(looked.run_at) as oldest,
-       max(looked.timeout_s) as longest_timeout_s,
+select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.run_at) as oldest,
+       max(scanned.timeout_s) as longest_timeout_s,
        exists (select from wakeboard.worker_types as known
-                where known.queue = looked.queue and known.job_type = looked.job_type
+                where known.queue = scanned.queue and known.job_type = scanned.job_type
                   and known.last_known_at > statement_timestamp() - interval '10 minutes') as known,
        exists (select from wakeboard.worker_types as known
-                where known.queue = looked.queue
+                where known.queue = scanned.queue
                   and known.last_known_at > statement_timestamp() - interval '10 minutes') as served,
-       exists (select from wakeboard.pauses where scope in ('all', 'queue:' || looked.queue)) as paused
-  from looked
- group by looked.queue, looked.job_type
+       exists (select from wakeboard.pauses where scope in ('all', 'queue:' || scanned.queue)) as paused
+  from scanned
+ group by scanned.queue, scanned.job_type
  order by oldest
 """
 
@@ -290,9 +290,9 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
 async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
     """Whether `conn`, made with `dsn`, reaches the server directly or through a pooler, and of which kind.
 
-    A pooler answers for the server at the start and tells a process id of its own. One in transaction mode lends one
-    server process to two clients in turn, so a second connection that gets the same one while the first is open, or
-    makes the first change its own, gives it away.
+    A pooler reports its own process id when a client connects. In transaction mode it assigns server processes to
+    clients for one transaction at a time. So it is one if a second connection gets the server process of the first,
+    or if the server process of the first changes.
     """
     with translating():
         first = await _server_process(conn)

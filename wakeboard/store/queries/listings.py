@@ -29,10 +29,9 @@ _Row = TypeVar("_Row")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleRow:
-    """A schedule, when it is due next and how it is doing.
+    """A schedule, its next tick, its last result and its runs.
 
-    `generation` counts the specs that it has had, and `spec_hash` tells them apart.
-
+    `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
     `state`: active, suspended, paused, stalled (`schedule_error` says why) or on demand. `last_*`: the run
     that ended last.
     """
@@ -85,7 +84,7 @@ class ScheduleName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleTimes:
-    """What is needed to tell a schedule's coming ticks. `cron_fields` None: it runs only on demand."""
+    """What is needed to compute a schedule's next ticks. `cron_fields` None: it runs only on demand."""
 
     schedule: str | None
     cron_fields: str | None
@@ -101,7 +100,7 @@ class ScheduleTimes:
 class RunRow:
     """A run, live or finished. A skipped run can represent many ticks, from `scheduled_for` to `skipped_until`.
 
-    `definition_generation`: the generation of its schedule from which it was made.
+    `definition_generation`: the generation of its schedule from which it was created.
     """
 
     id: int
@@ -136,7 +135,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRow:
-    """A limit key: how many of its runs may run at once, do run, and wait.
+    """A limit key: how many of its runs may run at once, how many are running, and how many wait.
 
     `is_explicit`: an administrator set it; otherwise it is 1.
     """
@@ -185,13 +184,13 @@ class RunFilter:
     ids: Sequence[int] | None = None
 
     def values(self) -> dict[str, Any]:
-        """What the queries ask for: the filter, and whether each of the two tables can hold an answer at all."""
+        """The parameters of the queries: the filter, and whether each of the two tables can have a matching run."""
         stored = ["dead" if status == "discarded" else status for status in self.statuses if status in PAST]
         return {
             "live": [status for status in self.statuses if status in LIVE],
             "past": stored,
-            "look_live": any(status in LIVE for status in self.statuses),
-            "look_past": bool(stored),
+            "read_live": any(status in LIVE for status in self.statuses),
+            "read_past": bool(stored),
             "definition_id": self.definition_id,
             "job_type": self.job_type,
             "queue": self.queue,
@@ -253,9 +252,9 @@ select def.schedule, def.cron_fields, def.time_zone, def.dst_gap, def.dst_overla
  where def.id = %(id)s
 """
 
-# The two halves of every list of runs. Each is asked only when it can hold an answer: history may have many millions.
+# The two halves of every list of runs. Each is read only if it can match: history may have many millions.
 _LIVE_FITS: LiteralString = """
-       %(look_live)s and run.status::text = any (%(live)s)
+       %(read_live)s and run.status::text = any (%(live)s)
        and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
        and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
        and (%(job_type)s::text is null or run.job_type = %(job_type)s)
@@ -264,7 +263,7 @@ _LIVE_FITS: LiteralString = """
             or greatest(run.created_at, run.started_at, run.failed_at, run.dead_at) >= %(since)s)
 """
 _PAST_FITS: LiteralString = """
-       %(look_past)s and run.status::text = any (%(past)s)
+       %(read_past)s and run.status::text = any (%(past)s)
        and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
        and (%(definition_id)s::bigint is null or run.definition_id = %(definition_id)s)
        and (%(job_type)s::text is null or run.job_type = %(job_type)s)
@@ -377,7 +376,7 @@ class Listings:
         return await self._rows(ScheduleRow, _SCHEDULES, namespace=namespace)
 
     async def schedule_names(self, name: str | None = None) -> list[ScheduleName]:
-        """How all schedules are addressed, removed ones too; only those called `name` if it is given."""
+        """The names of all schedules, removed ones too; only those with this `name` if it is given."""
         return await self._rows(ScheduleName, _SCHEDULE_NAMES, name=name)
 
     async def schedule_times(self, definition_id: int) -> ScheduleTimes:
@@ -416,7 +415,7 @@ class Listings:
         return await self._rows(RemovalRow, query)
 
     async def queues(self) -> list[str]:
-        """The queues that a schedule, a live run without a limit, or a worker knows."""
+        """The queues of schedules, of live runs without a limit key, and of workers."""
         return await self._values(_QUEUES)
 
     async def _rows(self, kind: type[_Row], query: LiteralString, **values: Any) -> list[_Row]:

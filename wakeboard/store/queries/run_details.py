@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class AttemptRow:
     """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released.
 
-    One that succeeds leaves only the run itself.
+    A successful attempt has no row of its own.
     """
 
     attempt: int
@@ -59,9 +59,9 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(RunRow):
-    """A run with what it was given, what it did and what went wrong.
+    """A run with its payload, attempts, steps, effects and errors.
 
-    `spec_hash`: of the spec from which it was made; null when its schedule has another spec by now.
+    `spec_hash`: of the spec from which it was created; null if its schedule has another spec now.
     """
 
     payload: Any
@@ -127,8 +127,8 @@ select key, started_at, finished_at,
 
 
 async def read_run_details(conn: psycopg.AsyncConnection[Any], run_id: int) -> RunDetails | None:
-    """The run with this id, live or in history; None when there is none, or none any more."""
-    # In this order: a run may finish between the two looks, but none comes back from history.
+    """The run with this id, live or in history; None: there is none, or it was deleted."""
+    # In this order: a run may finish between the two reads, but never returns from history.
     wanted = {"id": run_id}
     found = await read(conn, dict_row, _LIVE_RUN, wanted) or await read(conn, dict_row, _PAST_RUN, wanted)
     if not found:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 class ScheduleState:
     """A schedule, its runs, and what blocks it. Times are in UTC; None: there was none.
 
-    `generation` is the one in force. `paused`: what is paused, 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
+    `generation` is the one in force. `paused`: the paused scope: 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
-    is None unless it was made by a tick. `type_known_at`: when a worker of the queue last knew the job type.
+    is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type.
     """
 
     id: int
@@ -63,8 +63,8 @@ class ScheduleState:
     last_action_result: str | None
 
 
-# How far back the last success and the last failure are looked for among finished runs.
-_LOOK_BACK = 100
+# How far back the last success and the last failure are searched among finished runs.
+_RECENT_RUNS = 100
 
 _FACTS: LiteralString = """
 select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def.queue::text, def.job_type::text,
@@ -93,7 +93,7 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
   left join lateral (
     select max(finished_at) filter (where status = 'succeeded') as last_success_at
       from (select status, finished_at from wakeboard.job_run_history
-             where definition_id = def.id order by finished_at desc limit %(look_back)s) as lately) as past on true
+             where definition_id = def.id order by finished_at desc limit %(recent_runs)s) as lately) as past on true
   left join lateral (
     (select id, case when trigger = 'tick' then coalesce(skipped_until, scheduled_for) end as tick,
             finished_at as ended_at, status::text as result
@@ -114,7 +114,7 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
     union all
     (select id, failed_at, error_type, last_error
        from (select id, failed_at, error_type, last_error from wakeboard.job_run_history
-              where definition_id = def.id order by finished_at desc limit %(look_back)s) as lately
+              where definition_id = def.id order by finished_at desc limit %(recent_runs)s) as lately
       where failed_at is not null
       order by failed_at desc limit 1)
      order by failed_at desc limit 1) as failure on true
@@ -131,5 +131,5 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
 
 
 async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleState]:
-    """The facts of these definitions, in no order; those that do not exist are left out."""
-    return await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "look_back": _LOOK_BACK})
+    """The states of these schedules, in no order; those that do not exist are left out."""
+    return await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "recent_runs": _RECENT_RUNS})
