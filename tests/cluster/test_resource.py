@@ -224,7 +224,5 @@ def test_kubectl_explains_defaults_bounds_and_examples(control_plane: Cluster):
         " ".join(control_plane.kubectl("explain", f"jobschedule.spec.{field}").split())
         for field in ("timeZone", "priority")
     )
-    assert zone.endswith(
-        'The IANA time zone of the schedule. Default: "Etc/UTC". Example: "Europe/Lisbon".'
-    )
+    assert zone.endswith('The IANA time zone of the schedule. Default: "Etc/UTC". Example: "Europe/Lisbon".')
     assert priority.endswith("From 1 to 5. Default: 3.")

@@ -75,7 +75,7 @@ GUARDS: Final = (
         FENCE,
         VALID_REAPED,
         STORE + "reap.sql",
-        "run.locked_until = judged.locked_until",
+        "run.locked_until = classified.locked_until",
     ),
     Guard("reap skips locked rows", FENCE, REAP_WAITS, STORE + "reap.sql", "for update of run skip locked"),
     Guard("reap's epoch", FENCE, WRONGLY_ACCEPTED, STORE + "reap.sql", "lease_epoch = run.lease_epoch + 1"),

@@ -37,7 +37,7 @@ WRONG: Final = (
         (),
     ),
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
-    ("reap", "attempts = run.attempts - (verdict like 'crashed%')::integer", "attempts = run.attempts", ()),
+    ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", ()),
     (
         "release",
         "attempts = run.attempts - (not locked.costs_the_attempt)::integer",
