@@ -26,9 +26,11 @@ def settings_page() -> str:
         "",
         "# Settings",
         "",
-        "Workers, operators and commands read these environment variables once, at start. Write a list as `a,b`. An",
-        "invalid value is an error that says what to write. A variable that begins with `WAKEBOARD_` and is not a",
-        "setting is a warning that suggests the nearest name.",
+        "Workers and operators read these environment variables once, at start; a command reads those that it uses.",
+        "Write a list as `a,b`. An invalid value is an error that says what to write. An unknown variable that begins",
+        "with `WAKEBOARD_` is a warning that suggests the nearest name. Not in the tables: `WAKEBOARD_ZONE`",
+        "(as `--zone`), `WAKEBOARD_DEBUG` (show the traceback of an error), `WAKEBOARD_UP_COMPANION`,",
+        "`WAKEBOARD_EFFECTS_DSN` and `WAKEBOARD_SECRET_…` ([handlers.md](handlers.md)).",
     ]
     groups = [*_groups(inspect.getsource(Settings)), *_groups(inspect.getsource(OperatorSettings))]
     for title, names in groups:

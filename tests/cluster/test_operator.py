@@ -255,7 +255,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(env: Environment
 def test_wrong_credentials_are_one_sentence_and_it_keeps_trying(env: Environment, tmp_path: Path) -> None:
     login = env.cluster.kubeconfig_of_service_account(env.namespace, "operator")
     settings = {"namespaces": env.namespace, "source": f"k8s:{env.namespace}"}
-    with Operator("postgresql://nobody:secret@127.0.0.1:1/none", login, tmp_path, **settings) as lost:
+    with Operator("postgresql://unknown:secret@127.0.0.1:1/none", login, tmp_path, **settings) as lost:
         wait_for(lambda: "cannot connect to database none" in lost.log, why=lambda: lost.log)
         wait_for(lambda: lost.ask("/readyz")[0] == 503)
         assert lost.ask("/healthz")[0] == 200

@@ -75,3 +75,13 @@ def test_the_folders_handlers_py_is_used_unless_wakeboard_handlers_is_set(tmp_pa
     settings(tmp_path, "WAKEBOARD_HANDLERS=myapp.jobs\n")
     worker.read_file()
     assert worker.modules == ["myapp.jobs"]
+
+
+def test_an_invalid_value_in_a_changed_file_keeps_the_earlier_values(tmp_path: Path) -> None:
+    file = tmp_path / "wakeboard.env"
+    file.write_text("WAKEBOARD_LEASE_SECONDS=20", encoding="utf-8")
+    settings = WorkerSettings(tmp_path, "")
+    file.write_text("WAKEBOARD_LEASE_SECONDS=1", encoding="utf-8")
+    with pytest.raises(InvalidSettings, match="WAKEBOARD_LEASE_SECONDS: write a whole number from 2 to 3600"):
+        settings.read_file()
+    assert settings.settings.lease_seconds == 20

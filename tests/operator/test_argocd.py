@@ -69,7 +69,7 @@ def test_argo_cd_and_kstatus_agree(situation: str) -> None:
     [
         ("dead", "Healthy"),
         ("is tried again", "Healthy"),
-        ("nobody knows the type", "Healthy"),
+        ("no worker knows the job type", "Healthy"),
         ("suspended", "Suspended"),
         ("paused", "Suspended"),
         ("never valid", "Degraded"),

@@ -77,7 +77,10 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
         status(facts(schedule_error="no such zone")),
         {"Ready": ("False", "TicksUnknown"), "Stalled": ("True", "TicksUnknown")},
     ),
-    "nobody knows the type": (status(facts(queued=1, oldest_due_at=LONG_AGO)), {"Healthy": ("False", "NoWorker")}),
+    "no worker knows the job type": (
+        status(facts(queued=1, oldest_due_at=LONG_AGO)),
+        {"Healthy": ("False", "NoWorker")},
+    ),
     "due just now": (
         status(facts(queued=1, oldest_due_at=THEN, type_known_at=NOW)),
         {"Healthy": ("Unknown", "NoRuns")},

@@ -266,3 +266,17 @@ def test_many_runs_of_one_type_have_a_uuid_each(conn: psycopg.Connection[Any]) -
         conn.execute(call.encode())
     row = conn.execute("select count(distinct uuid) from wakeboard.job_runs where job_type = 'select'").fetchone()
     assert row == (6,)
+
+
+@pytest.mark.parametrize("next_run_at", ["-infinity", "infinity", "1969-12-31", "20000-01-01"])
+def test_a_next_tick_that_no_client_can_read_is_refused(conn: psycopg.Connection[Any], next_run_at: str) -> None:
+    rows = f'[{{"namespace": "a", "name": "b", "next_run_at": "{next_run_at}"}}]'
+    sentence = refused(conn, "select * from wakeboard.sync_definitions('evil', %s)", rows)
+    assert "write a time from 1970 to 100 years from now" in sentence
+
+
+@pytest.mark.parametrize(
+    "given", ["'{ping,ping}', array['{}']::jsonb[]", "'{ping}', '{\"{}\"}', priorities => '{1,2}'"]
+)
+def test_arrays_of_different_lengths_enqueue_nothing(conn: psycopg.Connection[Any], given: str) -> None:
+    assert "differ in length" in refused(conn, f"select * from wakeboard.enqueue_many({given})")

@@ -84,7 +84,7 @@ def test_a_run_that_kills_its_worker_before_the_first_heartbeat_dies_of_it(admin
 
 
 def test_a_worker_that_was_frozen_by_what_it_ran_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
-    """It lives on, but between its heartbeats there is a gap: nobody knows what it had in hand."""
+    """It is alive, but its heartbeats had a gap, so its leases during the gap are unknown."""
     run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     worker.claim()

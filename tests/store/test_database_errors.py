@@ -43,7 +43,7 @@ def error_with(
         "25006",  # read only: a failover
         "40001",
         "40P01",
-        "40003",  # a completion that nobody knows of
+        "40003",  # the outcome of the statement is unknown
         "53100",  # disk full
         "53200",  # no memory
         "53300",  # too many connections

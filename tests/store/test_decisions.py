@@ -158,11 +158,11 @@ def test_a_discarded_run_is_history(admin: SqlClient, worker: SqlClient) -> None
     assert admin.discard(run, queued, 999) == {
         run: "discarded",
         queued: "refused: the run is queued, not dead",
-        999: "refused: there is no such live run",
+        999: "refused: the run is not dead: it has finished, or there is none",
     }
     row = admin.past(run)
     assert (row.status, row.reason, row.last_error) == ("dead", "Discarded", "boom")
-    assert admin.discard(run) == {run: "refused: there is no such live run"}
+    assert admin.discard(run) == {run: "refused: the run is not dead: it has finished, or there is none"}
 
 
 def test_what_was_answered_as_discarded_is_discarded(

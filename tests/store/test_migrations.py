@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 NEWEST = migrations()[-1].version
+OLD_SCHEMA_STATE = (
+    "create function wakeboard.schema_state() returns table (schema_version integer, min_code_version text)"
+    " language sql as $$ select 14, '0.1.0' $$"
+)
 
 
 def migrated(dsn: str, **named: Any) -> Migrated:
@@ -84,7 +88,7 @@ def test_an_upgrade_from_each_earlier_migration_equals_a_fresh_install(
 
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [migration.version for migration in migrations()] == list(range(1, NEWEST + 1))
-    assert connection.SCHEMA_VERSION == NEWEST
+    assert (NEWEST, migrations()[-1].name) == (connection.SCHEMA_VERSION, connection.NEWEST_MIGRATION)
 
 
 def test_migrating_twice_is_migrating_once(database: str) -> None:
@@ -226,6 +230,22 @@ def test_a_schema_too_old_is_named_in_one_sentence(empty_database: str) -> None:
     do(empty_database, f"delete from wakeboard.migrations where version = {NEWEST}")
     with pytest.raises(SchemaMismatch, match=f"is at migration {NEWEST - 1} and this release needs {NEWEST}: run"):
         checked(empty_database)
+
+
+def test_the_schema_of_an_unreleased_version_is_refused_and_kept(database: str) -> None:
+    do(database, "update wakeboard.migrations set name = 'walks' where version = 6")
+    before = read_catalog(database)
+    with pytest.raises(
+        SchemaMismatch, match=r"has a wakeboard schema of an unreleased version, .*: use another database"
+    ):
+        migrated(database)
+    assert read_catalog(database) == before
+    do(database, f"update wakeboard.migrations set name = 'bounds' where version = {NEWEST}")
+    with pytest.raises(SchemaMismatch, match="unreleased version"):
+        checked(database)
+    do(database, "drop function wakeboard.schema_state()", OLD_SCHEMA_STATE)
+    with pytest.raises(SchemaMismatch, match="unreleased version"):
+        checked(database)
 
 
 def test_a_missing_schema_is_named_in_one_sentence(empty_database: str) -> None:

@@ -68,7 +68,7 @@ async def test_a_host_that_is_a_secret_is_never_named(
 
 
 async def test_an_address_that_is_a_secret_is_never_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    for allowed in ("127.0.0.0/8", "10.0.0.0/8"):  # refused by the list, or nobody listens there
+    for allowed in ("127.0.0.0/8", "10.0.0.0/8"):  # refused by the list, or no server listens there
         outcome = await call("127.0.0.1:1/x", "http://", monkeypatch, http_allowed_private_networks=allowed)
         assert "127.0.0.1" not in str(outcome.error)
 

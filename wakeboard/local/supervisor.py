@@ -239,7 +239,6 @@ class Supervisor:
     def _read_settings(self) -> None:
         try:
             self._settings.read_file()
-            _ = self._settings.settings
         except InvalidSettings as error:
             self._problems.update("settings", str(error).splitlines())
         else:

@@ -46,7 +46,12 @@ class WorkerSettings:
 
     def read_file(self) -> None:
         """Reads FOLDER/wakeboard.env again. Raises InvalidSettings and keeps the earlier values if it is invalid."""
-        self.from_file = read_env_file(self.folder)
+        earlier, self.from_file = self.from_file, read_env_file(self.folder)
+        try:
+            _ = self.settings
+        except InvalidSettings:
+            self.from_file = earlier
+            raise
 
     @property
     def settings(self) -> Settings:

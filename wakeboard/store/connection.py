@@ -29,6 +29,7 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
 SCHEMA_VERSION = 7  # the newest migration that this release was written for
+NEWEST_MIGRATION = "operators"  # the name of that migration
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"
@@ -161,22 +162,37 @@ def connection_error(dsn: str, exc: psycopg.Error) -> DatabaseUnavailable:
 async def require_schema(conn: psycopg.AsyncConnection[Any]) -> None:
     """Raises SchemaMismatch if this release cannot use the schema."""
     try:
-        rows = await execute(conn, "select schema_version, min_code_version from wakeboard.schema_state()")
+        rows = await execute(
+            conn, "select schema_version, migration_names, min_code_version from wakeboard.schema_state()"
+        )
     except (psycopg.errors.InvalidSchemaName, psycopg.errors.UndefinedFunction) as exc:
         raise SchemaMismatch(f"{describe_connection(conn)} has no wakeboard schema: run `wakeboard migrate`.") from exc
+    except psycopg.errors.UndefinedColumn as exc:
+        raise foreign_schema(conn) from exc
     except psycopg.Error as exc:
         raise translated(exc) from exc
-    version, min_code = rows[0]
+    version, names, min_code = rows[0]
     if version < SCHEMA_VERSION:
         raise SchemaMismatch(
             f"the schema in {describe_connection(conn)} is at migration {version} and this release needs"
             f" {SCHEMA_VERSION}: run `wakeboard migrate`."
         )
+    if names[SCHEMA_VERSION - 1] != NEWEST_MIGRATION:
+        raise foreign_schema(conn)
     if version_key(__version__) < version_key(min_code):
         raise SchemaMismatch(
             f"the schema in {describe_connection(conn)} needs wakeboard {min_code} or newer, and this is {__version__}:"
             " upgrade this installation."
         )
+
+
+def foreign_schema(conn: psycopg.AsyncConnection[Any]) -> SchemaMismatch:
+    """The error for a schema whose migrations are not those of any release."""
+    return SchemaMismatch(
+        f"{describe_connection(conn)} has a wakeboard schema of an unreleased version, which no release can migrate:"
+        " use another database, or drop the schema with its schedules and runs (`drop schema wakeboard cascade`; for"
+        " `wakeboard up` without --dsn: --fresh)."
+    )
 
 
 def describe_connection(conn: psycopg.AsyncConnection[Any]) -> str:

@@ -20,7 +20,7 @@ from psycopg import sql
 
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, InvalidValue, SchemaMismatch, WakeboardError
-from wakeboard.store.connection import connect, describe_connection, version_key
+from wakeboard.store.connection import connect, describe_connection, foreign_schema, version_key
 from wakeboard.store.database_errors import translated
 from wakeboard.store.statements import pinned_transaction
 
@@ -178,7 +178,9 @@ async def _migrate(
     await _require_suitable_database(conn)
     await conn.execute(sql.SQL("set local lock_timeout = {}").format(LOCK_WAIT))
     await _lock_migrations(conn)
-    done = {row[0] async for row in await conn.execute("select version from wakeboard.migrations")}
+    done = {row[0]: row[1] async for row in await conn.execute("select version, name from wakeboard.migrations")}
+    if any(done.get(m.version, m.name) != m.name for m in migrations()):
+        raise foreign_schema(conn)
     wanted = [m for m in migrations() if m.version not in done and (up_to is None or m.version <= up_to)]
     for migration in wanted:
         await conn.execute(migration.text.encode())
@@ -186,7 +188,7 @@ async def _migrate(
             "insert into wakeboard.migrations (version, name, applied_by) values (%s, %s, %s)",
             (migration.version, migration.name, __version__),
         )
-    version = max(done | {m.version for m in wanted}, default=0)
+    version = max([*done, *(m.version for m in wanted)], default=0)
     written, revoked = False, ()
     if version >= max(m.version for m in migrations()):
         before = await _functions_in_place(conn)

@@ -59,7 +59,7 @@ async def _findings(dsn: str) -> list[Finding]:
             local = await _local_facts(dsn, conn, settings)
             return checklist(await read_health_facts(conn), local)
     except SchemaMismatch as exc:
-        return [Finding(level="fail", check="schema", message=str(exc), hint="run `wakeboard migrate`")]
+        return [Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
         hint = "check that the server runs and that the DSN is correct" if dsn else DSN_HINT
         return [Finding(level="fail", check="database", message=str(exc), hint=hint)]

@@ -33,7 +33,7 @@ def command(
 ) -> None:
     """Retry dead or failed runs now.
 
-    The runs keep their ids, attempts, completed steps and completed effects.
+    The runs keep their ids, completed steps and completed effects. They have all their attempts again.
     """
     statuses = {"dead": all_dead, "failed": all_failed}
     selection = Selection(runs, statuses, schedule, job_type, queue, since)

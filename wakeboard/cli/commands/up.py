@@ -20,9 +20,7 @@ EXAMPLES = (
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="DIR", parser=read_path, help="A folder of JobSchedule YAML, and Python modules with handlers."
-        ),
+        typer.Argument(metavar="DIR", parser=read_path, help="A folder of JobSchedule YAML, and a handlers.py."),
     ],
     fresh: Annotated[bool, typer.Option("--fresh", help="Empty the database first.", show_default=False)] = False,
     no_live: Annotated[
@@ -33,7 +31,8 @@ def command(
 
     The command starts a Postgres server in .wakeboard/ (or uses the database of --dsn), applies the folder and its
     changes, wakes a worker now and every minute, and shows what happens. Other commands in the current folder find the
-    database. Settings for the workers can be in DIR/wakeboard.env.
+    database; its connection string is in .wakeboard/up.json. Settings for the workers can be in DIR/wakeboard.env. Here
+    a lease is 8 s and the grace period 5 s, unless they say otherwise.
     """
     from wakeboard.local.up import UpOptions, run_up
 

@@ -19,7 +19,8 @@ def usage_sentence(error: Any, global_options: Sequence[str] = ()) -> str:
     """The sentence for an error of typer's parser. `global_options`: options that every command accepts."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "wakeboard"
-    return f"{_problem(error, context, global_options)}. See `{command} --help`."
+    problem = _problem(error, context, global_options)
+    return f"{problem}{'' if problem.endswith('?') else '.'} See `{command} --help`."
 
 
 def quoted(value: object) -> str:

@@ -12,7 +12,8 @@ as $$
 #variable_conflict use_column
 begin
   insert into leadership as held (source, term, holder, release, expires_at, acquired_at)
-  select acquire_leadership.source, 1, acquire_leadership.holder, acquire_leadership.release, statement_timestamp() + make_interval(secs => least(greatest(lease_s, 1), 300)), statement_timestamp()
+  select acquire_leadership.source, 1, acquire_leadership.holder, acquire_leadership.release,
+         statement_timestamp() + make_interval(secs => least(greatest(lease_s, 1), 300)), statement_timestamp()
    where not exists (
      select from leadership as led
       where led.source = acquire_leadership.source and led.holder <> acquire_leadership.holder and led.expires_at > statement_timestamp())

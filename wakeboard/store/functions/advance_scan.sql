@@ -20,7 +20,8 @@ begin
     from unnest(queues, priorities, after_run_at, after_id) as pair (queue, priority, seen_run_at, seen_id)
    cross join lateral (
      select run_at, id
-       from (select run_at, id, row_number() over in_order as place, bool_or(mine) over in_order as reached_mine, bool_or(mine) over () as has_mine
+       from (select run_at, id, row_number() over in_order as place, bool_or(mine) over in_order as reached_mine,
+                    bool_or(mine) over () as has_mine
                from (select run_at, id,
                             locked_by = 0 and job_type = any (job_types) and timeout_s <= max_timeout_s
                             and (start_before is null or start_before > statement_timestamp() or started_at > 'epoch') as mine

@@ -25,7 +25,8 @@ begin
        select from installation where expired_deleted_at between statement_timestamp() - interval '1 hour' and statement_timestamp()) then
     return null;
   end if;
-  select longer_retention(min_key_retention, key_retention), longer_retention(min_history_retention, history_retention), case when min_dead_retention is not null then longer_retention(min_dead_retention, dead_retention) end
+  select longer_retention(min_key_retention, key_retention), longer_retention(min_history_retention, history_retention),
+         case when min_dead_retention is not null then longer_retention(min_dead_retention, dead_retention) end
     into key_retention, history_retention, dead_retention from installation;
   delete_expired.count := least(greatest(coalesce(delete_expired.count, 1000), 1), 100000);
   delete from job_attempts where ctid = any (array(
@@ -63,7 +64,8 @@ begin
        and not exists (select from job_runs where limit_key = bound.key)
        and (bound.key !~ '^schedule:'
             or not exists (select from job_definitions
-                            where removed_at is null and id = case when bound.key ~ '^schedule:[0-9]{1,18}$' then substring(bound.key from 10)::bigint end))
+                            where removed_at is null
+                              and id = case when bound.key ~ '^schedule:[0-9]{1,18}$' then substring(bound.key from 10)::bigint end))
      limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from action_tokens where ctid = any (array(

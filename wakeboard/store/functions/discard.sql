@@ -20,7 +20,7 @@ begin
          case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'
               when run.status = 'dead' then 'discarded'
               when run.id is not null then 'refused: the run is ' || run.status::text || ', not dead'
-              else 'refused: there is no such live run' end
+              else 'refused: the run is not dead: it has finished, or there is none' end
     from (select distinct unnest(ids)) as wanted (id)
     left join job_runs as run on run.id = wanted.id
    order by 1;

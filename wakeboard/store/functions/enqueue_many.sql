@@ -26,6 +26,11 @@ declare
   normal run_priority := 3;
   default_queue queue_name := 'default';
 begin
+  if cardinality(payloads) <> cardinality(job_types) or cardinality(queues) <> cardinality(job_types)
+     or cardinality(priorities) <> cardinality(job_types) or cardinality(run_ats) <> cardinality(job_types)
+     or cardinality(idempotency_keys) <> cardinality(job_types) or cardinality(limit_keys) <> cardinality(job_types) then
+    raise exception using errcode = '22023', message = 'the arrays of enqueue_many differ in length; write one element for each run';
+  end if;
   perform refuse_value('limit_key', key) from unnest(limit_keys) as key where key like '%:%';     -- the keys of schedules
   perform refuse_value('priority', priority::text) from unnest(priorities) as priority where priority not between 1 and 5;
   if num_nonnulls(queues, priorities, run_ats, idempotency_keys, limit_keys) = 0 and job_types[1] = all(job_types) then

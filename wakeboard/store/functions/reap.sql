@@ -48,7 +48,8 @@ begin
     end if;
   end if;
 
-  update workers set last_seen = statement_timestamp(), heartbeats_since = least(heartbeats_since, statement_timestamp()) where worker_id = any (array(
+  update workers set last_seen = statement_timestamp(), heartbeats_since = least(heartbeats_since, statement_timestamp())
+   where worker_id = any (array(
     select worker_id from workers where last_seen > statement_timestamp() + interval '10 seconds' for no key update skip locked));
   select max(id) into last_id
     from (select id from job_runs where id > reap.after_id order by id limit slice) as scanned;

@@ -31,16 +31,16 @@ begin
     end if;
   end if;
   insert into workers (worker_id, name, pool, host, version, queues, capacity, lease_s)
-  values (register_worker.worker_id, register_worker.name, register_worker.pool, register_worker.host, register_worker.version, register_worker.queues, register_worker.capacity,
-          register_worker.lease_s)
+  values (register_worker.worker_id, register_worker.name, register_worker.pool, register_worker.host, register_worker.version,
+          register_worker.queues, register_worker.capacity, register_worker.lease_s)
   on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), heartbeats_since = statement_timestamp()
    where workers.last_seen < statement_timestamp() - make_interval(secs => excluded.lease_s);   -- registering again is not a heartbeat: see `reap`
   begin
     update worker_types set last_known_at = statement_timestamp()
      where ctid = any (array(
        select ctid from worker_types as known
-        where known.job_type = any (register_worker.job_types) and known.queue = any (register_worker.queues) and known.pool = register_worker.pool
-          and known.last_known_at < statement_timestamp() - interval '30 s'
+        where known.job_type = any (register_worker.job_types) and known.queue = any (register_worker.queues)
+          and known.pool = register_worker.pool and known.last_known_at < statement_timestamp() - interval '30 s'
           for no key update skip locked));
     insert into worker_types (job_type, queue, pool)
     select new.job_type, served.queue, register_worker.pool

@@ -47,7 +47,8 @@ begin
     raise exception using errcode = '55P03', message = outcome;
   end if;
   insert into action_tokens (source, namespace, name, action, token, executed, result)
-  values (def.source, def.namespace, def.name, run_annotation_action.action, run_annotation_action.token, not record_only, coalesce(outcome, 'refused: unknown action'));
+  values (def.source, def.namespace, def.name, run_annotation_action.action, run_annotation_action.token, not record_only,
+          coalesce(outcome, 'refused: unknown action'));
   insert into definition_changes (definition_id) values (def.id);
   return query select outcome, statement_timestamp(), true;
 end

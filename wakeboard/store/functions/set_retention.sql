@@ -12,7 +12,9 @@ set lock_timeout = '2s'
 as $$
 begin
   update installation
-     set min_history_retention = longer_retention(null, history), min_key_retention = longer_retention(null, keys), min_dead_retention = longer_retention(null, dead)
-   where (min_history_retention, min_key_retention) is distinct from (longer_retention(null, history), longer_retention(null, keys)) or min_dead_retention is distinct from longer_retention(null, dead);
+     set min_history_retention = longer_retention(null, history), min_key_retention = longer_retention(null, keys),
+         min_dead_retention = longer_retention(null, dead)
+   where (min_history_retention, min_key_retention, min_dead_retention)
+         is distinct from (longer_retention(null, history), longer_retention(null, keys), longer_retention(null, dead));
 end
 $$;

@@ -20,6 +20,9 @@ declare
         on def.source = sync_definitions.source and def.namespace = wanted.namespace and def.name = wanted.name));
 begin
   perform require_read_committed('sync_definitions');
+  perform refuse_value('next_run_at', wanted.next_run_at::text)
+     from jsonb_to_recordset(rows) as wanted (next_run_at timestamptz)
+    where wanted.next_run_at not between 'epoch' and statement_timestamp() + interval '100 years';
   return query                               -- in a snapshot from after the locks
   with wanted as (
     select * from jsonb_to_recordset(rows) as wanted (
