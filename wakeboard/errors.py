@@ -57,6 +57,10 @@ class Locked(DatabaseUnavailable):
     """Another transaction holds a lock that this statement needs. The connection is usable; try again later."""
 
 
+class QueryTimedOut(DatabaseUnavailable):
+    """A query of the board took too long and was stopped."""
+
+
 class SchemaMismatch(WakeboardError):
     """The schema is missing, too old for this release, or needs a newer release."""
 

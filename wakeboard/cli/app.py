@@ -16,7 +16,7 @@ from wakeboard.output import write_line
 COMMANDS = (
     *("up", "apply", "schedules", "next", "runs", "run", "failures", "enqueue", "run-now"),
     *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
-    *("check", "worker", "migrate", "version", "confirm removal", "effects install"),
+    *("board", "check", "worker", "migrate", "version", "confirm removal", "effects install"),
 )
 GROUPS = {"confirm": "Confirm an operation that needs confirmation.", "effects": "Effects in other databases."}
 

@@ -1,0 +1,80 @@
+"""Fixtures for tests of the board: a board that serves a database of the test's own, and Chromium."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import async_playwright
+
+from wakeboard.board import BoardOptions
+from wakeboard.board.server import BoardServer
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Generator, Iterator
+
+    from playwright.async_api import Browser, BrowserContext, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if not CHROMIUM.exists() and not os.environ.get("CI"):
+        for item in items:
+            if "browser" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.skip(reason="Chromium is not installed; `make test-packages` brings it"))
+
+
+@contextmanager
+def serving(options: BoardOptions) -> Generator[str]:
+    """Serves a board on a free port of loopback inside the block. Yields its address, without a trailing slash."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = BoardServer(options, port=port)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            thread.join(0.01)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.handle_exit(15, None)
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def board(database: str) -> Iterator[str]:
+    """The address of a board for the database of the test."""
+    with serving(BoardOptions(dsn=database)) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
+    """Chromium: Debian's package, whose version fits the locked Playwright."""
+    async with async_playwright() as playwright:
+        chromium = await playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield chromium
+        await chromium.close()
+
+
+@pytest.fixture
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    """A browser profile of the test's own."""
+    context = await browser.new_context()
+    yield context
+    await context.close()
+
+
+@pytest.fixture
+async def page(context: BrowserContext) -> Page:
+    """A page in that profile."""
+    return await context.new_page()

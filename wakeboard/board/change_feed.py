@@ -1,0 +1,81 @@
+"""Tells open pages that the store has changed. An event carries no data: a page asks again for what it shows.
+
+With LISTEN the database notifies the board, at most once every 250 ms. The notifications of Postgres are sent when a
+run may be due. Everything else (runs that end, actions elsewhere) is noticed by polling once a second, while a page is
+open, whether a sequence number of the store has grown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.errors import WakeboardError
+from wakeboard.store.notifications import notifications
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+DEBOUNCE_S: Final = 0.25
+POLL_S: Final = 1.0
+RETRY_S: Final = 2.0
+MAX_STREAMS: Final = 500
+
+
+class ChangeFeed:
+    """Wakes all event streams when the store may have changed. It works only while there are streams."""
+
+    def __init__(self, dsn: str, *, listen: bool, on_change: Callable[[], None]) -> None:
+        self._dsn, self._listen, self._on_change = dsn, listen, on_change
+        self._streams: set[asyncio.Event] = set()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.closed = False
+
+    def subscribe(self) -> asyncio.Event:
+        """An event that is set at each change until `unsubscribe`. Raises WakeboardError if there are too many."""
+        if len(self._streams) >= MAX_STREAMS:
+            raise WakeboardError(f"this board already has {MAX_STREAMS} open pages")
+        changed = asyncio.Event()
+        self._streams.add(changed)
+        if not self._tasks:
+            self._tasks = [asyncio.create_task(self._poll())]
+            if self._listen:
+                self._tasks.append(asyncio.create_task(self._notify()))
+        return changed
+
+    def unsubscribe(self, changed: asyncio.Event) -> None:
+        """Ends a subscription."""
+        self._streams.discard(changed)
+        if not self._streams:
+            self._stop()
+
+    def publish(self) -> None:
+        """Wakes all streams."""
+        self._on_change()
+        for changed in self._streams:
+            changed.set()
+
+    def end_streams(self) -> None:
+        """Ends all streams, and those that begin later."""
+        self.closed = True
+        self.publish()
+        self._stop()
+
+    def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self._tasks = []
+
+    async def _poll(self) -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            self.publish()
+
+    async def _notify(self) -> None:
+        while True:
+            with suppress(WakeboardError):
+                async for _ in notifications(self._dsn):
+                    self.publish()
+                    await asyncio.sleep(DEBOUNCE_S)
+            await asyncio.sleep(RETRY_S)

@@ -1,0 +1,17 @@
+"""The pages and actions of the board, one module for each part. A new page is added to ROUTES."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeboard.board.pages import events, overview, run, runs
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+ROUTES: list[Route] = [
+    overview.overview,
+    runs.runs,
+    run.run,
+    events.events,
+]

@@ -1,0 +1,46 @@
+"""GET /events: the stream of server-sent events that tells a page that something has changed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import StreamingResponse
+
+from wakeboard.board.change_feed import DEBOUNCE_S
+from wakeboard.board.routing import stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.responses import Response
+
+    from wakeboard.board.change_feed import ChangeFeed
+    from wakeboard.board.routing import BoardRequest
+
+HEARTBEAT_S: Final = 15.0
+
+
+@stream("/events")
+async def events(request: BoardRequest) -> Response:
+    """Answers with `changed` events, and with a comment every 15 s, so that proxies keep the connection."""
+    headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
+    return StreamingResponse(_events(request.board.changes), media_type="text/event-stream", headers=headers)
+
+
+async def _events(feed: ChangeFeed) -> AsyncIterator[str]:
+    changed = feed.subscribe()
+    try:
+        yield "retry: 2000\n\n"
+        while not feed.closed:
+            try:
+                await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
+            except TimeoutError:
+                yield ": still here\n\n"
+                continue
+            changed.clear()
+            if not feed.closed:
+                yield "event: changed\ndata:\n\n"
+                await asyncio.sleep(DEBOUNCE_S)
+    finally:
+        feed.unsubscribe(changed)

@@ -1,0 +1,173 @@
+"""The decorators that register pages and actions, and the request that they receive.
+
+A page answers GET and needs the permission to view. An action answers POST and demands a permission of its own: the
+decorator refuses to register one without it, and a test walks all routes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from wakeboard.board.static_files import assets
+from wakeboard.board.templating import render
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Mapping
+
+    from starlette.requests import Request
+
+    from wakeboard.board.access import Permission, Viewer
+    from wakeboard.board.state import Board
+    from wakeboard.store.connection import AsyncConnection
+
+MAX_BODY: Final = 1 << 20  # bytes of a form
+MAX_QUERY: Final = 8192  # characters
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a page shows: a template of `templates/`, and the model that it renders as `page`."""
+
+    template: str
+    model: Any
+    title: str = ""
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """The answer to an action: go to `path` (inside the board) and show `message` there."""
+
+    path: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BoardRequest:
+    """A request to a page or an action.
+
+    `prefix`: the path under which the board is mounted, without a trailing slash. `query`: the parameters of the URL;
+    of a repeated one the last. `form`: the fields of an action's form. `parts`: the variable parts of the path.
+    """
+
+    board: Board
+    viewer: Viewer
+    prefix: str
+    path: str
+    query: Mapping[str, str]
+    parts: Mapping[str, Any]
+    form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    async def read(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
+        """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError."""
+        return await self.board.reads.get(key, query)
+
+    def url(self, path: str, **query: Any) -> str:
+        """A link inside the board; parameters that are None or "" are left out."""
+        given = {name: value for name, value in query.items() if value not in {None, ""}}
+        return self.prefix + quote(path, safe="/:@,~") + (f"?{urlencode(given)}" if given else "")
+
+
+def page(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Page]]], Route]:
+    """Registers a page: GET `path`. The function is called for viewers who have logged in."""
+
+    def register(function: Callable[[BoardRequest], Awaitable[Page]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            board_request = await _board_request(request)
+            if isinstance(board_request, Response):
+                return board_request
+            return _rendered(board_request, await function(board_request))
+
+        return Route(path, endpoint, methods=["GET"], name=function.__name__)
+
+    return register
+
+
+def stream(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Response]]], Route]:
+    """Registers a GET `path` that answers with something else than a page, such as a stream or a download."""
+
+    def register(function: Callable[[BoardRequest], Awaitable[Response]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            board_request = await _board_request(request)
+            return board_request if isinstance(board_request, Response) else await function(board_request)
+
+        return Route(path, endpoint, methods=["GET"], name=function.__name__)
+
+    return register
+
+
+def action(
+    path: str, permission: Permission
+) -> Callable[[Callable[[BoardRequest], Awaitable[Redirect | Page]]], Route]:
+    """Registers an action: POST `path`. Viewers without the permission in any namespace get 403.
+
+    The function itself asks `viewer.may` for the namespace of what it changes.
+    """
+
+    def register(function: Callable[[BoardRequest], Awaitable[Redirect | Page]]) -> Route:
+        async def endpoint(request: Request) -> Response:
+            board_request = await _board_request(request, with_form=True)
+            if isinstance(board_request, Response):
+                return board_request
+            answer = await function(board_request)
+            if isinstance(answer, Redirect):
+                return RedirectResponse(board_request.prefix + answer.path, 303)
+            return _rendered(board_request, answer)
+
+        route = Route(path, endpoint, methods=["POST"], name=function.__name__)
+        route.permission = permission  # type: ignore[attr-defined]
+        return route
+
+    return register
+
+
+async def _board_request(request: Request, *, with_form: bool = False) -> BoardRequest | Response:
+    board: Board = request.app.state.board
+    viewer = await board.options.access.viewer(request)
+    if viewer is None:
+        return PlainTextResponse("401: log in first.\n", 401)
+    if len(request.url.query) > MAX_QUERY:
+        return PlainTextResponse(f"414: the search is longer than {MAX_QUERY} characters.\n", 414)
+    form: dict[str, list[str]] = {}
+    if with_form:
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY:
+                return PlainTextResponse("413: the form is larger than 1 MiB.\n", 413)
+        for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000):
+            form.setdefault(name, []).append(value)
+    root = request.scope.get("root_path", "")
+    return BoardRequest(
+        board,
+        viewer,
+        root,
+        request.scope["path"].removeprefix(root),
+        dict(request.query_params),
+        request.path_params,
+        form,
+    )
+
+
+def _rendered(request: BoardRequest, shown: Page) -> Response:
+    def asset(name: str) -> str:
+        return f"{request.prefix}/static/{assets()[name][0]}"
+
+    html = render(
+        shown.template,
+        page=shown.model,
+        title=shown.title,
+        request=request,
+        url=request.url,
+        asset=asset,
+        board_name=request.board.options.name,
+        viewer=request.viewer,
+    )
+    return HTMLResponse(html, shown.status)

@@ -1,0 +1,103 @@
+"""Checks and headers that apply to every request, before any page or action.
+
+- The Host must be one of the allowed ones (421 otherwise). A page of another site that resolves its own name to this
+  address cannot talk to the board (DNS rebinding).
+- An unsafe method must come from the board's own pages (403 otherwise): Sec-Fetch-Site is same-origin, or without that
+  header the Origin is the board's. A request with neither is refused unless it carries a bearer token.
+- No request is decided by the URL that the client claims: only `scope["path"]` and the Host header count.
+- Every answer carries a Content-Security-Policy without inline code. No answer carries a CORS header.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from wakeboard.board.state import BoardOptions
+
+SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+class Security:
+    """ASGI middleware with these checks and headers."""
+
+    def __init__(self, app: ASGIApp, options: BoardOptions) -> None:
+        self._app = app
+        self._hosts = frozenset(host.lower() for host in options.hosts)
+        self._origin = options.origin.rstrip("/").lower()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        respond = refusal or self._app
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await respond(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> PlainTextResponse | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        if len(headers.getlist("host")) != 1 or host_name(host) not in self._hosts:
+            return PlainTextResponse(
+                f"421: this board does not answer for the host {host[:100]!r}. Name it in WAKEBOARD_BOARD_HOSTS.\n", 421
+            )
+        if scope["method"] in SAFE_METHODS:
+            return None
+        expected = self._origin or f"{scope['scheme']}://{host}"
+        came = headers.get("sec-fetch-site") or headers.get("origin")
+        if self._is_same_origin(headers, expected):
+            return None
+        return PlainTextResponse(
+            f"403: an action must come from a page of this board. Expected the origin {expected}, got {came!r:.200}.\n",
+            403,
+        )
+
+    def _is_same_origin(self, headers: Headers, expected: str) -> bool:
+        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+        if site is not None:
+            return site == "same-origin"
+        if origin is not None:
+            return same_origin(origin, expected)
+        return headers.get("authorization", "").lower().startswith("bearer ")
+
+
+def host_name(host: str) -> str:
+    """The Host header without its port: `localhost:8080` -> `localhost`, `[::1]:80` -> `[::1]`."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def same_origin(origin: str, expected: str) -> bool:
+    """Whether two origins have the same scheme, host and port."""
+    try:
+        return _parts(origin) == _parts(expected)
+    except ValueError:
+        return False
+
+
+def _parts(origin: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(origin.lower())
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

@@ -1,0 +1,49 @@
+"""What all requests of one board share: its options, the database, and the feed of changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.board.access import Access, LocalAccess
+from wakeboard.board.change_feed import ChangeFeed
+from wakeboard.store.read_pool import ReadPool, SharedReads
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardOptions:
+    """What a board shows, and to whom.
+
+    `dsn`: the database. `acting_dsn`: the database with a role that may act; "" for the same. `name`: shown in the
+    header, to tell two installations apart. `access`: who may see and do what. `hosts`: names under which browsers
+    reach the board, without ports; a request for another one is refused. `origin`: the public origin behind a proxy,
+    for example https://jobs.example.com; "" takes the request's Host. `listen`: receive notifications of the database.
+    """
+
+    dsn: str
+    acting_dsn: str = ""
+    name: str = "wakeboard"
+    access: Access = field(default_factory=LocalAccess)
+    hosts: Collection[str] = LOOPBACK_HOSTS
+    origin: str = ""
+    listen: bool = True
+
+
+class Board:
+    """What all requests of one board share: the database, the feed of changes, and the options."""
+
+    def __init__(self, options: BoardOptions) -> None:
+        self.options = options
+        self.pool = ReadPool(options.dsn, name="wakeboard board")
+        self.reads = SharedReads(self.pool)
+        self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self.reads.clear)
+
+    async def close(self) -> None:
+        """Ends all event streams and closes the connections."""
+        self.changes.end_streams()
+        await self.pool.close()

@@ -1,0 +1,67 @@
+"""Renders templates. Jinja escapes every value; a test forbids the filter `safe`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from wakeboard import __version__
+from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative
+from wakeboard.rules.sanitize import one_line, printable
+
+SECTIONS = (
+    ("Overview", "/"),
+    ("Schedules", "/schedules"),
+    ("Calendar", "/calendar"),
+    ("Runs", "/runs"),
+    ("Audit", "/audit"),
+)
+
+
+@lru_cache(maxsize=1)
+def environment() -> Environment:
+    """The templates, and the filters that they use."""
+    env = Environment(
+        loader=PackageLoader("wakeboard.board"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    filters: dict[str, Any] = {
+        "counted": counted,
+        "duration": lasted,
+        "one_line": one_line,
+        "printable": printable,
+        "time": time_element,
+    }
+    env.filters.update(filters)
+    shared: dict[str, Any] = {"reason_in_words": reason_in_words, "sections": SECTIONS, "version": __version__}
+    env.globals.update(shared)
+    return env
+
+
+def render(template: str, **context: Any) -> str:
+    """The HTML of a template."""
+    return environment().get_template(template).render(context)
+
+
+def time_element(moment: datetime | None, now: datetime | None = None) -> Markup:
+    """A point in time: `<board-time>`, which shows it in the viewer's zone. Without JavaScript it is in UTC.
+
+    With `now` it is shown as a distance ("3 min ago") and the absolute time on hover.
+    """
+    if moment is None:
+        return Markup('<span class="none">-</span>')
+    utc = moment.astimezone(UTC)
+    text = relative(utc, now.astimezone(UTC)) if now else f"{utc:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<board-time{} datetime="{}" title="{}">{}</board-time>').format(
+        Markup(" relative") if now else "",
+        utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        f"{utc:%Y-%m-%d %H:%M:%S} UTC",
+        escape(text),
+    )
