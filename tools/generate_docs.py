@@ -89,10 +89,14 @@ def _value(field: Any) -> str:
 
 @dataclass(frozen=True)
 class Answer:
-    """What `--json` prints: the fields of a row type, or keys and their meaning."""
+    """What `--json` prints: the fields of a row type, or keys and their meaning.
+
+    `listed`: the row type of the list that the command prints instead if it is not told what to change.
+    """
 
     keys: type[Any] | Mapping[str, str]
     many: bool = False
+    listed: type[Any] | None = None
 
 
 def answers() -> dict[str, Answer]:
@@ -103,7 +107,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
     from wakeboard.store.queries.failures import FailureRow
-    from wakeboard.store.queries.listings import RunRow, ScheduleRow
+    from wakeboard.store.queries.listings import LimitRow, PauseRow, RunRow, ScheduleRow
     from wakeboard.store.queries.run_details import RunDetails
 
     changed = {"id": "id of the run", "answer": "its new status, `requested`, or `refused: ` and the reason"}
@@ -123,9 +127,9 @@ def answers() -> dict[str, Answer]:
         "cancel": Answer({**changed, **refused}, many=True),
         "replay": Answer({**changed, **new_run, **refused}, many=True),
         "discard": Answer({**changed, **refused}, many=True),
-        "pause": Answer(pause),
-        "resume": Answer(pause),
-        "limit": Answer({"key": "the limit key", "max_running": "maximum number of running runs"}),
+        "pause": Answer(pause, listed=PauseRow),
+        "resume": Answer(pause, listed=PauseRow),
+        "limit": Answer({"key": "the limit key", "max_running": "maximum number of running runs"}, listed=LimitRow),
         "confirm removal": Answer({"source": "the source", "count": "number of schedules that the next sync removes"}),
         "check": Answer(Finding, many=True),
         "migrate": Answer(Migrated),
@@ -159,7 +163,7 @@ def cli_page() -> str:
         "| 0 | Success. |",
         "| 1 | Failed or refused: no database, no such run, an invalid file, a failed check. |",
         "| 2 | Invalid usage: an unknown option or an invalid value. Nothing was changed. |",
-        "| 130 | Interrupted. |",
+        "| 130 | Interrupted by Ctrl-C. `up` and `worker` exit with 0: Ctrl-C is how they are stopped. |",
         "",
         "Name a schedule by any unique part of source/namespace/name, and a run by its id, its uuid or the first 8",
         "characters of its uuid. `--dsn`, `--zone` and `--version` can be written anywhere in the command.",
@@ -203,10 +207,17 @@ def _help_block(words: list[str]) -> list[str]:
 
 def _answer_lines(answer: Answer) -> list[str]:
     head = "JSON: a list of objects with these keys." if answer.many else "JSON: an object with these keys."
-    if isinstance(answer.keys, Mapping):
-        return [head, "", *(f"- `{key}`: {meaning}" for key, meaning in answer.keys.items())]
-    doc = inspect.cleandoc(answer.keys.__doc__ or "")
-    return [f"{head} {' '.join(doc.split())}", "", ", ".join(f"`{key}`" for key in keys_of(answer)) + "."]
+    if not isinstance(answer.keys, Mapping):
+        return _row_lines(head, answer.keys)
+    lines = [head, "", *(f"- `{key}`: {meaning}" for key, meaning in answer.keys.items())]
+    if answer.listed:
+        lines += ["", *_row_lines("The JSON of the list: objects with these keys.", answer.listed)]
+    return lines
+
+
+def _row_lines(head: str, kind: type[Any]) -> list[str]:
+    doc = inspect.cleandoc(kind.__doc__ or "")
+    return [f"{head} {' '.join(doc.split())}", "", ", ".join(f"`{key}`" for key in keys_of(Answer(kind))) + "."]
 
 
 def main() -> int:

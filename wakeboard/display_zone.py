@@ -16,8 +16,11 @@ _name = "UTC"
 _zone: tzinfo | None = UTC  # None: the zone of this machine
 
 
-def use_zone(name: str) -> None:
-    """Set the zone: an IANA name or `local`. Raises InvalidValue for any other name."""
+def use_zone(name: str, given_as: str = "--zone ") -> None:
+    """Set the zone: an IANA name or `local`. Raises InvalidValue for any other name.
+
+    `given_as`: what precedes the name in the error: how the user gave it.
+    """
     global _name, _zone
     if name in _UTC_NAMES:
         _name, _zone = "UTC", UTC
@@ -27,7 +30,7 @@ def use_zone(name: str) -> None:
         from wakeboard.rules.zones import known_zones, unknown_zone, zone_info
 
         if name not in known_zones():
-            raise InvalidValue(unknown_zone(f"--zone {name[:60]!r}", "local, UTC or Europe/Lisbon."))
+            raise InvalidValue(unknown_zone(f"{given_as}{name[:60]!r}", "local, UTC or Europe/Lisbon."))
         _name, _zone = name, zone_info(name)
 
 

@@ -11,6 +11,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from wakeboard.rules.humanize import full_stop
 from wakeboard.rules.redact import redact
 from wakeboard.rules.sanitize import printable
 
@@ -50,6 +51,6 @@ def write_line(text: str, stream: TextIO | None = None) -> None:
 
 
 def write_error(who: str, text: str) -> None:
-    """Writes `who: text` to standard error, with credentials masked; further lines are indented."""
-    first, *more = printable(redact(text)).splitlines() or [""]
+    """Writes `who: text` to standard error, with credentials masked. Each line is one sentence."""
+    first, *more = [full_stop(line.rstrip()) for line in printable(redact(text)).splitlines()] or [""]
     sys.stderr.write("\n  ".join([f"{who}: {first}", *more]) + "\n")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tools.generate_docs import answers, command_words, keys_of
+from tools.generate_docs import Answer, answers, cli_page, command_words, keys_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +41,25 @@ def test_every_command_with_json_is_documented_and_tested():
     assert set(answers()) == {*ARGUMENTS, "effects install"}
     without_json = {"up", "worker"}
     assert {" ".join(words) for words in command_words()} - set(answers()) == without_json
+
+
+@pytest.mark.parametrize("command", ["pause", "resume", "limit"])
+def test_the_keys_of_a_list_stay(cli: Cli, sample: SampleStore, command: str):
+    cli("pause", "all")
+    cli("limit", "smtp", "2")
+
+    (row,) = cli(command, "--json").json
+
+    listed = answers()[command].listed
+    assert listed is not None
+    assert list(row) == keys_of(Answer(listed))
+
+
+def test_every_list_that_a_command_prints_without_arguments_is_documented():
+    page = cli_page()
+    assert page.count("The JSON of the list: objects with these keys.") == 3
+    assert "`kind`, `name`, `reason`, `paused_at`." in page
+    assert "`key`, `max_running`, `is_explicit`, `running`, `waiting`." in page
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)

@@ -98,6 +98,8 @@ def test_zone_sets_the_time_zone_of_the_output(cli: Cli, sample: SampleStore, mo
         result = cli(*words).out
         assert "2026-07-02 00:30:00 +01:00, by an application" in result
         assert "timeline (Europe/Lisbon)\n  2026-07-02 00:30:00  created" in result
+    monkeypatch.setenv("WAKEBOARD_ZONE", "Mars")
+    assert cli("runs").err.startswith("wakeboard: WAKEBOARD_ZONE='Mars' is not a known time zone; write for example")
     monkeypatch.setenv("WAKEBOARD_ZONE", "Asia/Kathmandu")
     assert "2026-07-02 05:15:00 +05:45" in cli("run", run).out
     assert cli("run", run, "--json").json["created_at"] == "2026-07-01T23:30:00.000Z"
@@ -121,6 +123,18 @@ def test_the_database_of_a_running_up_is_found(bare_cli: Cli, database: str):
         result = bare_cli("runs")
         assert result.code == 1
         assert result.err.endswith("Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`.\n")
+
+
+def test_the_stopped_database_of_an_up_is_named(bare_cli: Cli, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PGHOST", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", "1")
+    Path(".wakeboard").mkdir()
+    Path(".wakeboard/postgres.log").touch()
+
+    hint = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn.\n"
+    assert bare_cli("runs").err.endswith(hint)
+    assert hint in bare_cli("check").out
+    assert hint not in bare_cli("runs", "--dsn", "host=127.0.0.1 port=1").err
 
 
 def test_a_wrong_password_is_one_sentence_without_the_password(bare_cli: Cli, postgres_folder: Path):

@@ -128,6 +128,15 @@ def test_a_run_shows_the_generation_and_spec_hash_of_its_schedule(cli: Cli, samp
     assert "spec " not in cli("run", str(sample.enqueue())).out
 
 
+def test_the_limit_of_a_concurrency_policy_is_shown_with_the_name_of_the_schedule(cli: Cli, sample: SampleStore):
+    weekly = sample.add_schedule("weekly-report", concurrency_policy="Forbid")
+    run, other = sample.run_now(weekly), sample.enqueue(limit_key="smtp")
+
+    assert "limit one run of billing/weekly-report at once" in cli("run", str(run)).cells
+    assert "limit smtp" in cli("run", str(other)).cells
+    assert f"schedule:{weekly}" not in cli("run", str(run)).out
+
+
 def test_a_replaced_run_shows_the_reason(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report", concurrency_policy="Replace")
     first = sample.run_now(weekly)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.cli.sample_store import SampleStore
 
 
-def test_schedules_show_next_tick_last_run_and_unfinished_runs(cli: Cli, sample: SampleStore):
+def test_schedules_show_next_tick_last_run_and_live_runs(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report")
     sample.add_schedule("tidy", "*/5 * * * *", due_in="3 min", time_zone="Etc/UTC", suspended=True)
     sample.add_schedule("shop/on-call", None)

@@ -128,7 +128,7 @@ def test_broken_handlers_are_one_problem_until_they_are_fixed(up: Up) -> None:
         assert "Traceback" not in up.output
         up.write("handlers.py", HANDLERS)
         up.wait_for("default/greeting succeeded")
-        up.wait_for("workers: problem resolved")
+        assert "cannot be imported" in up.wait_for("resolved: ")
 
 
 def test_concurrent_loops_do_not_disturb_each_others_connections(up: Up) -> None:
@@ -139,7 +139,7 @@ def test_concurrent_loops_do_not_disturb_each_others_connections(up: Up) -> None
             up.declare("greeting", "greet", max_attempts=number + 1)
             up.wait_for_success(run_id)
         assert "nesting" not in up.output
-        assert "problem resolved" not in up.output
+        assert "resolved: " not in up.output
 
 
 def test_deleted_handlers_are_a_problem_until_they_exist_again(up: Up) -> None:
@@ -151,7 +151,7 @@ def test_deleted_handlers_are_a_problem_until_they_exist_again(up: Up) -> None:
         run_id = up.enqueue("greet")
         up.write("handlers.py", HANDLERS)
         up.wait_for("handlers.py exists again. The next worker loads it.")
-        assert "problem resolved" not in up.output
+        assert "resolved: " not in up.output
         up.wait_for_success(run_id)
 
 
@@ -161,7 +161,7 @@ def test_a_missing_folder_is_a_problem_until_it_exists_again(up: Up) -> None:
         (up.folder / "jobs").rename(up.folder / "away")
         up.wait_for("there is no folder")
         (up.folder / "away").rename(up.folder / "jobs")
-        up.wait_for("folder: problem resolved")
+        up.wait_for("resolved: there is no folder")
         up.wait_for("1 schedule, unchanged")
 
 
@@ -185,7 +185,7 @@ def test_an_invalid_schedule_hides_no_other_and_is_not_removed(up: Up) -> None:
         up.wait_for("2 schedules, unchanged; 1 schedule kept as last loaded")
         assert up.query("select count(*) from wakeboard.job_definitions where removed_at is null") == 2
         up.declare("broken", "greet")
-        up.wait_for("schedules: problem resolved")
+        assert "broken.yaml:7" in up.wait_for("resolved: ")
 
 
 def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Path) -> None:

@@ -116,9 +116,11 @@ def test_a_problem_is_printed_when_it_appears_and_when_it_is_resolved() -> None:
     problems = Problems(lambda message: printed.append(message.text))
     problems.update("folder", [])
     problems.update("folder", ["it is missing."])
-    problems.update("folder", ["it is missing.", "another problem."])
+    problems.update("folder", ["it is missing.", "another problem"])
     assert problems.all == ["it is missing.", "another problem."]
     problems.update("folder", [])
     problems.update("folder", [])
-    assert printed == ["it is missing.", "another problem.", "folder: problem resolved."]
+    assert printed == [
+        "it is missing.", "another problem.", "resolved: it is missing.", "resolved: another problem.",
+    ]  # fmt: skip
     assert problems.all == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from wakeboard.rules.humanize import counted, times
+from wakeboard.rules.humanize import counted, full_stop, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ LOGGED = re.compile(rf"%[sd] (?:[a-z]+ )?(?:{NOUNS})\b")
 
 
 @pytest.mark.parametrize(
-    ("number", "noun", "said"),
+    ("number", "noun", "words"),
     [
         (0, "run", "0 runs"),
         (1, "run", "1 run"),
@@ -36,12 +36,26 @@ LOGGED = re.compile(rf"%[sd] (?:[a-z]+ )?(?:{NOUNS})\b")
         (12_345, "tick", "12,345 ticks"),
     ],
 )
-def test_a_number_has_its_noun_in_the_right_form(number: int, noun: str, said: str):
-    assert counted(number, noun) == said
+def test_a_number_has_its_noun_in_the_right_form(number: int, noun: str, words: str):
+    assert counted(number, noun) == words
 
 
 def test_how_often_is_written_in_words():
     assert [times(number) for number in (1, 2, 3)] == ["once", "twice", "3 times"]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("it failed", "it failed."),
+        ('write "H"', 'write "H".'),
+        ("it failed.", "it failed."),
+        ("which one?", "which one?"),
+        ("", ""),
+    ],
+)
+def test_a_message_ends_with_one_full_stop(text: str, sentence: str):
+    assert full_stop(text) == sentence
 
 
 def test_no_message_puts_a_number_before_a_plural_itself():

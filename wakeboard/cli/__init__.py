@@ -2,7 +2,7 @@
 
 Modules that are slow to import (psycopg, pydantic, rich) are imported when a command needs them.
 
-Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 130 interrupted.
+Exit codes: 0 success, 1 refused or failed, 2 invalid usage, 130 interrupted (but `up` and `worker` end with 0 then).
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
-CLI_SETTINGS = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})
 GLOBAL_OPTIONS = ("--dsn", "--zone")  # accepted anywhere in the command, with a value
 
 
@@ -53,7 +52,6 @@ def _run(arguments: Sequence[str]) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
     try:
-        _warn_of_unknown_settings()
         _require_text(arguments)
         with sanitized_streams():
             return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
@@ -67,16 +65,6 @@ def _run(arguments: Sequence[str]) -> int:
             raise
         write_error("wakeboard", str(exc))
         return USAGE if isinstance(exc, InvalidValue) else FAILED
-
-
-def _warn_of_unknown_settings() -> None:
-    """Warns of WAKEBOARD_ variables that are not settings. The settings module is imported only if there may be one."""
-    names = [name for name in os.environ if name.startswith("WAKEBOARD_") and name not in CLI_SETTINGS]
-    if names and "_WAKEBOARD_COMPLETE" not in os.environ:
-        from wakeboard.settings import unknown_settings
-
-        for sentence in unknown_settings(names):
-            write_error("wakeboard", f"note: {sentence}")
 
 
 def _require_text(arguments: Sequence[str]) -> None:

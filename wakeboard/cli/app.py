@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from typer.core import TyperArgument
 
 from wakeboard.cli.support.session import set_dsn
 from wakeboard.display_zone import use_zone
-from wakeboard.output import write_line
+from wakeboard.output import write_error, write_line
 
 # Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
 COMMANDS = (
@@ -19,6 +20,9 @@ COMMANDS = (
     *("board", "check", "worker", "migrate", "version", "confirm removal", "effects install"),
 )
 GROUPS = {"confirm": "Confirm an operation that needs confirmation.", "effects": "Effects in other databases."}
+
+CLI_SETTINGS = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})
+WARNS_ITSELF = "worker"  # it becomes another program, which reports unknown settings in its log
 
 application = typer.Typer(
     rich_markup_mode=None,
@@ -56,6 +60,16 @@ def _print_version(requested: bool) -> None:
         raise typer.Exit
 
 
+def _warn_of_unknown_settings() -> None:
+    """Warns of WAKEBOARD_ variables that are not settings. The settings module is imported only if there may be one."""
+    names = [name for name in os.environ if name.startswith("WAKEBOARD_") and name not in CLI_SETTINGS]
+    if names:
+        from wakeboard.settings import unknown_settings
+
+        for sentence in unknown_settings(names):
+            write_error("wakeboard", f"note: {sentence}")
+
+
 @application.callback(
     epilog=examples(
         "wakeboard up examples/       run a folder of schedules on this machine, with its own database",
@@ -66,6 +80,7 @@ def _print_version(requested: bool) -> None:
     )
 )
 def root(
+    context: typer.Context,
     dsn: Annotated[
         str,
         typer.Option(
@@ -98,5 +113,8 @@ def root(
     `wakeboard up` that runs in the current folder, or else the one that libpq's PG* variables name. The options below
     can be written anywhere in the command.
     """
+    if context.invoked_subcommand != WARNS_ITSELF:
+        _warn_of_unknown_settings()
     set_dsn(dsn)
-    use_zone(zone)
+    source = context.get_parameter_source("zone")
+    use_zone(zone, given_as="WAKEBOARD_ZONE=" if source and source.name == "ENVIRONMENT" else "--zone ")

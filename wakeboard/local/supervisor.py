@@ -176,7 +176,7 @@ class Supervisor:
             misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
         )
         while True:
-            with suppress(WakeboardError):  # the event poller listings an unavailable database
+            with suppress(WakeboardError):  # the event poller reports an unavailable database
                 store = await self._maintenance_connection.store()
                 done = await maintenance.run_due(store, time.monotonic())
                 failures = [f"Maintenance failed: {name}: {one_line(str(why))}" for name, why in done.failures.items()]
@@ -204,7 +204,7 @@ class Supervisor:
                 self._handle_changes(changes)
                 self._watcher.set_files(self._handler_files())
             if self._sync_needed:
-                with suppress(WakeboardError):  # retried; the event poller listings an unavailable database
+                with suppress(WakeboardError):  # retried; the event poller reports an unavailable database
                     await self._sync_folder()
 
     def _handler_files(self) -> list[Path]:
@@ -220,7 +220,7 @@ class Supervisor:
         self._check_handlers()
 
     def _check_handlers(self) -> None:
-        """Listings a handlers.py that was deleted or is not a regular file."""
+        """Reports a handlers.py that was deleted or is not a regular file."""
         file = self._folder / f"{HANDLER_MODULE}.py"
         problem = ""
         if file.exists() and not file.is_file():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, cast
 
 from wakeboard.display_zone import in_zone
 from wakeboard.output import write_line
-from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative, times
+from wakeboard.rules.humanize import counted, full_stop, lasted, reason_in_words, relative, times
 from wakeboard.rules.sanitize import one_line, printable
 
 if TYPE_CHECKING:
@@ -101,15 +101,17 @@ class Problems:
         self._emit = emit
         self._open: dict[str, tuple[str, ...]] = {}
 
-    def update(self, subject: str, problems: Sequence[str], *, resolved: str = "problem resolved.") -> None:
-        """Replaces the open problems of a subject; `resolved` is printed if there were some and none is left."""
+    def update(self, subject: str, problems: Sequence[str], *, resolved: str = "") -> None:
+        """Replaces the open problems of a subject. When none is left, prints `resolved`, or repeats those that were."""
         before = self._open.get(subject, ())
-        for problem in problems:
+        sentences = tuple(full_stop(problem) for problem in problems)
+        for problem in sentences:
             if problem not in before:
                 self._emit(Message(UP, problem, "error"))
-        if before and not problems:
-            self._emit(Message(UP, f"{subject}: {resolved}", "success"))
-        self._open[subject] = tuple(problems)
+        if before and not sentences:
+            for text in [resolved] if resolved else [f"resolved: {problem}" for problem in before]:
+                self._emit(Message(UP, text, "success"))
+        self._open[subject] = sentences
 
     @property
     def all(self) -> list[str]:

@@ -131,7 +131,7 @@ class WorkerSpawner:
             live = await self._connection.store()
             answer = await live.due_since(None if requested else self._checked_at, self.queues)
         except WakeboardError:
-            return False  # the event poller listings an unavailable database
+            return False  # the event poller reports an unavailable database
         first = self._checked_at is None
         self._checked_at = answer.at
         return answer.due and (requested or not first)

@@ -76,3 +76,12 @@ def reason_in_words(reason: str | None, status: str) -> str:
     if reason is None or reason.lower() == status:
         return ""
     return _REASONS.get(reason, one_line(reason))
+
+
+def full_stop(sentence: str) -> str:
+    """The sentence with a full stop, unless it is empty or has an end: ".", "?", "!", "…" or ":".
+
+    Messages to users on the command line and in `wakeboard up` end with a full stop. Messages of SQL functions, log
+    records, conditions and errors of runs do not: they are shown after a colon or in a column.
+    """
+    return sentence if not sentence or sentence.endswith((".", "?", "!", "…", ":")) else f"{sentence}."

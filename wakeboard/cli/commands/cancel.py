@@ -1,4 +1,4 @@
-"""The command `wakeboard cancel`: cancels unfinished runs."""
+"""The command `wakeboard cancel`: cancels queued, failed and running runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def command(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel unfinished runs.
+    """Cancel queued, failed and running runs.
 
     A running run is cancelled at the next heartbeat of its worker, unless it succeeds before.
     """

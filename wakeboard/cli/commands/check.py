@@ -9,7 +9,7 @@ import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json
-from wakeboard.cli.support.session import DSN_HINT, database_dsn
+from wakeboard.cli.support.session import database_dsn, dsn_hint
 from wakeboard.cli.support.tables import print_lines, styled
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 from wakeboard.rules.sanitize import one_line
@@ -61,7 +61,7 @@ async def _findings(dsn: str) -> list[Finding]:
     except SchemaMismatch as exc:
         return [Finding(level="fail", check="schema", message=str(exc), hint="")]
     except DatabaseUnavailable as exc:
-        hint = "check that the server runs and that the DSN is correct" if dsn else DSN_HINT
+        hint = "check that the server runs and that the DSN is correct" if dsn else dsn_hint()
         return [Finding(level="fail", check="database", message=str(exc), hint=hint)]
 
 

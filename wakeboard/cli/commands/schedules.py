@@ -1,4 +1,4 @@
-"""The command `wakeboard schedules`: lists schedules with their next tick, last run and unfinished runs."""
+"""The command `wakeboard schedules`: lists schedules with their next tick, last run and numbers of live runs."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def command(
 ) -> None:
     """List schedules with their next tick and last run.
 
-    RUNS counts the unfinished runs. NEXT is a state instead of a time if no tick is planned: suspended (by its YAML),
-    paused (by `wakeboard pause`), stalled (its ticks cannot be computed), or on demand (it has no cron expression; use
-    `wakeboard run-now`).
+    RUNS counts the queued, running, failed and dead runs. NEXT is a state instead of a time if no tick is planned:
+    suspended (by its YAML), paused (by `wakeboard pause`), stalled (its ticks cannot be computed), or on demand (it has
+    no cron expression; use `wakeboard run-now`).
     """
     rows, now = query_store(lambda session: session.listings.schedules(namespace))
     if as_json:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
 HASH_LENGTH = 12  # characters of a spec's hash; --json has all
+SCHEDULE_KEY = "schedule:"  # begins the limit keys that wakeboard makes for schedules; users cannot use it
 MAX_STACK_LINES = 25  # the last lines of the stack
 
 _CREATED_BY = {
@@ -63,7 +64,7 @@ def _facts(run: RunDetails) -> Iterator[Text]:
         "uuid": str(run.uuid),
         "attempts": _attempt_limits(run),
         "worker": _worker(run),
-        "limit": one_line(run.limit_key or ""),
+        "limit": _limit(run),
         "key": one_line(run.idempotency_key or ""),
         "start by": f"{with_offset(run.start_before)}" if run.start_before else "",
     }
@@ -77,6 +78,12 @@ def _spec(run: RunDetails) -> str:
         return ""
     spec = f"spec {run.spec_hash[:HASH_LENGTH]}" if run.spec_hash else "the spec of the schedule has changed since"
     return f"generation {run.definition_generation}, {spec}"
+
+
+def _limit(run: RunDetails) -> str:
+    """The limit key. A key that wakeboard made for a concurrencyPolicy is shown as the schedule that it limits."""
+    key = one_line(run.limit_key or "")
+    return f"one run of {one_line(run_of(run))} at once" if key.startswith(SCHEDULE_KEY) else key
 
 
 def _worker(run: RunDetails) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.display_zone import in_zone
-from wakeboard.errors import DatabaseUnavailable
+from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.listings import Listings
 
 UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, "dsn": …}
+UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
+STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
 
 _Result = TypeVar("_Result")
@@ -57,6 +59,11 @@ def database_dsn() -> str:
     return explicit_dsn() or _dsn_of_up() or ""
 
 
+def dsn_hint() -> str:
+    """What to do if no database is named and none answers."""
+    return STOPPED_HINT if UP_LOG.exists() else DSN_HINT
+
+
 def with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result:
     """Connects, checks the schema, and returns the result of `use`. Raises WakeboardError."""
     return asyncio.run(_with_session(use))
@@ -80,9 +87,12 @@ async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result
     try:
         conn = await connect(dsn, name="wakeboard cli")
     except DatabaseUnavailable as exc:
-        raise exc if dsn else DatabaseUnavailable(f"{exc} {DSN_HINT}") from exc
+        raise exc if dsn else DatabaseUnavailable(f"{exc} {dsn_hint()}") from exc
     async with conn:
-        await require_schema(conn)
+        try:
+            await require_schema(conn)
+        except SchemaMismatch as exc:
+            raise SchemaMismatch(f"{exc} {STOPPED_HINT}") if not dsn and UP_LOG.exists() else exc from exc
         listings = Listings(conn)
         return await use(Session(conn, AdminStore(conn), listings, in_zone(await listings.now())))
 

@@ -13,6 +13,7 @@ from typing import Any
 from wakeboard.rules.sanitize import one_line
 
 MAX_QUOTED = 60  # characters of an invalid value
+OF_STATUS = "--all-"  # begins the options that select all runs with a status
 
 
 def usage_sentence(error: Any, global_options: Sequence[str] = ()) -> str:
@@ -33,6 +34,9 @@ def _problem(error: Any, context: Any, global_options: Sequence[str]) -> str:
     match type(error).__name__:
         case "NoSuchOption":
             known = [option for each in context.command.params for option in each.opts] if context else []
+            of_status = [option for option in known if option.startswith(OF_STATUS)]
+            if error.option_name.startswith(OF_STATUS) and of_status:  # the nearest spelling has another meaning
+                return f"there is no option {quoted(error.option_name)}; write {_alternatives(of_status)}"
             suggestion = _suggestion(error.option_name, [*known, *global_options])
             return f"there is no option {quoted(error.option_name)}{suggestion}"
         case "BadOptionUsage":
@@ -68,13 +72,17 @@ def _reason(error: Any) -> str:
 
 def _valid_values(kind: Any) -> str:
     if kind.is_choice:
-        *others, last = (str(getattr(choice, "value", choice)) for choice in kind.choices)
-        return f"{', '.join(others)} or {last}"
+        return _alternatives([str(getattr(choice, "value", choice)) for choice in kind.choices])
     low, high = kind.parameter_info.min, kind.parameter_info.max
     number = "a whole number" if kind.annotation is int else "a number" if kind.annotation is float else "text"
     if high is not None:
         return f"{number} from {low} to {high:,}"
     return f"{number}, at least {low}" if low is not None else number
+
+
+def _alternatives(words: Sequence[str]) -> str:
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _parser_message(message: str, context: Any) -> str:

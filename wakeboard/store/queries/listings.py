@@ -149,7 +149,7 @@ class LimitRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseRow:
-    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule."""
+    """A pause. `kind`: all, queue or schedule. `name`: the name of the queue or schedule, or null."""
 
     kind: str
     name: str | None

@@ -1,6 +1,6 @@
 """The queries that `wakeboard up` polls: recent events of runs, due runs, and runs that no worker can claim.
 
-They need SELECT on the tables. `recent_events` reads all unfinished runs and the newest partitions of the history, so
+They need SELECT on the tables. `recent_events` reads all live runs and the newest partitions of the history, so
 poll it less often on a large database.
 """
 
