@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ import pytest
 from playwright.async_api import async_playwright
 
 from wakeboard.board import BoardOptions
-from wakeboard.board.server import BoardServer
+from wakeboard.board.server import BoardServer, listening_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
@@ -34,18 +33,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @contextmanager
 def serving(options: BoardOptions) -> Generator[str]:
     """Serves a board on a free port of loopback inside the block. Yields its address, without a trailing slash."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = BoardServer(options, port=port)
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
+    server = BoardServer(options, listening_socket("127.0.0.1", 0), handles_signals=False)
+    thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()))
     thread.start()
     try:
         while not server.started and thread.is_alive():
             thread.join(0.01)
-        yield f"http://127.0.0.1:{port}"
+        yield server.address.rstrip("/")
     finally:
-        server.handle_exit(15, None)
+        server.handle_exit(0, None)
         thread.join(10)
         assert not thread.is_alive()
 

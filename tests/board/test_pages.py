@@ -34,15 +34,6 @@ async def test_a_page_shows_without_errors_and_requests_to_other_origins(
     assert all(url.startswith(board) for url in requested), requested
 
 
-async def test_a_new_run_appears_without_a_reload(database: str, board: str, page: Page):
-    await page.goto(board + "/runs")
-    await page.locator("#live-state", has_text="live").wait_for()
-
-    enqueue(database)
-
-    await page.get_by_text("send_mail").wait_for(timeout=5000)
-
-
 def enqueue(database: str) -> None:
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("select wakeboard.enqueue('send_mail')")

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
 import time
+import urllib.request
 from typing import TYPE_CHECKING
 
 import pytest
@@ -260,3 +262,15 @@ def _enqueue_if_available(up: Up) -> int | None:
         return up.enqueue("greet")
     except Exception:  # noqa: BLE001 - it is starting
         return None
+
+
+def test_up_prints_the_address_of_the_web_board_and_takes_another_port_if_it_is_in_use(postgres_folder: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as other,
+        Up(postgres_folder, board_port=other.getsockname()[1]) as up,
+    ):
+        line = up.wait_for("The web board is at http://127.0.0.1:")
+        with urllib.request.urlopen(line.split()[-1], timeout=10) as page:
+            assert "Overview" in page.read().decode()
+        up.send(signal.SIGINT)
+        assert up.exit_code() in {0, 130}

@@ -26,7 +26,10 @@ from pathlib import Path
 from wakeboard.errors import WakeboardError
 from wakeboard.local.up import UpOptions, run_up
 try:
-    options = UpOptions(folder=Path("jobs"), program="wakeboard", dsn=sys.argv[1], wake_interval_s=float(sys.argv[2]))
+    port = int(sys.argv[3]) if sys.argv[3] else None
+    options = UpOptions(
+        folder=Path("jobs"), program="wakeboard", dsn=sys.argv[1], wake_interval_s=float(sys.argv[2]), board_port=port
+    )
     sys.exit(run_up(options))
 except WakeboardError as error:
     sys.exit(f"wakeboard: {error}")
@@ -69,9 +72,17 @@ async def hang(run):
 class Up:
     """`wakeboard up jobs` in `folder`, which has handlers in jobs/."""
 
-    def __init__(self, folder: Path, *, dsn: str = "", wake_interval_s: float = NEVER, **environment: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        dsn: str = "",
+        wake_interval_s: float = NEVER,
+        board_port: int | None = None,
+        **environment: str,
+    ) -> None:
         self.folder = folder
-        self._dsn, self._wake_interval_s = dsn, wake_interval_s
+        self._dsn, self._wake_interval_s, self._board_port = dsn, wake_interval_s, board_port
         self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         (folder / "jobs").mkdir(exist_ok=True)
@@ -106,7 +117,8 @@ class Up:
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
             **self._environment,
         }
-        command = [sys.executable, "-c", START, self._dsn, str(self._wake_interval_s)]
+        port = "" if self._board_port is None else str(self._board_port)
+        command = [sys.executable, "-c", START, self._dsn, str(self._wake_interval_s), port]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, cwd=self.folder, env=environment, stdout=log, stderr=log)
 

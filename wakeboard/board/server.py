@@ -1,7 +1,11 @@
-"""Serves the board with uvicorn. A signal to stop ends all event streams first, so that the process ends within 3 s."""
+"""Serves the board with uvicorn. Stopping ends all event streams first, so that the process ends within 3 s."""
 
 from __future__ import annotations
 
+import asyncio
+import errno
+import socket
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import uvicorn
@@ -10,6 +14,7 @@ from wakeboard.board.application import app
 from wakeboard.errors import InvalidSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import FrameType
 
     from wakeboard.board.state import Board, BoardOptions
@@ -18,18 +23,36 @@ DEFAULT_PORT: Final = 8686
 STOP_TIMEOUT_S: Final = 3
 
 
-class BoardServer(uvicorn.Server):
-    """A server of one board."""
+def listening_socket(bind: str, port: int, *, or_any: bool = False) -> socket.socket:
+    """A socket that is bound to the address. `or_any`: to another free port if this one is in use.
 
-    def __init__(self, options: BoardOptions, *, bind: str = "127.0.0.1", port: int = DEFAULT_PORT) -> None:
+    Raises InvalidSettings if the address cannot be bound.
+    """
+    try:
+        family, *_, address = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(address[:2], family=family)
+    except OSError as exc:
+        if or_any and exc.errno == errno.EADDRINUSE:
+            return listening_socket(bind, 0)
+        reason = exc.strerror or str(exc)
+        raise InvalidSettings(f"cannot listen on {bind}:{port}: {reason}. Choose another port with --port.") from exc
+
+
+class BoardServer(uvicorn.Server):
+    """A server of one board over a bound socket.
+
+    `handles_signals`: SIGINT and SIGTERM stop it. Otherwise the caller calls `stop`.
+    """
+
+    def __init__(self, options: BoardOptions, listener: socket.socket, *, handles_signals: bool = True) -> None:
         application = app(options)
-        self.board: Board = application.state.board
+        self._board: Board = application.state.board
+        self._listener, self._handles_signals = listener, handles_signals
+        self._serving: asyncio.Task[None] | None = None
         super().__init__(
             uvicorn.Config(
                 application,
-                host=bind,
-                port=port,
-                log_level="warning",
+                log_level="error",
                 access_log=False,
                 server_header=False,
                 date_header=False,
@@ -39,12 +62,41 @@ class BoardServer(uvicorn.Server):
             )
         )
 
+    @property
+    def address(self) -> str:
+        """The address for a browser on this machine: http://127.0.0.1:8686/."""
+        host, port = self._listener.getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+
+    async def run_until_stopped(self) -> None:
+        """Serves until a signal or `stop`."""
+        await self.serve([self._listener])
+
+    def start(self) -> None:
+        """Serves in a task of the running event loop."""
+        self._serving = asyncio.create_task(self.run_until_stopped())
+
+    async def stop(self) -> None:
+        """Ends the event streams, then the server."""
+        self.handle_exit(0, None)
+        if self._serving is not None:
+            with suppress(asyncio.CancelledError):
+                await self._serving
+        self._listener.close()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Ends the event streams, which uvicorn would wait for."""
-        self.board.changes.end_streams()
-        super().handle_exit(sig, frame)
+        self._board.changes.end_streams()
+        if sig:
+            super().handle_exit(sig, frame)
+        else:
+            self.should_exit = True
 
-
-def require_free_port(error: OSError, bind: str, port: int) -> InvalidSettings:
-    """The error for an address that cannot be bound."""
-    return InvalidSettings(f"cannot listen on {bind}:{port}: {error.strerror}. Choose another port with --port.")
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leaves the signals to the caller if it handles them."""
+        if not self._handles_signals:
+            yield
+            return
+        with super().capture_signals():
+            yield

@@ -48,6 +48,7 @@ from wakeboard.store.reconnecting import ReconnectingConnection
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from wakeboard.board.server import BoardServer
     from wakeboard.local.view import Level, View
     from wakeboard.maintenance.reaper import ReapCounts
 
@@ -64,6 +65,7 @@ APPLICATION_NAME: Final = "wakeboard up"  # in pg_stat_activity
 class Supervisor:
     """Starts, runs and stops the parts.
 
+    `board_port`: the port of the web board, which takes another free one if it is in use; None: no board.
     `repair_database` restarts a database that has exited and returns a message; None if there was nothing to do.
     """
 
@@ -74,10 +76,13 @@ class Supervisor:
         *,
         program: str,
         live: bool,
+        board_port: int | None,
         wake_interval_s: float,
         repair_database: Callable[[], str | None],
     ) -> None:
         self._folder, self._dsn, self._program, self._live = folder, dsn, program, live
+        self._board_port = board_port
+        self._board: BoardServer | None = None
         self._repair_database = repair_database
         self._view: View = PlainView()
         self._problems = Problems(self._emit)
@@ -109,6 +114,7 @@ class Supervisor:
             for connection in self._connections:
                 stack.push_async_callback(connection.close)
             stack.push_async_callback(self._stop_companion)
+            stack.push_async_callback(self._stop_board)
             await run_until_stopped(stop, self._start())
             if stop.is_set():
                 return
@@ -127,10 +133,15 @@ class Supervisor:
 
     async def _start(self) -> None:
         self._log_settings()
+        self._start_board()
         await self._start_companion()
         await self._sync_folder()
         await self._sync.run_annotated()
         await self._poller.poll()
+
+    @property
+    def _title(self) -> str:
+        return f"wakeboard up {self._folder}" + (f"  {self._board.address}" if self._board else "")
 
     # -- output --------------------------------------------------------------------------------------------------------
 
@@ -155,7 +166,7 @@ class Supervisor:
 
     def _open_view(self) -> None:
         if self._live and can_show_live():
-            self._view = self._poller.view = LiveView(f"wakeboard up {self._folder}", self._program)
+            self._view = self._poller.view = LiveView(self._title, self._program)
         else:
             self._log("Ctrl-C stops everything.")
 
@@ -262,6 +273,27 @@ class Supervisor:
                 self._problems.update("PostgreSQL", [])
                 if repaired:
                     self._log(repaired, "warning")
+
+    # -- the web board -------------------------------------------------------------------------------------------------
+
+    def _start_board(self) -> None:
+        if self._board_port is None:
+            return
+        try:
+            from wakeboard.board import BoardOptions
+            from wakeboard.board.server import BoardServer, listening_socket
+        except ModuleNotFoundError as error:
+            self._log(f"There is no web board: {error.name} is not installed. Type: pip install 'wakeboard[board]'")
+            return
+        listener = listening_socket("127.0.0.1", self._board_port, or_any=True)
+        options = BoardOptions(dsn=self._dsn, listen=self._settings.settings.listen)
+        self._board = BoardServer(options, listener, handles_signals=False)
+        self._board.start()
+        self._log(f"The web board is at {self._board.address}", "success")
+
+    async def _stop_board(self) -> None:
+        if self._board is not None:
+            await self._board.stop()
 
     # -- workers and the companion process -----------------------------------------------------------------------------
 

@@ -39,14 +39,15 @@ class UpOptions:
     """The options of `wakeboard up`.
 
     `dsn`: the database; "" for an embedded Postgres in `home`. `fresh`: empty the embedded database first. `live`:
-    draw the live view on a terminal. `program`: the command to type for wakeboard; "" detects it. `wake_interval_s`:
-    seconds between two wakes; tests shorten it.
+    draw the live view on a terminal. `board_port`: the port of the web board; None: no board. `program`: the command to
+    type for wakeboard; "" detects it. `wake_interval_s`: seconds between two wakes; tests shorten it.
     """
 
     folder: Path
     dsn: str = ""
     fresh: bool = False
     live: bool = True
+    board_port: int | None = None
     home: Path = field(default_factory=lambda: Path(".wakeboard"))
     program: str = ""
     wake_interval_s: float = 60.0
@@ -72,6 +73,7 @@ async def _run(options: UpOptions) -> int:
             database.dsn,
             program=options.program or program_name(),
             live=options.live,
+            board_port=options.board_port,
             wake_interval_s=options.wake_interval_s,
             repair_database=database.repair,
         )

@@ -44,7 +44,7 @@ document.getElementById("viewer-zone").textContent = zone;
 
 const state = document.getElementById("live-state");
 const banner = document.getElementById("connection");
-let stream = null;
+const { events, stream } = document.body.dataset;
 let paused = false;
 
 function showState(text, kind) {
@@ -58,22 +58,30 @@ function say(text) {
   if (banner.textContent !== text) banner.textContent = text;
 }
 
-function connect() {
-  if (stream || document.hidden || paused) return;
-  stream = new EventSource(document.body.dataset.events);
-  stream.addEventListener("open", () => { showState("live", "on"); say(""); refresh(); });
-  stream.addEventListener("changed", refresh);
-  stream.addEventListener("error", () => {
+function handle(message) {
+  if (message === "error") {
     showState("reconnecting", "off");
     say("The board does not answer. This page is reconnecting and shows an earlier state.");
-    if (stream && stream.readyState === EventSource.CLOSED) { disconnect(); setTimeout(connect, 3000); }
-  });
+    return;
+  }
+  showState("live", "on");
+  say("");
+  refresh();
 }
 
-function disconnect() {
-  if (stream) stream.close();
-  stream = null;
+// The worker shares one stream among all tabs. A browser without shared workers polls.
+let worker = null;
+if (window.SharedWorker) {
+  worker = new SharedWorker(stream, { name: events }).port;
+  worker.addEventListener("message", ({ data }) => handle(data));
+  worker.start();
+} else {
+  showState("polling every 10 s", "on");
+  setInterval(() => document.hidden || refresh(), 10000);
 }
+
+const follow = () => worker?.postMessage({ events: new URL(events, location.href).href });
+const leave = () => worker?.postMessage({ leave: true });
 
 function refresh() {
   if (!paused && !document.querySelector("#live input[type=checkbox]:checked")) {
@@ -81,8 +89,7 @@ function refresh() {
   }
 }
 
-document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
-window.addEventListener("pagehide", disconnect);
-window.addEventListener("pageshow", connect);
+document.addEventListener("visibilitychange", () => (document.hidden ? leave() : follow()));
+window.addEventListener("pagehide", leave);
+window.addEventListener("pageshow", follow);
 document.body.addEventListener("htmx:response:error", () => say("The page could not be updated. It shows an earlier state."));
-connect();

@@ -18,7 +18,9 @@ EXAMPLES = (
 
 
 def command(
-    port: Annotated[int, typer.Option("--port", help="The port to listen on.", min=1, max=65535)] = 8686,
+    port: Annotated[
+        int, typer.Option("--port", help="The port to listen on; 0: any free one.", min=0, max=65535)
+    ] = 8686,
 ) -> None:
     """Serve the web board on 127.0.0.1 until Ctrl-C.
 
@@ -27,7 +29,7 @@ def command(
     """
     try:
         from wakeboard.board import BoardOptions
-        from wakeboard.board.server import BoardServer
+        from wakeboard.board.server import BoardServer, listening_socket
     except ModuleNotFoundError as exc:
         raise WakeboardError(
             f"the board needs more packages ({exc.name} is missing): pip install 'wakeboard[board]'"
@@ -42,6 +44,6 @@ def command(
         with_session(check)
     except DatabaseUnavailable as exc:
         raise exc if dsn else DatabaseUnavailable(f"{exc} {DSN_HINT}") from exc
-    server = BoardServer(BoardOptions(dsn=dsn), port=port)
-    write_line(f"The board is at http://127.0.0.1:{port}/. Ctrl-C stops it.")
-    asyncio.run(server.serve())
+    server = BoardServer(BoardOptions(dsn=dsn), listening_socket("127.0.0.1", port))
+    write_line(f"The board is at {server.address} (Ctrl-C stops it)")
+    asyncio.run(server.run_until_stopped())

@@ -26,14 +26,29 @@ def command(
     no_live: Annotated[
         bool, typer.Option("--no-live", help="Print plain lines on a terminal too.", show_default=False)
     ] = False,
+    board_port: Annotated[
+        int,
+        typer.Option(
+            "--board-port", help="The port of the web board. Another one is taken if it is in use.", max=65535
+        ),
+    ] = 8686,
+    no_board: Annotated[bool, typer.Option("--no-board", help="Serve no web board.", show_default=False)] = False,
 ) -> None:
     """Run a folder of schedules on this machine until Ctrl-C.
 
     The command starts a Postgres server in .wakeboard/ (or uses the database of --dsn), applies the folder and its
-    changes, wakes a worker now and every minute, and shows what happens. Other commands in the current folder find the
-    database; its connection string is in .wakeboard/up.json. Settings for the workers can be in DIR/wakeboard.env. Here
-    a lease is 8 s and the grace period 5 s, unless they say otherwise.
+    changes, wakes a worker now and every minute, and shows what happens. It also serves the web board and prints its
+    address. Other commands in the current folder find the database; its connection string is in .wakeboard/up.json.
+    Settings for the workers can be in DIR/wakeboard.env. Here a lease is 8 s and the grace period 5 s, unless they say
+    otherwise.
     """
     from wakeboard.local.up import UpOptions, run_up
 
-    raise typer.Exit(run_up(UpOptions(folder=folder, dsn=explicit_dsn(), fresh=fresh, live=not no_live)))
+    options = UpOptions(
+        folder=folder,
+        dsn=explicit_dsn(),
+        fresh=fresh,
+        live=not no_live,
+        board_port=None if no_board else board_port,
+    )
+    raise typer.Exit(run_up(options))

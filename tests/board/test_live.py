@@ -1,0 +1,99 @@
+"""Open pages follow the store, survive a restart of the board, and do not delay its end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from tests.board.conftest import serving
+from wakeboard.board import BoardOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from playwright.async_api import BrowserContext, Page
+
+pytestmark = pytest.mark.anyio
+
+
+@contextmanager
+def board_process(dsn: str, port: int = 0) -> Generator[tuple[subprocess.Popen[str], str]]:
+    """`wakeboard board` as a process of its own. Yields it and its address."""
+    command = [
+        sys.executable,
+        "-c",
+        "from wakeboard.cli import main; main()",
+        "--dsn",
+        dsn,
+        "board",
+        "--port",
+        str(port),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found
+        yield process, found[0]
+        process.kill()
+
+
+async def is_live(page: Page) -> None:
+    await page.locator("#live-state[data-kind=on]").wait_for()
+
+
+def enqueue(database: str, job_type: str = "send_mail") -> None:
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("select wakeboard.enqueue(%s)", [job_type])
+
+
+async def test_a_new_run_appears_without_a_reload(database: str, board: str, page: Page):
+    await page.goto(board + "/runs")
+    await is_live(page)
+
+    enqueue(database)
+
+    await page.get_by_text("send_mail").first.wait_for(timeout=5000)
+
+
+async def test_a_terminated_board_ends_within_3_seconds_beside_open_pages(database: str, context: BrowserContext):
+    with board_process(database) as (process, address):
+        for _ in range(3):
+            page = await context.new_page()
+            await page.goto(address)
+            await is_live(page)
+
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        await asyncio.to_thread(process.wait, 10)
+
+    assert time.monotonic() - began < 3
+    assert process.returncode in {0, -signal.SIGTERM}
+
+
+async def test_a_page_says_that_the_board_is_away_and_recovers(database: str, page: Page):
+    with board_process(database) as (_, address):
+        await page.goto(address + "/runs")
+        await is_live(page)
+    await page.locator("#connection", has_text="does not answer").wait_for()
+
+    enqueue(database)
+    with board_process(database, port=int(address.rpartition(":")[2])):
+        await page.locator("#connection").wait_for(state="hidden")
+        await page.get_by_text("send_mail").first.wait_for()
+
+
+async def test_eight_tabs_load_and_are_live(database: str, context: BrowserContext):
+    with serving(BoardOptions(dsn=database)) as address:
+        for _ in range(8):
+            page = await context.new_page()
+            await page.goto(address)
+            await is_live(page)

@@ -1,0 +1,46 @@
+// A shared worker: holds one event stream for all tabs of this board. A browser allows six connections to one origin, so
+// a stream for each tab would block the seventh.
+"use strict";
+
+const tabs = new Set();
+let source = null;
+
+function tell(message) {
+  for (const tab of tabs) tab.postMessage(message);
+}
+
+function open(address) {
+  if (source) {
+    if (source.readyState === EventSource.OPEN) tell("open");
+    return;
+  }
+  source = new EventSource(address);
+  source.addEventListener("open", () => tell("open"));
+  source.addEventListener("changed", () => tell("changed"));
+  source.addEventListener("error", () => {
+    tell("error");
+    if (source && source.readyState === EventSource.CLOSED) {
+      close();
+      setTimeout(() => tabs.size && open(address), 3000);
+    }
+  });
+}
+
+function close() {
+  if (source) source.close();
+  source = null;
+}
+
+addEventListener("connect", (event) => {
+  const tab = event.ports[0];
+  tab.addEventListener("message", ({ data }) => {
+    if (data.leave) {
+      tabs.delete(tab);
+      if (!tabs.size) close();
+    } else {
+      tabs.add(tab);
+      open(data.events);
+    }
+  });
+  tab.start();
+});
