@@ -187,6 +187,10 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "resume": lambda: store.resume("queue:x"),
         "set_limit": lambda: store.set_limit("k", 2),
         "confirm_removal": lambda: store.confirm_removal("s"),
+        "create_bulk_action": lambda: store.create_bulk_action("retry", [99]),
+        "create_bulk_action_on": lambda: store.create_bulk_action_on("retry", "select pg_catalog.int8(99)", {}),
+        "run_bulk_action_batch": lambda: store.run_bulk_action_batch(1),
+        "cancel_bulk_action": lambda: store.cancel_bulk_action(2),
     }
 
 

@@ -1,16 +1,27 @@
 """SQL functions for administrators, typed: what `wakeboard cancel`, `retry`, `pause`, `limit` and the like call.
 
-Each method calls the SQL function of its name; docs/sql-functions.md says what the function guarantees.
+Each method calls the SQL function of its name; docs/sql-functions.md says what the function guarantees. The function
+writes the audit rows in the transaction of the action.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeAlias
 
+from psycopg.rows import tuple_row
+
+from wakeboard.rules.canonical_json import check_payload
 from wakeboard.store.maintenance_api import Answer, Store
+from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    import psycopg
+
+Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
+BulkActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]
 
 
 class Replayed(NamedTuple):
@@ -21,46 +32,148 @@ class Replayed(NamedTuple):
     new_id: int | None
 
 
+class CreatedBulkAction(NamedTuple):
+    """A new bulk action and the number of its runs."""
+
+    id: int
+    total: int
+
+
+class BulkActionProgress(NamedTuple):
+    """A bulk action after a batch. `done`: runs with an answer, of which `refused` were refused.
+
+    `answered`: the size of this batch. 0 without `finished`: another process executes a batch at this moment.
+    `cancelled`: it ended before all runs were done.
+    """
+
+    total: int
+    done: int
+    refused: int
+    answered: int
+    finished: bool
+    cancelled: bool
+
+
 class AdminStore(Store):
-    """The SQL functions for administrators, and those for maintenance."""
+    """The SQL functions for administrators, and those for maintenance.
+
+    `actor` and `source` are written into the audit rows: who acts (1 to 256 characters; None: the database user), and
+    through which program. They are the same for all calls of one AdminStore, which is cheap to make.
+    """
+
+    def __init__(self, conn: psycopg.AsyncConnection[Any], *, actor: str | None = None, source: Source = "sql") -> None:
+        super().__init__(conn)
+        self._by = (actor, source)
 
     async def cancel(self, ids: Iterable[int], reason: str = "Cancelled") -> list[Answer]:
         """Cancels runs: 'cancelled', 'requested' (it is running) or 'refused: …'."""
-        return await self._answers("select id, answer from wakeboard.cancel(%s::bigint[], %s)", list(ids), reason)
+        query = "select id, answer from wakeboard.cancel(%s::bigint[], %s, %s, %s)"
+        return await self._answers(query, list(ids), reason, *self._by)
 
-    async def retry(self, ids: Iterable[int]) -> list[Answer]:
+    async def retry(self, ids: Iterable[int], reason: str = "") -> list[Answer]:
         """Queues dead or failed runs again: 'queued' or 'refused: …'."""
-        return await self._answers("select id, answer from wakeboard.retry(%s::bigint[])", list(ids))
+        query = "select id, answer from wakeboard.retry(%s::bigint[], %s, %s, %s)"
+        return await self._answers(query, list(ids), reason, *self._by)
 
     async def discard(self, ids: Iterable[int], reason: str = "Discarded") -> list[Answer]:
         """Moves dead runs to history: 'discarded' or 'refused: …'."""
-        return await self._answers("select id, answer from wakeboard.discard(%s::bigint[], %s)", list(ids), reason)
+        query = "select id, answer from wakeboard.discard(%s::bigint[], %s, %s, %s)"
+        return await self._answers(query, list(ids), reason, *self._by)
 
-    async def replay(self, ids: Iterable[int]) -> list[Replayed]:
-        """Creates new runs from finished ones: 'queued' with the new id, or 'refused: …'."""
-        query = "select id, answer, new_id from wakeboard.replay(%s::bigint[])"
-        return [Replayed(*row) for row in await self._rows(query, list(ids))]
+    async def replay(self, ids: Iterable[int], payload: Any = None, reason: str = "") -> list[Replayed]:
+        """Creates new runs from finished ones: 'queued' with the new id, or 'refused: …'.
 
-    async def run_now(self, definition_id: int) -> tuple[int | None, str]:
-        """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …')."""
-        run_id, answer = (await self._rows("select id, answer from wakeboard.run_now(%s)", definition_id))[0]
+        `payload`: of the new runs; None: that of the finished run. Raises InvalidValue for a payload that no run may
+        have.
+        """
+        query = "select id, answer, new_id from wakeboard.replay(%s::bigint[], %s::pg_catalog.jsonb, %s, %s, %s)"
+        rows = await self._rows(query, list(ids), _json(payload), reason, *self._by)
+        return [Replayed(*row) for row in rows]
+
+    async def run_now(self, definition_id: int, payload: Any = None, reason: str = "") -> tuple[int | None, str]:
+        """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …').
+
+        `payload`: of the run; None: that of the schedule. Raises InvalidValue for a payload that no run may have.
+        """
+        query = "select id, answer from wakeboard.run_now(%s, %s::pg_catalog.jsonb, %s, %s, %s)"
+        run_id, answer = (await self._rows(query, definition_id, _json(payload), reason, *self._by))[0]
         return run_id, answer
 
     async def pause(self, what: str, reason: str = "") -> bool:
         """Pauses 'all', 'queue:NAME' or 'schedule:ID'. False: it was paused already."""
-        return await self._value("select wakeboard.pause(%s, %s)", what, reason)
+        return await self._value("select wakeboard.pause(%s, %s, %s, %s)", what, reason, *self._by)
 
-    async def resume(self, what: str) -> bool:
+    async def resume(self, what: str, reason: str = "") -> bool:
         """Ends a pause. False: it was not paused."""
-        return await self._value("select wakeboard.resume(%s)", what)
+        return await self._value("select wakeboard.resume(%s, %s, %s, %s)", what, reason, *self._by)
 
-    async def set_limit(self, key: str, max_running: int | None) -> None:
+    async def set_limit(self, key: str, max_running: int | None, reason: str = "") -> None:
         """At most `max_running` runs of this limit key at once; None: the default again."""
-        await self._rows("select wakeboard.set_limit(%s, %s)", key, max_running)
+        await self._rows("select wakeboard.set_limit(%s, %s, %s, %s, %s)", key, max_running, reason, *self._by)
 
-    async def confirm_removal(self, source: str) -> int | None:
+    async def confirm_removal(self, source: str, reason: str = "") -> int | None:
         """Confirms the pending removal of a source. Returns how many schedules it removes; None: none is pending."""
-        return await self._value("select wakeboard.confirm_removal(%s)", source)
+        return await self._value("select wakeboard.confirm_removal(%s, %s, %s, %s)", source, reason, *self._by)
+
+    # -- bulk actions
+
+    async def create_bulk_action(
+        self, action: BulkActionName, ids: Iterable[int], *, shown_filter: str = "", reason: str = ""
+    ) -> CreatedBulkAction:
+        """Stores an action on up to 1,000,000 runs, for `bulk_actions.execute_bulk_action`.
+
+        `shown_filter`: which runs these are, for users; the first 2,000 characters are stored.
+        """
+        query = "select id, total from wakeboard.create_bulk_action(%s, %s::bigint[], %s, %s, %s, %s)"
+        rows = await self._rows(query, action, list(ids), shown_filter, reason, *self._by)
+        return CreatedBulkAction(*rows[0])
+
+    async def create_bulk_action_on(
+        self,
+        action: BulkActionName,
+        ids_query: LiteralString,
+        values: Mapping[str, Any],
+        *,
+        shown_filter: str = "",
+        reason: str = "",
+    ) -> CreatedBulkAction:
+        """As `create_bulk_action`, on the runs whose ids the query returns. The ids do not leave the database.
+
+        `ids_query`: a select of one bigint column, with named parameters, whose `values` have no names that begin with
+        "bulk_". The query and the creation are one statement, so they see the same runs.
+        """
+        query: LiteralString = (
+            "select id, total from wakeboard.create_bulk_action("
+            f"%(bulk_action)s, array({ids_query}), %(bulk_filter)s, %(bulk_reason)s, %(bulk_actor)s, %(bulk_source)s)"
+        )
+        actor, source = self._by
+        named = {"action": action, "filter": shown_filter, "reason": reason, "actor": actor, "source": source}
+        rows = await read(
+            self.conn, tuple_row, query, {**values, **{f"bulk_{name}": value for name, value in named.items()}}
+        )
+        return CreatedBulkAction(*rows[0])
+
+    async def run_bulk_action_batch(self, bulk_action_id: int, count: int = 1000) -> BulkActionProgress:
+        """Executes a bulk action on its next `count` (1 to 10,000) runs.
+
+        Raises InvalidValue if there is no such bulk action, and Locked if it should be called again.
+        """
+        query = (
+            "select total, done, refused, answered, finished, cancelled from wakeboard.run_bulk_action_batch(%s, %s)"
+        )
+        return BulkActionProgress(*(await self._rows(query, bulk_action_id, count))[0])
+
+    async def cancel_bulk_action(self, bulk_action_id: int, reason: str = "") -> bool:
+        """Ends a bulk action after the batch that is being executed. False: it had ended, or there is none."""
+        query = "select wakeboard.cancel_bulk_action(%s, %s, %s, %s)"
+        return await self._value(query, bulk_action_id, reason, *self._by)
 
     async def _answers(self, query: str, *values: Any) -> list[Answer]:
         return [Answer(*row) for row in await self._rows(query, *values)]
+
+
+def _json(payload: Any) -> str | None:
+    if payload is None:
+        return None
+    check_payload(payload)
+    return json.dumps(payload, ensure_ascii=False, allow_nan=False)

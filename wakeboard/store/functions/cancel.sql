@@ -1,11 +1,13 @@
 -- for: operator
 -- Cancels runs. The answer for each id: 'cancelled' (the run was queued, or failed and waiting for a retry), 'requested' (the run is
 -- running; its worker stops it at the next heartbeat, unless it succeeds first), or 'refused: …' (dead: discard it; finished; unknown).
--- The first 200 characters of `reason` are stored.
+-- The first 200 characters of `reason` are stored. Writes an audit row for each run that it changes (see Audit).
 -- Example:
 --   select * from wakeboard.cancel('{1, 2}');
 
-create or replace function wakeboard.cancel(ids bigint[], reason text default 'Cancelled')
+create or replace function wakeboard.cancel(
+  ids bigint[], reason text default 'Cancelled', actor text default null, source text default 'sql',
+  bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -16,6 +18,8 @@ declare
   waiting bigint[];
 begin
   perform require_read_committed('cancel');
+  perform audit_runs('cancel', mine, '{queued, failed}', 'cancelled', nullif(reason, 'Cancelled'), actor, source, bulk_action_id);
+  perform audit_runs('cancel', mine, '{running}', 'requested', nullif(reason, 'Cancelled'), actor, source, bulk_action_id);
   return query                               -- in a snapshot from after the locks
   with asked as (
     update job_runs as run set cancel_requested_at = coalesce(run.cancel_requested_at, statement_timestamp()),

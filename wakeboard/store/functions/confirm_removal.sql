@@ -1,13 +1,28 @@
 -- for: operator
 -- Confirms the pending removal of schedules of `source`. The confirmation is valid for an hour, for that list only. Returns the number of
--- schedules that it removes; null if no removal is pending.
+-- schedules that it removes; null if no removal is pending. Otherwise it writes an audit row (see Audit), with
+-- `acted_through` as its source.
 -- Example:
 --   select wakeboard.confirm_removal('file:shop');
 
-create or replace function wakeboard.confirm_removal(source text)
-returns integer language sql security definer
+create or replace function wakeboard.confirm_removal(
+  source text, reason text default '', actor text default null, acted_through text default 'sql')
+returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
-  update pending_removals set confirmed_at = statement_timestamp() where source = confirm_removal.source returning count
+declare
+  hold pending_removals;
+  checked_actor audit_actor := coalesce(actor, session_user);
+  checked_source audit_source := acted_through;
+begin
+  update pending_removals set confirmed_at = statement_timestamp()
+   where pending_removals.source = confirm_removal.source returning * into hold;
+  if found then
+    insert into audit_log (actor, source, action, scope, reason, detail)
+    values (checked_actor, checked_source, 'confirm_removal', hold.source, coalesce(left(confirm_removal.reason, 200), ''),
+            jsonb_build_object('count', hold.count));
+  end if;
+  return hold.count;
+end
 $$;

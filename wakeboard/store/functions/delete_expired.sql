@@ -1,9 +1,10 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` whose run is neither live nor in
 -- history; idempotency keys whose run ended more than `key_retention` ago; unused limits that no administrator set; action tokens older
--- than 90 days; job types that no worker has known for a day; entries of definition_changes older than an hour. Discards dead runs older
--- than `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than the installation's
--- (set_retention), counts as the installation's.
+-- than 90 days; audit rows and bulk actions older than the installation's retention for them; the lists of runs of finished bulk actions
+-- older than `history_retention`; job types that no worker has known for a day; entries of definition_changes older than an hour. Ends bulk
+-- actions older than `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a retention for them. A
+-- retention that is null, or shorter than the installation's (set_retention), counts as the installation's.
 -- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
 -- Example:
@@ -20,14 +21,16 @@ declare
   gone integer;
   total integer := 0;
   old_dead bigint[];
+  audit_retention interval;
 begin
   if not always and exists (
        select from installation where expired_deleted_at between statement_timestamp() - interval '1 hour' and statement_timestamp()) then
     return null;
   end if;
   select longer_retention(min_key_retention, key_retention), longer_retention(min_history_retention, history_retention),
-         case when min_dead_retention is not null then longer_retention(min_dead_retention, dead_retention) end
-    into key_retention, history_retention, dead_retention from installation;
+         case when min_dead_retention is not null then longer_retention(min_dead_retention, dead_retention) end,
+         min_audit_retention
+    into key_retention, history_retention, dead_retention, audit_retention from installation;
   delete_expired.count := least(greatest(coalesce(delete_expired.count, 1000), 1), 100000);
   delete from job_attempts where ctid = any (array(
     select side.ctid from job_attempts as side
@@ -71,6 +74,26 @@ begin
   delete from action_tokens where ctid = any (array(
     select ctid from action_tokens where requested_at < statement_timestamp() - interval '90 days'
      order by requested_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from audit_log where ctid = any (array(
+    select log.ctid from audit_log as log
+     where log.at < statement_timestamp() - audit_retention
+     order by log.at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  update bulk_actions set cancelled_at = statement_timestamp(), finished_at = statement_timestamp()
+   where id = any (array(
+     select id from bulk_actions where finished_at is null and created_at < statement_timestamp() - history_retention
+      for no key update skip locked));
+  delete from bulk_action_runs where ctid = any (array(
+    select item.ctid from bulk_actions as bulk join bulk_action_runs as item on item.bulk_action_id = bulk.id
+     where bulk.finished_at is not null and bulk.created_at < statement_timestamp() - history_retention
+     limit delete_expired.count for update of item skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from bulk_actions where ctid = any (array(
+    select bulk.ctid from bulk_actions as bulk
+     where bulk.created_at < statement_timestamp() - audit_retention
+       and not exists (select from bulk_action_runs where bulk_action_id = bulk.id)
+     order by bulk.id limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from worker_types where ctid = any (array(
     select ctid from worker_types where last_known_at < statement_timestamp() - interval '1 day'

@@ -1,10 +1,12 @@
 -- for: operator
 -- Moves dead runs to history as dead. The answer for each id: 'discarded' or 'refused: …'. The first 200 characters of
--- `reason` are stored.
+-- `reason` are stored. Writes an audit row for each run that it changes (see Audit).
 -- Example:
 --   select * from wakeboard.discard('{1}', 'the customer is gone');
 
-create or replace function wakeboard.discard(ids bigint[], reason text default 'Discarded')
+create or replace function wakeboard.discard(
+  ids bigint[], reason text default 'Discarded', actor text default null, source text default 'sql',
+  bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -15,6 +17,7 @@ declare
   discarded_ids bigint[];
 begin
   perform require_read_committed('discard');
+  perform audit_runs('discard', mine, '{dead}', 'discarded', nullif(reason, 'Discarded'), actor, source, bulk_action_id);
   return query                               -- in a snapshot from after the locks
   select wanted.id,
          case when run.id is not null and run.id <> all (mine) then 'refused: another transaction has locked the run; try again'

@@ -15,6 +15,7 @@ begin
     when field = 'queue' then format(name, field, shown, 63)
     when field = 'priority' then format('priority is %s; write a whole number from 1 to 5, of which 5 goes first', value)
     when field = 'backoff' then format('backoff is %s; write exponential or fixed', shown)
+    when field = 'source' then format('source is %s; write cli, board, kubectl, up or sql', shown)
     when field = 'next_run_at' then format('next_run_at is %s; write a time from 1970 to 100 years from now', value)
     else format('%s is %s; write 1 to 256 characters, no control characters', field, shown) end;
 end

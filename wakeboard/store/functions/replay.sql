@@ -1,11 +1,13 @@
 -- for: operator
 -- Creates a new run, due now, from each finished one (succeeded, cancelled, or dead and discarded). It has a new uuid, so its effects happen
--- again. A run of a schedule gets the limit keys that its schedule has now. The answer for each id: 'queued' with the new run's id, or
--- 'refused: …'.
+-- again. A run of a schedule gets the limit keys that its schedule has now. `payload` null: the payload of the finished run. The answer for
+-- each id: 'queued' with the new run's id, or 'refused: …'. Writes an audit row for each new run (see Audit).
 -- Example:
 --   select * from wakeboard.replay('{1}');
 
-create or replace function wakeboard.replay(ids bigint[])
+create or replace function wakeboard.replay(
+  ids bigint[], payload jsonb default null, reason text default '', actor text default null, source text default 'sql',
+  bulk_action_id bigint default null)
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -16,6 +18,9 @@ declare
   past job_run_history;
   def job_definitions;
   made bigint;
+  checked_payload run_payload := payload;
+  checked_actor audit_actor := coalesce(actor, session_user);
+  checked_source audit_source := source;
 begin
   foreach wanted in array ids loop
     select * into past from job_run_history as h where h.id = wanted limit 1;
@@ -34,12 +39,18 @@ begin
       payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key)
     values (
       past.scheduled_for, 'replay', past.backoff_strategy, past.backoff_base_s, past.backoff_cap_s, past.timeout_s,
-      past.max_attempts, past.priority, past.queue, past.job_type, past.payload, past.definition_id, past.definition_generation,
+      past.max_attempts, past.priority, past.queue, past.job_type, coalesce(checked_payload, past.payload), past.definition_id, past.definition_generation,
       past.schedule,
       case when def.id is null then past.limit_key when def.concurrency_policy = 'Allow' then def.limit_key else 'schedule:' || def.id end,
       case when def.concurrency_policy <> 'Allow' then def.limit_key end)
     returning job_runs.id into made;
     insert into definition_changes (definition_id) select past.definition_id where past.definition_id is not null;
+    insert into audit_log (actor, source, action, run_id, run_uuid, new_run_id, definition_id, schedule, reason, detail, bulk_action_id)
+    values (checked_actor, checked_source, 'replay', past.id, past.uuid, made, past.definition_id, past.schedule,
+            coalesce(left(replay.reason, 200), ''),
+            jsonb_build_object('answer', 'queued', 'status_before', past.status,
+                               'other_payload', checked_payload <> past.payload is true),
+            replay.bulk_action_id);
     return query select wanted, 'queued', made;
   end loop;
 end

@@ -1,10 +1,11 @@
 -- for: operator
 -- Queues dead or failed runs again, due now, with attempts and crashes at 0 and the same uuid: finished effects and steps are not repeated.
--- The answer for each id: 'queued' or 'refused: …'.
+-- The answer for each id: 'queued' or 'refused: …'. Writes an audit row for each run that it changes (see Audit).
 -- Example:
 --   select * from wakeboard.retry('{1}');
 
-create or replace function wakeboard.retry(ids bigint[])
+create or replace function wakeboard.retry(
+  ids bigint[], reason text default '', actor text default null, source text default 'sql', bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -14,6 +15,7 @@ declare
   mine bigint[] := lock_runs(ids);
 begin
   perform require_read_committed('retry');
+  perform audit_runs('retry', mine, '{dead, failed}', 'queued', reason, actor, source, bulk_action_id);
   return query                               -- in a snapshot from after the locks
   with again as (
     update job_runs as run

@@ -1,7 +1,8 @@
 -- for: operator
 -- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead. The action
 -- and its token are stored in one transaction. `record_only`: store the token without executing the action, because the annotation was
--- there when the schedule was first synced. Returns the result, when it was executed, and whether by this call (new).
+-- there when the schedule was first synced. Returns the result, when it was executed, and whether by this call (new). The audit rows of the
+-- runs have the source 'kubectl', and the annotation as their reason.
 -- Raises 55P03 if another transaction has locked a run: nothing was done, try again.
 
 create or replace function wakeboard.run_annotation_action(definition bigint, action text, token text, record_only boolean default false)
@@ -14,6 +15,7 @@ declare
   def job_definitions;
   outcome text;
   dead bigint[];
+  why text := format('wakeboard.dev/%s=%s', action, token);
 begin
   perform require_read_committed('run_annotation_action');
   select * into def from job_definitions where id = definition and removed_at is null for update;
@@ -32,15 +34,18 @@ begin
   if record_only then
     outcome := 'not done: the annotation existed before the schedule was first synced';
   elsif run_annotation_action.action = 'run-now' then
-    select case when answer = 'queued' then 'queued run ' || made.id else answer end into outcome from run_now(def.id) as made;
+    select case when answer = 'queued' then 'queued run ' || made.id else answer end into outcome
+      from run_now(def.id, reason => why, source => 'kubectl') as made;
   else
     dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
     if run_annotation_action.action = 'retry-dead' then
       select 'queued ' || count(*)
-             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into outcome from retry(dead) where answer = 'queued';
+             || case count(*) when 1 then ' dead run again' else ' dead runs again' end into outcome
+        from retry(dead, why, source => 'kubectl') where answer = 'queued';
     elsif run_annotation_action.action = 'discard-dead' then
       select 'discarded ' || count(*)
-             || case count(*) when 1 then ' dead run' else ' dead runs' end into outcome from discard(dead) where answer = 'discarded';
+             || case count(*) when 1 then ' dead run' else ' dead runs' end into outcome
+        from discard(dead, why, source => 'kubectl') where answer = 'discarded';
     end if;
   end if;
   if outcome like '%; try again' then     -- nothing was done, so the token stays unused

@@ -1,10 +1,12 @@
 -- for: operator
 -- Creates a run of a schedule, due now, also if it is suspended or paused, and applies its concurrencyPolicy. Returns the run's id and
 -- 'queued', or null and 'refused: …' (Forbid: a run of it is unfinished; Replace: another transaction has locked a run that it replaces).
+-- `payload` null: the payload of the schedule. Writes an audit row for the run (see Audit).
 -- Example:
 --   select * from wakeboard.run_now(1);
 
-create or replace function wakeboard.run_now(definition bigint)
+create or replace function wakeboard.run_now(
+  definition bigint, payload jsonb default null, reason text default '', actor text default null, source text default 'sql')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -15,6 +17,10 @@ declare
   old bigint[];
   locked bigint;
   over bigint[];
+  made job_runs;
+  checked_payload run_payload := payload;
+  checked_actor audit_actor := coalesce(actor, session_user);
+  checked_source audit_source := source;
 begin
   perform require_read_committed('run_now');
   select * into def from job_definitions where job_definitions.id = definition and removed_at is null for update;
@@ -43,15 +49,19 @@ begin
     perform finish_runs(over, 'cancelled', 'Replaced') where over is not null;
   end if;
   insert into definition_changes (definition_id) values (def.id);
-  return query
   insert into job_runs as run (
     trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type, payload,
     definition_id, definition_generation, schedule, limit_key, shared_limit_key)
   values (
     'manual', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, def.priority,
-    def.queue, def.job_type, def.payload, def.id, def.generation, def.namespace || '/' || def.name,
+    def.queue, def.job_type, coalesce(checked_payload, def.payload), def.id, def.generation, def.namespace || '/' || def.name,
     case def.concurrency_policy when 'Allow' then def.limit_key else 'schedule:' || def.id end,
     case when def.concurrency_policy <> 'Allow' then def.limit_key end)
-  returning run.id, 'queued';
+  returning * into made;
+  insert into audit_log (actor, source, action, run_id, run_uuid, definition_id, schedule, reason, detail)
+  values (checked_actor, checked_source, 'run_now', made.id, made.uuid, def.id, made.schedule, coalesce(left(run_now.reason, 200), ''),
+          jsonb_build_object('answer', 'queued', 'other_payload', checked_payload <> def.payload is true,
+                             'replaced', coalesce(cardinality(old), 0)));
+  return query select made.id, 'queued';
 end
 $$;

@@ -1,23 +1,36 @@
 -- for: operator
 -- Lets at most `max_running` (0 to 1,000,000) runs with limit key `key` run at once, from now on. Running runs are not stopped. Null: the
 -- default of 1. The keys of schedules (schedule:ID) follow from their concurrencyPolicy and cannot be set.
+-- Writes an audit row if the limit changes (see Audit).
 -- Example:
 --   select wakeboard.set_limit('printer', 2);
 
-create or replace function wakeboard.set_limit(key text, max_running integer)
+create or replace function wakeboard.set_limit(
+  key text, max_running integer, reason text default '', actor text default null, source text default 'sql')
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
+declare
+  before integer;
+  checked_actor audit_actor := coalesce(actor, session_user);
+  checked_source audit_source := source;
 begin
   if key::limit_key_name like '%:%' then
     perform refuse_value('limit_key', key);
   elsif max_running not between 0 and 1000000 then
     raise exception using errcode = '22023', message = format('a limit is %s; write a whole number from 0 to 1000000', max_running);
   end if;
+  select case when bound.is_explicit then bound.max_running end into before
+    from job_limits as bound where bound.key = set_limit.key for no key update;
   insert into job_limits as bound (key, max_running, is_explicit)
   values (set_limit.key, coalesce(set_limit.max_running, 1), set_limit.max_running is not null)
   on conflict on constraint job_limits_pkey do update set max_running = excluded.max_running, is_explicit = excluded.is_explicit;
+  if set_limit.max_running is distinct from before then
+    insert into audit_log (actor, source, action, scope, reason, detail)
+    values (checked_actor, checked_source, 'set_limit', set_limit.key, coalesce(left(set_limit.reason, 200), ''),
+            jsonb_build_object('before', before, 'after', set_limit.max_running));
+  end if;
   perform pg_notify('wakeboard', '');
 end
 $$;

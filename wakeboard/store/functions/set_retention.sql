@@ -1,7 +1,7 @@
 -- for: operator
 -- Sets how long the installation keeps finished runs, idempotency keys (after their run ended) and dead runs (null: forever), at least. A
 -- day counts as 24 hours. Keys cannot be kept longer than history, because history stores when their run ended. Before the first call the
--- defaults of the table `installation` apply.
+-- defaults of the table `installation` apply. Writes an audit row if a value changes (see Audit).
 -- Example:
 --   select wakeboard.set_retention('30 days', '7 days');
 
@@ -10,11 +10,25 @@ returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
 as $$
+declare
+  former installation;
 begin
+  select * into former from installation;
   update installation
      set min_history_retention = longer_retention(null, history), min_key_retention = longer_retention(null, keys),
          min_dead_retention = longer_retention(null, dead)
    where (min_history_retention, min_key_retention, min_dead_retention)
          is distinct from (longer_retention(null, history), longer_retention(null, keys), longer_retention(null, dead));
+  if found then
+    insert into audit_log (actor, source, action, detail)
+    select session_user, 'sql', 'set_retention', jsonb_object_agg(which, jsonb_build_object(
+             'history_days', trim_scale(extract(epoch from history_kept) / 86400),
+             'keys_days', trim_scale(extract(epoch from keys_kept) / 86400),
+             'dead_days', trim_scale(extract(epoch from dead_kept) / 86400)))
+      from (values ('before', former.min_history_retention, former.min_key_retention, former.min_dead_retention)
+            union all
+            select 'after', min_history_retention, min_key_retention, min_dead_retention from installation
+           ) as kept (which, history_kept, keys_kept, dead_kept);
+  end if;
 end
 $$;

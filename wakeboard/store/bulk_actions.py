@@ -1,0 +1,51 @@
+"""Executes a bulk action batch by batch, until it is finished or cancelled. The board and the command line share it.
+
+The progress is in the database, and each batch is one transaction. If a process dies, another one calls
+`execute_bulk_action` again and continues. Several may execute one bulk action: each run has its action once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.errors import Locked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wakeboard.store.admin_api import AdminStore, BulkActionProgress
+
+BATCH_SIZE: Final = 1000  # runs in one transaction: some tens of milliseconds
+WAIT_S: Final = 0.1  # while another process executes a batch, and after a lock could not be had
+MAX_LOCKED: Final = 20  # consecutive batches, of at least two seconds each, that could not have a lock
+
+
+async def execute_bulk_action(
+    store: AdminStore,
+    bulk_action_id: int,
+    *,
+    batch_size: int = BATCH_SIZE,
+    report: Callable[[BulkActionProgress], None] = lambda _: None,
+) -> BulkActionProgress:
+    """Executes all remaining batches and returns the final progress. `report` is called after each batch.
+
+    Raises InvalidValue if there is no such bulk action, Locked if another transaction keeps a lock for long, and
+    DatabaseUnavailable if the connection is lost. After the latter two, call it again.
+    """
+    locked = 0
+    while True:
+        try:
+            progress = await store.run_bulk_action_batch(bulk_action_id, batch_size)
+        except Locked:
+            locked += 1
+            if locked == MAX_LOCKED:
+                raise
+            await asyncio.sleep(WAIT_S)
+            continue
+        locked = 0
+        report(progress)
+        if progress.finished:
+            return progress
+        if not progress.answered:
+            await asyncio.sleep(WAIT_S)

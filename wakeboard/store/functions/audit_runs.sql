@@ -1,0 +1,23 @@
+-- internal (called by cancel, retry and discard)
+-- Writes an audit row for each of the runs `ids` that has one of `statuses`, before the caller changes it. A running run that was already
+-- asked to stop gets no second row. The caller has locked the runs. Raises 22023 for an invalid actor or source, also without runs.
+
+create or replace function wakeboard.audit_runs(
+  action text, ids bigint[], statuses wakeboard.run_status[], answer text, reason text, actor text, source text, bulk_action_id bigint)
+returns void language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+declare
+  checked_actor audit_actor := coalesce(actor, session_user);
+  checked_source audit_source := source;
+begin
+  insert into audit_log (actor, source, action, run_id, run_uuid, definition_id, schedule, reason, detail, bulk_action_id)
+  select checked_actor, checked_source, audit_runs.action, run.id, run.uuid, run.definition_id, run.schedule,
+         coalesce(left(audit_runs.reason, 200), ''),
+         jsonb_build_object('answer', audit_runs.answer, 'status_before', run.status), audit_runs.bulk_action_id
+    from job_runs as run
+   where run.id = any (ids) and run.status = any (statuses) and (run.status <> 'running' or run.cancel_requested_at is null)
+   order by run.id;
+end
+$$;

@@ -1,0 +1,167 @@
+"""Read-only queries of the audit log and of bulk actions.
+
+Lists are read by key, newest first: pass the id of the last row as `before` for the next ones. Each page is a short
+scan of an index, however many rows there are. Needs SELECT on the tables, which the viewer's and the operator's role
+have. The fields of the rows are public: they are the keys of `--json`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, LiteralString
+
+from psycopg.rows import class_row
+
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+    from uuid import UUID
+
+    import psycopg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditRow:
+    """What one action did to one run or other object.
+
+    `action`: the name of the SQL function. `actor` and `source` (cli, board, kubectl, up, sql): who acted through which
+    program, as the program said. `database_user`: whom Postgres let in. `new_run_id`: the run that a replay created.
+    `scope`: of a pause; a limit key; the source of a removal. `detail`: see docs/sql-functions.md, Audit.
+    """
+
+    id: int
+    at: datetime
+    actor: str
+    source: str
+    database_user: str
+    action: str
+    run_id: int | None
+    run_uuid: UUID | None
+    new_run_id: int | None
+    definition_id: int | None
+    schedule: str | None
+    scope: str | None
+    reason: str
+    detail: dict[str, Any]
+    bulk_action_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Selects the audit rows that match all given fields.
+
+    `run_id`: rows of this run, also of the replay that created it. `since`: at or after that time. `namespaces`: only
+    rows of schedules in these, and of their runs. `outline`: without the rows of the single runs of bulk actions.
+    """
+
+    actor: str | None = None
+    action: str | None = None
+    run_id: int | None = None
+    definition_id: int | None = None
+    bulk_action_id: int | None = None
+    since: datetime | None = None
+    namespaces: Sequence[str] | None = None
+    outline: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkActionRow:
+    """A bulk action and its progress. `done`: runs with an answer, of which `refused` were refused.
+
+    `filter`: which runs, as it was shown to the user. `finished_at` None: batches remain. `cancelled_at`: it ended
+    before all runs were done.
+    """
+
+    id: int
+    action: str
+    filter: str
+    reason: str
+    actor: str
+    source: str
+    database_user: str
+    created_at: datetime
+    total: int
+    done: int
+    refused: int
+    cancelled_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkActionRun:
+    """A run of a bulk action. `answer` None: it was not executed, or not yet."""
+
+    run_id: int
+    answer: str | None
+
+
+_AUDIT: LiteralString = """
+select id, at, actor::text, source::text, database_user, action, run_id, run_uuid, new_run_id, definition_id, schedule,
+       scope, reason, detail, bulk_action_id
+  from wakeboard.audit_log
+ where (%(before)s::bigint is null or id < %(before)s)
+       and (%(actor)s::text is null or actor = %(actor)s)
+       and (%(action)s::text is null or action = %(action)s)
+       and (%(run_id)s::bigint is null or run_id = %(run_id)s or new_run_id = %(run_id)s)
+       and (%(definition_id)s::bigint is null or definition_id = %(definition_id)s)
+       and (%(bulk_action_id)s::bigint is null or bulk_action_id = %(bulk_action_id)s)
+       and (%(since)s::timestamptz is null or at >= %(since)s)
+       and (%(namespaces)s::text[] is null or split_part(schedule, '/', 1) = any (%(namespaces)s))
+       and (not %(outline)s::boolean or bulk_action_id is null or run_id is null)
+ order by id desc
+ limit %(count)s
+"""
+_BULK_ACTIONS: LiteralString = """
+select id, action, filter, reason, actor::text, source::text, database_user, created_at, total, done, refused,
+       cancelled_at, finished_at
+  from wakeboard.bulk_actions
+ where (%(before)s::bigint is null or id < %(before)s)
+       and (%(id)s::bigint is null or id = %(id)s)
+       and (not %(unfinished)s::boolean or finished_at is null)
+ order by id desc
+ limit %(count)s
+"""
+_BULK_ACTION_RUNS: LiteralString = """
+select run_id, answer
+  from wakeboard.bulk_action_runs
+ where bulk_action_id = %(id)s and run_id > %(after)s and (not %(refused)s::boolean or answer like 'refused%%')
+ order by run_id
+ limit %(count)s
+"""
+
+
+async def audit_rows(
+    conn: psycopg.AsyncConnection[Any], wanted: AuditFilter, count: int, *, before: int | None = None
+) -> list[AuditRow]:
+    """The newest `count` rows that fit, newest first. `before`: only rows with a smaller id."""
+    return await read(conn, class_row(AuditRow), _AUDIT, {**asdict(wanted), "count": count, "before": before})
+
+
+async def bulk_actions(
+    conn: psycopg.AsyncConnection[Any], count: int, *, before: int | None = None, unfinished: bool = False
+) -> list[BulkActionRow]:
+    """The newest `count` bulk actions, newest first. `unfinished`: only those with batches that remain."""
+    values = {"before": before, "id": None, "unfinished": unfinished, "count": count}
+    return await read(conn, class_row(BulkActionRow), _BULK_ACTIONS, values)
+
+
+async def bulk_action(conn: psycopg.AsyncConnection[Any], bulk_action_id: int) -> BulkActionRow | None:
+    """The bulk action with this id; None: there is none, or it was deleted."""
+    values = {"before": None, "id": bulk_action_id, "unfinished": False, "count": 1}
+    found = await read(conn, class_row(BulkActionRow), _BULK_ACTIONS, values)
+    return found[0] if found else None
+
+
+async def bulk_action_runs(
+    conn: psycopg.AsyncConnection[Any],
+    bulk_action_id: int,
+    count: int,
+    *,
+    after: int = 0,
+    refused: bool = False,
+) -> list[BulkActionRun]:
+    """Runs of a bulk action, by id, from the first one after the run `after`. `refused`: only refused ones."""
+    values = {"id": bulk_action_id, "count": count, "after": after, "refused": refused}
+    return await read(conn, class_row(BulkActionRun), _BULK_ACTION_RUNS, values)
