@@ -24,7 +24,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from uuid import UUID, uuid4
 
-from wakeboard.errors import BrokenHandlers, Discard, LeaseLost, RetryAfter, Snooze, WakeboardError
+from wakeboard.errors import BrokenHandlers, Discard, InvalidValue, LeaseLost, RetryAfter, Snooze, WakeboardError
 from wakeboard.handlers import Handler, checked, load_handlers
 from wakeboard.rules.canonical_json import MAX_BYTES, check_payload
 from wakeboard.rules.name_patterns import check_key
@@ -39,6 +39,7 @@ Status: TypeAlias = Literal["succeeded", "failed", "discarded", "snoozed", "canc
 A_MONDAY: Final = datetime(2026, 1, 5, 8, 0, tzinfo=UTC)  # a constant: a test gives the same result every day
 TIMEOUT_S: Final = 3600  # a FakeRun never times out
 MIDDLE_PRIORITY: Final = 3
+EFFECT_STATES: Final = ("begun", "done")
 _ids: Final = count(1)
 # These fail an attempt. The exceptions of pytest itself propagate.
 _caught: Final = (Exception, SystemExit, asyncio.CancelledError)
@@ -49,7 +50,8 @@ class FakeRun:
     """A run in memory, through all its attempts. Times are time zone aware.
 
     `steps` (name → result) and `effects` (key → 'begun' or 'done') hold what its attempts have recorded. A test may
-    start with some, and change them.
+    start with some, and change them. What a worker could not have recorded raises InvalidValue, here or at the start of
+    the next attempt.
     """
 
     payload: Any = field(default_factory=dict[str, Any])
@@ -68,8 +70,26 @@ class FakeRun:
     def __post_init__(self) -> None:
         check_payload(self.payload)
         self.payload = _as_json(self.payload)
+        self.check()
         self.stopped_because: str | None = None
         self.running: _FakeAttempt | None = None
+
+    def check(self) -> None:
+        """Raise InvalidValue for a field that no run in the store has."""
+        for name in self.steps:
+            check_key(name, "step name")
+        for key, state in self.effects.items():
+            check_key(key, "effect key")
+            if state not in EFFECT_STATES:
+                raise InvalidValue(f"effects[{key!r}] is {state!r}; write 'begun' or 'done'.")
+        for field_name in ("attempt", "max_attempts"):
+            if getattr(self, field_name) < 1:
+                raise InvalidValue(f"{field_name} is {getattr(self, field_name)}; the first attempt is 1.")
+        for field_name in ("scheduled_for", "run_at"):
+            if getattr(self, field_name).tzinfo is None:
+                raise InvalidValue(
+                    f"{field_name} has no time zone; write for example datetime(2031, 1, 1, tzinfo=UTC)."
+                )
 
     def cancel(self) -> None:
         """Cancel the current attempt, or the next one, as `wakeboard cancel` does. Call it from any thread."""
@@ -140,6 +160,7 @@ class _FakeAttempt(Run):
     """One attempt of a FakeRun, recorded there."""
 
     def __init__(self, fake: FakeRun, *, in_thread: bool) -> None:
+        fake.check()
         payload = b"\x01" + json.dumps(fake.payload).encode()
         scheduled_for, run_at = to_pg_timestamp(fake.scheduled_for), to_pg_timestamp(fake.run_at)
         super().__init__(

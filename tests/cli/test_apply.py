@@ -48,6 +48,27 @@ def test_applying_twice_changes_nothing(cli: Cli, sample: SampleStore, folder: P
     assert names(sample) == {"weekly-report", "tidy"}
 
 
+@pytest.mark.parametrize("options", [[], ["--dry-run"]])
+def test_a_schedule_that_another_source_has_too_is_named(
+    cli: Cli, sample: SampleStore, folder: Path, options: list[str]
+):
+    """Both run: it may be the same folder under another name."""
+    cli("apply", "schedules", "--name", "former")
+    sample.add_schedule("weekly-report", source="k8s:abc")
+    sample.sql("update wakeboard.job_definitions set removed_at = now() where source = 'file:former' and name = 'tidy'")
+
+    result = cli("apply", "schedules", *options)
+
+    assert result.code == 0
+    assert result.err == (
+        "wakeboard: note: billing/weekly-report is also a schedule of file:former, k8s:abc; both run."
+        " `--name` sets the source.\n"
+    )
+    duplicates = cli("apply", "schedules", "--json", *options).json["duplicates"]
+    assert duplicates == {"billing/weekly-report": ["file:former", "k8s:abc"]}
+    assert cli("apply", "schedules", "--json", "--name", "other").json["duplicates"].keys() >= {"billing/weekly-report"}
+
+
 def test_a_dry_run_lists_changes_and_makes_none(cli: Cli, sample: SampleStore, folder: Path):
     cli("apply", "schedules")
     write_schedule(folder, "weekly-report", "0 9 * * MON")

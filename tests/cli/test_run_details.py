@@ -128,6 +128,33 @@ def test_a_run_shows_the_generation_and_spec_hash_of_its_schedule(cli: Cli, samp
     assert "spec " not in cli("run", str(sample.enqueue())).out
 
 
+def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sample: SampleStore):
+    sample.register_worker()
+    run = sample.enqueue(max_attempts=2)
+    sample.fail(run, delay_s=0.0)
+    sample.fail(run)
+    assert "retried by hand" not in cli("run", str(run)).out
+    sample.sql("select wakeboard.retry(array[%s])", run)
+
+    def timeline() -> list[str]:
+        lines = cli("run", str(run)).cells
+        return [line.split(maxsplit=2)[2] for line in lines[lines.index("timeline (UTC)") + 1 :] if line[:2] == "20"]
+
+    before = [
+        "created by an application",
+        "attempt 1 started on worker-a",
+        "attempt 1 failed: ValueError",
+        "attempt 2 started on worker-a",
+        "attempt 2 failed: ValueError",
+        "retried by hand",
+    ]
+    assert timeline()[:6] == before
+    sample.fail(run, delay_s=0.0)
+    assert timeline()[6:8] == ["attempt 1 started on worker-a", "attempt 1 failed: ValueError"]
+    sample.succeed(run)
+    assert timeline() == [*before, *timeline()[6:8], "attempt 2 started on worker-a", "succeeded"]
+
+
 def test_the_limit_of_a_concurrency_policy_is_shown_with_the_name_of_the_schedule(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report", concurrency_policy="Forbid")
     run, other = sample.run_now(weekly), sample.enqueue(limit_key="smtp")

@@ -355,6 +355,31 @@ async def test_an_outside_effect_is_done_or_in_doubt(plain: bool) -> None:
     assert run.effects == {"mail": "done"}
 
 
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"effects": {"mail": "finished"}}, r"effects\['mail'\] is 'finished'; write 'begun' or 'done'\."),
+        ({"effects": {"mail": True}}, "write 'begun' or 'done'"),
+        ({"effects": {"": "done"}}, "effect key"),
+        ({"steps": {"a\nb": 1}}, "step name"),
+        ({"attempt": 0}, "attempt is 0; the first attempt is 1"),
+        ({"run_at": datetime(2026, 1, 5)}, "run_at has no time zone"),
+    ],
+)
+def test_a_fake_run_refuses_what_no_worker_records(fields: dict[str, Any], problem: str) -> None:
+    with pytest.raises(WakeboardError, match=problem):
+        FakeRun(**fields)
+
+
+async def test_an_invalid_effect_that_a_test_adds_later_is_refused_by_the_next_attempt() -> None:
+    async def does_nothing(run: wakeboard.Run) -> None: ...
+
+    run = FakeRun()
+    run.effects["mail"] = "sent"  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match="'sent'; write 'begun' or 'done'"):
+        await run_handler(does_nothing, run)
+
+
 async def test_an_effect_begun_twice_by_one_attempt_is_not_in_doubt() -> None:
     async def mails(run: wakeboard.Run) -> list[bool]:
         with pytest.raises(ConnectionError):

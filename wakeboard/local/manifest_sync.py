@@ -10,7 +10,7 @@ from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
 from wakeboard.manifests.loader import load_folder
 from wakeboard.rules.humanize import counted
-from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.listings import Listings, sources_with_same_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +40,7 @@ class ManifestSync:
         self._folder, self._source = folder, f"file:{folder.resolve().name}"
         self._connection, self._problems, self._emit = connection, problems, emit
         self._schedules: tuple[JobSchedule, ...] = ()
+        self._duplicates: set[str] = set()  # that were named
 
     async def sync(self, misfire_grace: timedelta) -> None:
         """Reads the folder and updates the store. Raises WakeboardError if the store is unavailable."""
@@ -62,6 +63,14 @@ class ManifestSync:
         pending = [report.pending_removal] if report.pending_removal else []
         self._problems.update("schedules", [*manifests.problems, *failed, *pending])
         self._emit(Message(UP, f"{self._folder}: {_summary(report, len(manifests.schedules))}."))
+        await self._warn_of_duplicates()
+
+    async def _warn_of_duplicates(self) -> None:
+        known = await Listings((await self._connection.store()).conn).schedule_names()
+        names = {each.full_name for each in self._schedules} - self._duplicates
+        for name, sources in sources_with_same_name(known, self._source, names).items():
+            self._duplicates.add(name)
+            self._emit(Message(UP, f"{name} is also a schedule of {', '.join(sources)}; both run.", "warning"))
 
     def queues(self) -> list[str]:
         """The queues of the schedules, and the default queue."""

@@ -49,7 +49,7 @@ def main(stop_signal: StopSignal, arguments: Sequence[str] | None = None) -> Non
         from wakeboard_worker.logs import log, start_logging
 
         settings = read_settings()
-        start_logging(settings)
+        start_logging(settings, stays=math.isinf(stay_s))
         for sentence in unknown_settings(os.environ):
             log.warning("%s", sentence)
         from wakeboard_worker.worker import run_worker

@@ -17,12 +17,13 @@ import asyncio
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from logging import INFO, WARNING
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from wakeboard.rules.humanize import counted
 from wakeboard.run import CANCELLED, LEASE_LOST, SHUTDOWN, TIMED_OUT, UNREACHABLE
 from wakeboard.store.worker_api import DISCONNECTED, NOT_STARTED, Release, Renewal
-from wakeboard_worker.logs import log, runs_log
+from wakeboard_worker.logs import log, run_lines, runs_log
 from wakeboard_worker.outcomes import failure, result_json, timed_out
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded
 
-DEBUG = 10  # logging.DEBUG
 STOP_GRACE_S = 2.0  # between stopping a handler and abandoning it
 MAX_PREFETCH = 2_000  # rows that may wait for an executor, if they start soon
 MEAN_WEIGHT = 16  # each new value counts for one sixteenth of the mean
@@ -270,9 +270,9 @@ class InFlightBuffer:
         if result is not None:
             self.results[attempt.id] = result_json(result)
         self.succeeded.append(attempt)
-        if runs_log.isEnabledFor(DEBUG):
+        if run_lines.per_second and run_lines.take():
             seconds = round(attempt.age_s() or 0.0, 3)
-            runs_log.debug("succeeded", extra={**attempt.log_fields(), "outcome": "succeeded", "seconds": seconds})
+            runs_log.info("succeeded", extra={**attempt.log_fields(), "outcome": "succeeded", "seconds": seconds})
 
     def fail(self, attempt: Attempt, error: BaseException) -> None:
         """Record that the handler raised `error`, possibly because it was stopped."""
@@ -289,13 +289,14 @@ class InFlightBuffer:
         attempt.has_outcome = True
         if isinstance(outcome, Release):
             self.releases.append(outcome)
-            fields = {**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}
-            runs_log.debug("released", extra=fields)
+            if run_lines.per_second and run_lines.take():
+                fields = {**attempt.log_fields(), "outcome": "released", "next_try_s": outcome.delay_s}
+                runs_log.info("released", extra=fields)
         else:
             self.failures.append(outcome)
             error = f"{outcome.error_type}: {outcome.error}"
             cancelled = attempt.stopped_because == CANCELLED
-            level = DEBUG + 10 if cancelled else DEBUG + 20
+            level = INFO if cancelled else WARNING
             message = "cancelled" if cancelled else f"{outcome.outcome.replace('_', ' ')}: {error}"
             runs_log.log(level, message, extra={**attempt.log_fields(), "outcome": outcome.outcome, "error": error})
         self.flush.set()

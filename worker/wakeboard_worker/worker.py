@@ -34,7 +34,7 @@ from wakeboard_worker.coroutine_executor import CoroutineExecutor
 from wakeboard_worker.fetcher import Fetcher
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
-from wakeboard_worker.logs import log, outages
+from wakeboard_worker.logs import log, outages, run_lines
 from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.thread_executor import ThreadExecutor
 
@@ -217,6 +217,7 @@ class _WorkerTasks:
                 task.cancel()
             await asyncio.gather(work, *background, return_exceptions=True)
             await self._coroutines.stop()
+        run_lines.count_omitted()
         seconds, counts = time.monotonic() - began, str(self._in_flight.counts)
         log.info("worker finished after %.1f s: %s", seconds, counts, extra={"counts": counts})
         if self._threads.exhausted:

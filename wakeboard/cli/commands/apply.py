@@ -28,7 +28,8 @@ class Applied:
 
     `missing`: schedules that are no longer in the folder and were not removed. `conflicts`: schedules that other
     processes changed at the same time; apply again. `failed`: schedules whose ticks cannot be computed, and why; their
-    last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null.
+    last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null. `duplicates`:
+    schedules of the folder with other sources that have a schedule of the same name; all of them run.
     """
 
     source: str
@@ -41,6 +42,7 @@ class Applied:
     conflicts: list[str] = field(default_factory=list[str])
     failed: dict[str, str] = field(default_factory=dict[str, str])
     pending_removal: str | None = None
+    duplicates: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
 
     @property
     def complete(self) -> bool:
@@ -128,6 +130,7 @@ async def _apply(session: Session, source: str, desired: Sequence[DesiredSchedul
         conflicts=report.contended,
         failed=report.failed,
         pending_removal=report.pending_removal,
+        duplicates=await _duplicates(session, source, desired),
     )
 
 
@@ -144,7 +147,15 @@ async def _preview(session: Session, source: str, desired: Sequence[DesiredSched
         unchanged=sorted(each.full_name for each in desired if each.key in same),
         removed=missing if prune else [],
         missing=[] if prune else missing,
+        duplicates=await _duplicates(session, source, desired),
     )
+
+
+async def _duplicates(session: Session, source: str, desired: Sequence[DesiredSchedule]) -> dict[str, list[str]]:
+    from wakeboard.store.queries.listings import sources_with_same_name
+
+    names = {each.full_name for each in desired}
+    return sources_with_same_name(await session.listings.schedule_names(), source, names)
 
 
 def _print(result: Applied) -> None:
@@ -154,6 +165,8 @@ def _print(result: Applied) -> None:
             print_message(f"{would}{verb}: {name}")
     for name, problem in result.failed.items():
         print_error(f"{name}: {problem}")
+    for name, sources in result.duplicates.items():
+        print_error(f"note: {name} is also a schedule of {', '.join(sources)}; both run. `--name` sets the source.")
     for name in result.conflicts:
         print_error(f"{name}: another process changed it at the same time; apply again.")
     if result.pending_removal:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from wakeboard.cli.support.session import DSN_HINT, database_dsn, with_session
-from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.cli.support.session import database_dsn, with_session
+from wakeboard.errors import WakeboardError
 from wakeboard.output import write_line
 
 EXAMPLES = (
@@ -40,10 +40,7 @@ def command(
     async def check(_: object) -> None:
         """Connects once, so that a wrong DSN is an error here and not on a page."""
 
-    try:
-        with_session(check)
-    except DatabaseUnavailable as exc:
-        raise exc if dsn else DatabaseUnavailable(f"{exc} {DSN_HINT}") from exc
+    with_session(check)
     server = BoardServer(BoardOptions(dsn=dsn), listening_socket("127.0.0.1", port))
     write_line(f"The board is at {server.address} (Ctrl-C stops it)")
     asyncio.run(server.run_until_stopped())

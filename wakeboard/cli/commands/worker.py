@@ -40,7 +40,7 @@ def command(
 
     The worker claims due runs, runs them, records their outcomes, and exits when nothing is due. Options override the
     WAKEBOARD_* settings. The exit code is 0 even if runs failed, and not 0 if the worker itself could not work. With
-    WAKEBOARD_LOG_FORMAT=json the log is JSON.
+    WAKEBOARD_LOG_FORMAT=json the log is JSON; with --forever, it then has a line for each run, at most 50 a second.
     """
     if forever and linger:
         raise typer.BadParameter("use --forever or --linger, not both", param_hint="--linger")

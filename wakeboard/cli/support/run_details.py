@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
 HASH_LENGTH = 12  # characters of a spec's hash; --json has all
 SCHEDULE_KEY = "schedule:"  # begins the limit keys that wakeboard makes for schedules; users cannot use it
+COUNTED_OUTCOMES = frozenset({"failed", "timed_out"})  # of attempts that count against max_attempts
 MAX_STACK_LINES = 25  # the last lines of the stack
 
 _CREATED_BY = {
@@ -191,15 +192,7 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
     yield run.created_at, f"created {_CREATED_BY.get(run.trigger, run.trigger)}"
     if run.scheduled_for != run.created_at and run.schedule:
         yield run.scheduled_for, "tick"
-    ended = {attempt.started_at for attempt in run.attempts_made}
-    for attempt in run.attempts_made:
-        worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
-        yield attempt.started_at, f"attempt {attempt.attempt} started{worker}"
-        error = attempt.error_type or one_line(attempt.error or "")
-        outcome = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
-        yield attempt.ended_at, f"{outcome}: {error}" if error else outcome
-    if run.started_at and run.started_at not in ended:
-        yield run.started_at, f"attempt {run.attempts or 1} started"
+    yield from _attempt_events(run)
     for step in run.steps:
         state = "done" if step.finished_at else "started"
         yield step.finished_at or step.started_at, f"step {one_line(step.name)} {state}"
@@ -214,6 +207,37 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
     if run.finished_at:
         reason = reason_in_words(run.reason, run.status)
         yield run.finished_at, f"{run.status}: {reason}" if reason else run.status
+
+
+def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
+    for retried_at in _retries(run):
+        yield retried_at, "retried by hand"
+    ended = {attempt.started_at for attempt in run.attempts_made}
+    for attempt in run.attempts_made:
+        worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
+        yield attempt.started_at, f"attempt {attempt.attempt} started{worker}"
+        error = attempt.error_type or one_line(attempt.error or "")
+        outcome = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
+        yield attempt.ended_at, f"{outcome}: {error}" if error else outcome
+    if run.started_at and run.started_at not in ended:
+        worker = f" on {one_line(run.worker)}" if run.worker else ""
+        yield run.started_at, f"attempt {run.attempts or 1} started{worker}"
+
+
+def _retries(run: RunDetails) -> Iterator[datetime]:
+    """When the run was retried by hand. A retry begins to count the attempts anew.
+
+    So the attempt after one that counted has no higher number. The time of a retry is stored as the time at which the
+    run is due, until that attempt ends; afterwards, the start of that attempt stands for it.
+    """
+    starts = [(attempt.attempt, attempt.started_at) for attempt in run.attempts_made[1:]]
+    if run.started_at not in {attempt.started_at for attempt in run.attempts_made}:
+        starts.append((run.attempts, run.run_at))
+    elif run.status in {"queued", "cancelled"}:  # not started again
+        starts.append((run.attempts + 1, run.run_at))
+    for earlier, (number, at) in zip(run.attempts_made, starts, strict=False):
+        if earlier.outcome in COUNTED_OUTCOMES and number <= earlier.attempt:
+            yield max(at, earlier.ended_at)
 
 
 def _advice(run: RunDetails) -> Iterator[Text]:

@@ -14,7 +14,7 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 from wakeboard.store.statements import call, read
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -80,6 +80,18 @@ class ScheduleName:
     def full(self) -> str:
         """source/namespace/name."""
         return f"{self.source}/{self.short}"
+
+
+def sources_with_same_name(known: Iterable[ScheduleName], source: str, names: Collection[str]) -> dict[str, list[str]]:
+    """The other sources that have a schedule of the same name, for those of `names` (namespace/name) that have any.
+
+    Schedules of different sources are independent: both run.
+    """
+    found: dict[str, list[str]] = {}
+    for each in known:
+        if each.source != source and not each.removed and each.short in names:
+            found.setdefault(each.short, []).append(each.source)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
