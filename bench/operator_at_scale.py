@@ -154,7 +154,7 @@ def _status_lag(env: Environment, sample: int) -> float:
 def _handover_s(leader: Operator, standby: Operator, how: int) -> float:
     began = time.monotonic()
     leader.send(how)
-    _until(lambda: '"leads": true' in standby.ask("/readyz")[1])
+    _until(lambda: '"isLeader": true' in standby.ask("/readyz")[1])
     took = time.monotonic() - began
     standby.wait_until_ready()
     return took

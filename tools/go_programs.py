@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 GO_LOCK = ROOT / "locks" / "go.txt"
 PROGRESS_INTERVAL = 20.0  # seconds
-LINES_KEPT = 40  # of what a failed build said
+LINES_KEPT = 40  # of the output of a failed build
 
 
 def cache() -> Path:

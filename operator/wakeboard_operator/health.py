@@ -84,7 +84,7 @@ class Health:
         document = {
             "ready": not problems,
             "problems": problems,
-            "leads": leadership.is_leader(),
+            "isLeader": leadership.is_leader(),
             "leader": leadership.state.leader if leadership.state else None,
             "term": leadership.term,
             "lastReconcileSecondsAgo": None if last is None else round(now - last, 1),

@@ -107,7 +107,7 @@ class Operator:
         wait_for(lambda: self.ask("/readyz")[0] == 200, why=lambda: self.log)
 
     def wait_until_leading(self) -> None:
-        wait_for(lambda: '"leads": true' in self.ask("/readyz")[1], why=lambda: self.log)
+        wait_for(lambda: '"isLeader": true' in self.ask("/readyz")[1], why=lambda: self.log)
         self.wait_until_ready()
 
 

@@ -66,8 +66,8 @@ def _join(folder: Path) -> int:
 
 def _start_keeper(folder: Path) -> None:
     """Returns when the control plane is ready."""
-    said = folder / "keeper.log"
-    with said.open("wb") as log:
+    log_file = folder / "keeper.log"
+    with log_file.open("wb") as log:
         command = [sys.executable, "-m", "testbed.cluster.shared_control_plane", str(folder)]
         keeper = subprocess.Popen(
             command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
@@ -77,7 +77,7 @@ def _start_keeper(folder: Path) -> None:
         ready = answer.readline() == READY
     keeper.returncode = 0  # it is left to itself: Popen need not ask for its end
     if not ready:
-        raise KeeperFailed(said.read_text(errors="replace"))
+        raise KeeperFailed(log_file.read_text(errors="replace"))
 
 
 def keep(folder: Path) -> None:

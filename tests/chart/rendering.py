@@ -21,7 +21,7 @@ Document: TypeAlias = dict[str, Any]
 
 
 class NotRendered(Exception):
-    """The message is what Helm said."""
+    """The message is Helm's output."""
 
 
 def helm() -> str:

@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "schedules"
     folder.mkdir()
     write_schedule(folder, "weekly-report")
-    write_schedule(folder, "tidy", "*/5 * * * *")
+    write_schedule(folder, "clean-up", "*/5 * * * *")
     return folder
 
 
@@ -42,10 +42,10 @@ def test_applying_twice_changes_nothing(cli: Cli, sample: SampleStore, folder: P
     first = cli("apply", "schedules")
     again = cli("apply", "schedules", "--json")
 
-    assert first.lines == ["created: billing/tidy", "created: billing/weekly-report", "file:schedules: 2 created."]
-    assert again.json["unchanged"] == ["billing/tidy", "billing/weekly-report"]
+    assert first.lines == ["created: billing/clean-up", "created: billing/weekly-report", "file:schedules: 2 created."]
+    assert again.json["unchanged"] == ["billing/clean-up", "billing/weekly-report"]
     assert again.json["source"] == "file:schedules"
-    assert names(sample) == {"weekly-report", "tidy"}
+    assert names(sample) == {"weekly-report", "clean-up"}
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"]])
@@ -55,7 +55,9 @@ def test_a_schedule_that_another_source_has_too_is_named(
     """Both run: it may be the same folder under another name."""
     cli("apply", "schedules", "--name", "former")
     sample.add_schedule("weekly-report", source="k8s:abc")
-    sample.sql("update wakeboard.job_definitions set removed_at = now() where source = 'file:former' and name = 'tidy'")
+    sample.sql(
+        "update wakeboard.job_definitions set removed_at = now() where source = 'file:former' and name = 'clean-up'"
+    )
 
     result = cli("apply", "schedules", *options)
 
@@ -73,19 +75,19 @@ def test_a_dry_run_lists_changes_and_makes_none(cli: Cli, sample: SampleStore, f
     cli("apply", "schedules")
     write_schedule(folder, "weekly-report", "0 9 * * MON")
     write_schedule(folder, "new")
-    (folder / "tidy.yaml").unlink()
+    (folder / "clean-up.yaml").unlink()
 
     result = cli("apply", "schedules", "--dry-run", "--prune", "--json").json
 
     assert (result["created"], result["updated"], result["removed"]) == (
-        ["billing/new"], ["billing/weekly-report"], ["billing/tidy"],
+        ["billing/new"], ["billing/weekly-report"], ["billing/clean-up"],
     )  # fmt: skip
-    assert names(sample) == {"weekly-report", "tidy"}
+    assert names(sample) == {"weekly-report", "clean-up"}
     lines = cli("apply", "schedules", "--dry-run", "--prune").lines
     assert lines == [
         "would be created: billing/new",
         "would be updated: billing/weekly-report",
-        "would be removed: billing/tidy",
+        "would be removed: billing/clean-up",
         "file:schedules: 1 would be created, 1 would be updated, 1 would be removed; nothing was changed.",
     ]
 
@@ -93,13 +95,13 @@ def test_a_dry_run_lists_changes_and_makes_none(cli: Cli, sample: SampleStore, f
 def test_missing_schedules_are_removed_only_with_prune(cli: Cli, sample: SampleStore, folder: Path):
     sample.add_schedule("of-another", source="file:other")
     cli("apply", "schedules")
-    (folder / "tidy.yaml").unlink()
+    (folder / "clean-up.yaml").unlink()
 
     kept = cli("apply", "schedules")
-    assert "no longer in the folder (--prune removes them): billing/tidy" in kept.lines
-    assert names(sample) == {"weekly-report", "tidy", "of-another"}
+    assert "no longer in the folder (--prune removes them): billing/clean-up" in kept.lines
+    assert names(sample) == {"weekly-report", "clean-up", "of-another"}
 
-    assert "removed: billing/tidy" in cli("apply", "schedules", "--prune").lines
+    assert "removed: billing/clean-up" in cli("apply", "schedules", "--prune").lines
     assert names(sample) == {"weekly-report", "of-another"}
 
 
@@ -116,9 +118,9 @@ def test_an_invalid_file_changes_nothing(cli: Cli, sample: SampleStore, folder: 
 
 
 def test_the_source_can_be_named(cli: Cli, sample: SampleStore, folder: Path):
-    cli("apply", "schedules/tidy.yaml", "--name", "ops")
+    cli("apply", "schedules/clean-up.yaml", "--name", "ops")
 
-    assert sample.sql("select source, name from wakeboard.job_definitions") == [("file:ops", "tidy")]
+    assert sample.sql("select source, name from wakeboard.job_definitions") == [("file:ops", "clean-up")]
 
 
 @pytest.mark.parametrize("command", ["apply", "up"])
@@ -139,7 +141,7 @@ def test_a_removal_of_many_schedules_needs_confirmation(cli: Cli, sample: Sample
 
     cli("confirm", "removal", "file:schedules")
     assert cli("apply", "schedules", "--prune").code == 0
-    assert names(sample) == {"weekly-report", "tidy"}
+    assert names(sample) == {"weekly-report", "clean-up"}
 
 
 def test_standard_input_needs_a_name_for_the_source(cli: Cli, monkeypatch: pytest.MonkeyPatch):

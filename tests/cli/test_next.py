@@ -42,7 +42,7 @@ def test_h_has_one_value_for_each_schedule(bare_cli: Cli):
     def first(name: str) -> str:
         return bare_cli("next", "H H * * *", "--name", name, "-n", "1", "--json").json["ticks"][0]["at"]
 
-    assert first("billing/tidy") == first("billing/tidy") != first("shop/report")
+    assert first("billing/clean-up") == first("billing/clean-up") != first("shop/report")
 
 
 def test_next_of_a_schedule_uses_its_stored_rules(cli: Cli, sample: SampleStore):

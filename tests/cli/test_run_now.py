@@ -19,17 +19,19 @@ def test_run_now_enqueues_a_run_unless_forbidden(cli: Cli, sample: SampleStore):
 
 
 def test_a_schedule_is_found_by_any_unique_part_of_its_name(cli: Cli, sample: SampleStore):
-    sample.add_schedule("billing/tidy")
-    sample.add_schedule("shop/tidy")
+    sample.add_schedule("billing/clean-up")
+    sample.add_schedule("shop/clean-up")
     sample.add_schedule("shop/report", source="file:one")
     sample.add_schedule("shop/report", source="file:two")
 
     result = {
-        word: cli("run-now", word) for word in ("tidy", "shop/tidy", "shop/report", "file:two/shop/report", "tidi")
+        word: cli("run-now", word)
+        for word in ("clean-up", "shop/clean-up", "shop/report", "file:two/shop/report", "clean-ub")
     }
 
-    assert result["tidy"].err == "wakeboard: 'tidy' is the name of 2 schedules: write billing/tidy or shop/tidy.\n"
-    assert result["shop/tidy"].code == 0
+    several = "wakeboard: 'clean-up' is the name of 2 schedules: write billing/clean-up or shop/clean-up.\n"
+    assert result["clean-up"].err == several
+    assert result["shop/clean-up"].code == 0
     assert result["shop/report"].err.endswith("write file:one/shop/report or file:two/shop/report.\n")
     assert result["file:two/shop/report"].code == 0
-    assert result["tidi"].err.startswith("wakeboard: there is no schedule 'tidi'; did you mean ")
+    assert result["clean-ub"].err.startswith("wakeboard: there is no schedule 'clean-ub'; did you mean ")

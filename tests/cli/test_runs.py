@@ -78,7 +78,7 @@ def test_a_discarded_run_is_listed_as_discarded_not_dead(cli: Cli, sample: Sampl
 
 
 def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
-    sample.add_schedule("tidy", "* * * * *", due_in="-1 minute")
+    sample.add_schedule("clean-up", "* * * * *", due_in="-1 minute")
     sample.sql(
         "select wakeboard.enqueue_due_ticks(array[id], array[generation], array[next_run_at],"
         " array[next_run_at + interval '1 h'], array[next_run_at], array[null], '{}', '{}', array[id],"
@@ -88,7 +88,7 @@ def test_consecutive_skipped_ticks_are_one_row(cli: Cli, sample: SampleStore):
 
     sample.backdate(sample.value("select id from wakeboard.job_run_history"), "2 hours")
 
-    assert " ".join(cli("runs").lines[1].split()[1:]) == "skipped billing/tidy 2 h ago - CatchUpLatest, 37 ticks"
+    assert " ".join(cli("runs").lines[1].split()[1:]) == "skipped billing/clean-up 2 h ago - CatchUpLatest, 37 ticks"
 
 
 def test_runs_of_a_removed_schedule_can_be_listed(cli: Cli, sample: SampleStore):

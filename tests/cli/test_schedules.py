@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def test_schedules_show_next_tick_last_run_and_live_runs(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report")
-    sample.add_schedule("tidy", "*/5 * * * *", due_in="3 min", time_zone="Etc/UTC", suspended=True)
+    sample.add_schedule("tokens", "*/5 * * * *", due_in="3 min", time_zone="Etc/UTC", suspended=True)
     sample.add_schedule("shop/on-call", None)
     flaky = sample.add_schedule("flaky", "@hourly", due_in="20 min", time_zone="Etc/UTC")
     sample.succeed(fine := sample.run_now(weekly))
@@ -30,7 +30,7 @@ def test_schedules_show_next_tick_last_run_and_live_runs(cli: Cli, sample: Sampl
         == dedent("""
         SCHEDULE               WHEN                       NEXT       LAST                  RUNS
         billing/flaky          @hourly                    in 20 min  dead 2 h ago          1 dead, 1 failed, 1 queued
-        billing/tidy           */5 * * * *                suspended  -
+        billing/tokens         */5 * * * *                suspended  -
         billing/weekly-report  0 8 * * MON Europe/Lisbon  in 2 days  succeeded 3 days ago
         shop/on-call           -                          on demand  -
         """)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 COMMANDS = (
     """
-schedules, schedules --json, next tidy, runs, runs --json, runs --schedule tidy, run 1, run 0b0e1c5a, failures,
-failures --json, enqueue ping, run-now tidy, retry 1, cancel 1, replay 1, discard 1, cancel --all-queued --yes,
+schedules, schedules --json, next clean-up, runs, runs --json, runs --schedule clean-up, run 1, run 0b0e1c5a, failures,
+failures --json, enqueue ping, run-now clean-up, retry 1, cancel 1, replay 1, discard 1, cancel --all-queued --yes,
 discard --all-dead --dry-run, pause, pause all, pause queue mail, resume all, limit, limit api 3, confirm removal
 file:x, check, check --json, apply schedules, apply schedules --dry-run
 """.replace("\n", " ")
@@ -80,7 +80,7 @@ def test_a_database_without_the_schema(bare_cli: Cli, empty_database: str):
 
 
 def test_a_role_that_can_only_read(bare_cli: Cli, database: str, sample: SampleStore):
-    sample.add_schedule("tidy")
+    sample.add_schedule("clean-up")
     sample.enqueue()
     grants = ("usage on schema wakeboard", "select on all tables in schema wakeboard")
     with role(sample, "wakeboard_cli_reader", *grants, "execute on function wakeboard.schema_state()"):
@@ -92,7 +92,7 @@ def test_a_role_that_can_only_read(bare_cli: Cli, database: str, sample: SampleS
 
 
 def test_read_only_transactions(bare_cli: Cli, database: str, sample: SampleStore):
-    sample.add_schedule("tidy")
+    sample.add_schedule("clean-up")
     sample.enqueue()
 
     result = run_all(bare_cli, f"{database}&options=-c%20default_transaction_read_only%3Don")

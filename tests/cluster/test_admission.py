@@ -73,8 +73,8 @@ def test_the_api_server_refuses_what_the_loader_refuses(control_plane: Cluster, 
 
 
 def test_every_known_zone_is_admitted(control_plane: Cluster):
-    said = {zone: refusals(control_plane, job_schedule(timeZone=zone)) for zone in sorted(known_zones())}
-    assert {zone: why for zone, why in said.items() if why} == {}
+    refused = {zone: refusals(control_plane, job_schedule(timeZone=zone)) for zone in sorted(known_zones())}
+    assert {zone: why for zone, why in refused.items() if why} == {}
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ def restricted(user: HelmClient) -> None:
 
 
 def test_a_release_is_upgraded_rolled_back_and_uninstalled_and_schedules_stay(user: HelmClient) -> None:
-    said = user.install("wakeboard", database=URL)
-    assert "kubectl -n jobs get jobschedules" in said
+    output = user.install("wakeboard", database=URL)
+    assert "kubectl -n jobs get jobschedules" in output
     have_schedule(user)
     account = user.get("serviceaccount", "wakeboard-operator")["metadata"]["uid"]
     user.upgrade("wakeboard", database=URL, pools={"default": {"concurrency": 7}, "mail": {"mode": "forever"}})
@@ -269,8 +269,8 @@ def test_a_definition_that_was_applied_by_hand_is_adopted_the_same_way(user: Hel
 
 
 def test_without_the_definition_the_notes_say_how_to_apply_it(user: HelmClient) -> None:
-    said = user.install("wakeboard", database=URL, crds={"enabled": False})
-    assert "kubectl apply --server-side -f crds/" in said
+    output = user.install("wakeboard", database=URL, crds={"enabled": False})
+    assert "kubectl apply --server-side -f crds/" in output
     assert "CustomResourceDefinition" not in user.helm("get", "manifest", "wakeboard")
 
 
@@ -344,13 +344,13 @@ def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
     have_schedule(user)
     deployed = user.get("deployment", "wakeboard-operator")
     container = dict(pod_specs([deployed]))["Deployment/wakeboard-operator"]["containers"][0]
-    said = {name.removeprefix("WAKEBOARD_"): value for name, value in environment(container).items()}
-    settings = {**said, "OPERATOR_PORT": "0", "LOG_FORMAT": "console"}
+    given = {name.removeprefix("WAKEBOARD_"): value for name, value in environment(container).items()}
+    settings = {**given, "OPERATOR_PORT": "0", "LOG_FORMAT": "console"}
     login = user.cluster.kubeconfig_of_service_account("jobs", "wakeboard-operator")
     with Operator(database, login, tmp_path, **settings) as operator:
         env = Environment(user.cluster, "jobs", database)
         wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-        assert '"leads": true' in operator.ask("/readyz")[1]
+        assert '"isLeader": true' in operator.ask("/readyz")[1]
         assert env.sql("select release from leadership") == [("jobs/wakeboard",)]
     env.delete("report")
 

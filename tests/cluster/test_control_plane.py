@@ -45,8 +45,8 @@ def test_a_user_may_do_what_a_role_grants_to_the_group(control_plane: Cluster, n
 def test_a_service_account_logs_in_with_its_token(control_plane: Cluster, namespace: str):
     control_plane.kubectl("create", "serviceaccount", "robot", "-n", namespace)
     robot = control_plane.kubeconfig_of_service_account(namespace, "robot")
-    said = control_plane.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}", kubeconfig=robot)
-    assert said == f"system:serviceaccount:{namespace}:robot"
+    name = control_plane.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}", kubeconfig=robot)
+    assert name == f"system:serviceaccount:{namespace}:robot"
 
 
 def test_a_killed_api_server_comes_back_with_its_objects(own_control_plane: ControlPlane):

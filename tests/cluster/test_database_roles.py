@@ -43,7 +43,7 @@ class Installation:
         values: dict[str, Any] = {"existingSecret": "store", "roles": grants}
         self.pods = dict(pod_specs(rendered({"database": values})))
         migrating = self.pods["Deployment/wakeboard-operator"]["initContainers"][0]
-        self.said = self.run("owner", migrating["command"], environment(migrating))
+        self.output = self.run("owner", migrating["command"], environment(migrating))
 
     def dsn(self, part: str) -> str:
         return make_conninfo(self._superuser, user=self._roles[part])
@@ -78,7 +78,7 @@ def installation(empty_database: str) -> Iterator[Installation]:
 def test_every_part_works_with_the_moves_of_its_own_role(
     installation: Installation, control_plane: Cluster, crds: None, namespace: str, tmp_path: Path
 ) -> None:
-    assert "the schema is at migration" in installation.said
+    assert "the schema is at migration" in installation.output
     env = Environment(control_plane, namespace, installation.dsn("owner"))
     env.create(job_schedule("good"))
     env.create(job_schedule("bad", jobType="http", payload={"url": "http://nowhere.invalid/"}, maxAttempts=1))
@@ -94,10 +94,10 @@ def test_every_part_works_with_the_moves_of_its_own_role(
             wait_for(lambda name=name: env.condition(name, "Ready")[0] == "True", why=lambda: operator.log)
             env.annotate(name, run_now="1")
             comes(name, "queued", 1)
-        said = installation.run("worker", ["wakeboard_worker"], waking)
+        output = installation.run("worker", ["wakeboard_worker"], waking)
         comes("good", "lastRun.result", "succeeded")
         comes("bad", "dead", 1)
-        assert "permission" not in said
+        assert "permission" not in output
         env.annotate("bad", discard_dead="1")
         comes("bad", "dead", 0)
         assert "denied" not in operator.log

@@ -108,8 +108,8 @@ def succeeded(status: dict[str, Any]) -> bool:
 
 
 def test_helm_installs_it_into_a_restricted_namespace_and_says_what_to_do_next(release: Release) -> None:
-    said = release.install(VALUES)
-    assert "get jobschedules" in said
+    output = release.install(VALUES)
+    assert "get jobschedules" in output
     assert release.asked("runs") == []
 
 
@@ -200,8 +200,8 @@ def test_a_users_own_image_runs_their_handler(release: Release) -> None:
 
 
 def test_helm_test_sees_a_schedule_become_a_run_become_a_status(release: Release) -> None:
-    said = release.helm("test", NAME, "--logs", "--timeout=180s")
-    assert "succeeded" in said.lower()
+    output = release.helm("test", NAME, "--logs", "--timeout=180s")
+    assert "succeeded" in output.lower()
 
 
 def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release: Release) -> None:

@@ -81,10 +81,10 @@ def database(opened: dict[str, MountedImage], tmp_path_factory: pytest.TempPathF
         environment=POSTGRES_ENVIRONMENT, mounts=volume.mounts, command=volume.server
     ) as server:
         dsn = f"postgresql://wakeboard:{PASSWORD}@127.0.0.1:{volume.port}/wakeboard"
-        code, said = opened[OPERATOR].run(
+        code, output = opened[OPERATOR].run(
             command=["wakeboard", "migrate", "--wait", "30"], environment={"WAKEBOARD_DSN": dsn}
         )
-        assert code == 0, said
+        assert code == 0, output
         yield dsn
         _kill(server, signal.SIGKILL)
 
@@ -159,16 +159,16 @@ def test_bytecode_holds_whatever_times_a_builder_gives_to_files(opened: dict[str
 @pytest.mark.parametrize("name", [WORKER, OPERATOR])
 def test_an_image_says_what_it_is(opened: dict[str, MountedImage], name: str) -> None:
     labels = opened[name].config["Labels"]
-    said = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
-    assert said["title"] == name.replace("-", " ")
-    assert said["licenses"] == "Apache-2.0"
-    assert {"description", "version", "revision"} <= said.keys()
+    standard = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
+    assert standard["title"] == name.replace("-", " ")
+    assert standard["licenses"] == "Apache-2.0"
+    assert {"description", "version", "revision"} <= standard.keys()
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_the_command_line_is_there(opened: dict[str, MountedImage], name: str) -> None:
-    code, said = opened[name].run(command=["wakeboard", "version"])
-    assert (code, said.split(",")[0]) == (0, f"wakeboard {__version__}")
+    code, output = opened[name].run(command=["wakeboard", "version"])
+    assert (code, output.split(",")[0]) == (0, f"wakeboard {__version__}")
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -181,8 +181,8 @@ def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, MountedImag
 
 def test_a_worker_runs_what_every_worker_knows(opened: dict[str, MountedImage], store: Watcher, database: str) -> None:
     (run,) = store.enqueue("ping")
-    code, said = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
-    assert (code, store.status(run)) == (0, "succeeded"), said
+    code, output = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
+    assert (code, store.status(run)) == (0, "succeeded"), output
 
 
 def test_the_example_with_packages_runs_its_handlers(
@@ -237,8 +237,8 @@ def test_postgres_keeps_its_data_on_a_pods_volume(opened: dict[str, MountedImage
 
 
 def test_postgres_wants_a_password(opened: dict[str, MountedImage], tmp_path: Path) -> None:
-    code, said = opened[POSTGRES].run()
-    assert (code, said) == (1, "POSTGRES_PASSWORD is empty: the superuser needs a password.\n")
+    code, output = opened[POSTGRES].run()
+    assert (code, output) == (1, "POSTGRES_PASSWORD is empty: the superuser needs a password.\n")
 
 
 class Volume:
@@ -258,8 +258,8 @@ class Volume:
 
 def _greeting(image: MountedImage, store: Watcher, database: str) -> str:
     (run,) = store.enqueue("greet", payload=json.dumps({"name": "Ada", "visit": 3}))
-    code, said = image.run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
-    assert code == 0, said
+    code, output = image.run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
+    assert code == 0, output
     return store.ask("select result from wakeboard.all_runs where id = %s", run)
 
 

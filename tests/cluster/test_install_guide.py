@@ -98,8 +98,8 @@ def reader(real_node: Node, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def test_a_trial_runs_the_first_schedule(reader: Reader) -> None:
     assert "the run succeeded" in reader.types("Evaluate it")
-    said = reader.types("Your first schedule")
-    assert "hello" in said
+    output = reader.types("Your first schedule")
+    assert "hello" in output
     schedules = reader.schedules
     schedules.comes("hello", lambda status: status.get("lastAction", {}).get("token") == "first")
     schedules.comes("hello", lambda status: "lastRun" in status)

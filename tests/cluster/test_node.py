@@ -137,10 +137,10 @@ def namespace_with_cron_job(real_node: Node) -> Iterator[PodNamespace]:
 
 def test_a_pod_runs_at_the_restricted_level_and_has_no_power(namespace: PodNamespace):
     namespace.run("weak", "id -u; grep -E 'CapEff|NoNewPrivs|Seccomp:' /proc/self/status; ! touch /home/mine 2>&1")
-    phase, said = namespace.ended("weak")
-    assert phase == "Succeeded", said
-    assert said.split()[:7] == ["65532", "CapEff:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"]
-    assert "Read-only file system" in said
+    phase, output = namespace.ended("weak")
+    assert phase == "Succeeded", output
+    assert output.split()[:7] == ["65532", "CapEff:", "0000000000000000", "NoNewPrivs:", "1", "Seccomp:", "2"]
+    assert "Read-only file system" in output
 
 
 def test_a_pod_that_asks_for_more_is_refused(namespace: PodNamespace):
@@ -152,9 +152,9 @@ def test_a_pod_reaches_a_service_by_its_name(namespace: PodNamespace):
     namespace.serve("shop")
     names = f"shop shop.{namespace.name}.svc.cluster.local"
     namespace.run("customer", f"for name in {names}; do until wget -qO- http://$name; do sleep 0.1; done; done")
-    phase, said = namespace.ended("customer")
+    phase, output = namespace.ended("customer")
     assert phase == "Succeeded"
-    assert [line for line in said.splitlines() if line == "ok"] == ["ok", "ok"]
+    assert [line for line in output.splitlines() if line == "ok"] == ["ok", "ok"]
 
 
 def test_a_pod_asks_the_api_server_as_its_service_account(namespace: PodNamespace):
@@ -173,9 +173,9 @@ def test_a_pod_asks_the_api_server_as_its_service_account(namespace: PodNamespac
         volumes=[program],
         serviceAccountName="robot",
     )
-    phase, said = namespace.ended("asker")
-    assert said.startswith(f"system:serviceaccount:{namespace.name}:robotpod/asker"), said
-    assert "cannot list resource" in said
+    phase, output = namespace.ended("asker")
+    assert output.startswith(f"system:serviceaccount:{namespace.name}:robotpod/asker"), output
+    assert "cannot list resource" in output
     assert phase == "Succeeded"
 
 

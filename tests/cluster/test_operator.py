@@ -220,7 +220,7 @@ def test_a_standby_leads_soon_after_the_leader_stopped_or_was_killed(
         first.wait_until_leading()
         with Operator(env.dsn, login, tmp_path, **settings) as second:
             second.wait_until_ready()
-            assert '"leads": false' in second.ask("/readyz")[1]
+            assert '"isLeader": false' in second.ask("/readyz")[1]
             (ended_at,) = env.sql("select clock_timestamp()")[0]
             first.send(how)
             env.create(job_schedule())
@@ -248,7 +248,7 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(env: Environment
             wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: second.log)
             first.send(signal.SIGCONT)
             wait_for(lambda: "term 1 ended" in first.log, why=lambda: first.log)
-            wait_for(lambda: '"leads": false' in first.ask("/readyz")[1])
+            wait_for(lambda: '"isLeader": false' in first.ask("/readyz")[1])
             assert env.sql("select term from leadership") == [(2,)]
 
 
@@ -432,8 +432,8 @@ def test_two_sources_on_one_database_touch_nothing_of_each_other(
     settings = {"namespaces": "elsewhere", "source": "k8s:elsewhere"}
     with Operator(env.dsn, login, tmp_path, **settings) as stranger:
         wait_for(lambda: "does not list jobschedules" in stranger.log, why=lambda: stranger.log)  # it may not
-        assert '"leads": true' in stranger.ask("/readyz")[1]
-        assert '"leads": true' in operator.ask("/readyz")[1]
+        assert '"isLeader": true' in stranger.ask("/readyz")[1]
+        assert '"isLeader": true' in operator.ask("/readyz")[1]
     assert env.row("report", "id")
 
 

@@ -213,9 +213,9 @@ def test_schedules_are_selected_by_field(control_plane: Cluster, namespace: str,
 
 def test_kubectl_explains_every_field_in_words(control_plane: Cluster):
     for part, fields in (("spec", FULL["spec"]), ("status", STATUS.model_dump(by_alias=True))):
-        said = control_plane.kubectl("explain", f"jobschedule.{part}")
+        output = control_plane.kubectl("explain", f"jobschedule.{part}")
         for field in fields:
-            assert re.search(rf"^  {field}\t<\S+>.*\n(  enum: .+\n)?    \w", said, re.MULTILINE), field
+            assert re.search(rf"^  {field}\t<\S+>.*\n(  enum: .+\n)?    \w", output, re.MULTILINE), field
     assert "<no description>" not in control_plane.kubectl("explain", "jobschedule")
 
 

@@ -76,9 +76,9 @@ def test_a_smoke_test_sees_its_run_succeed_and_leaves_nothing(env: Environment, 
     with smoke_test(env, within_s=60) as process:
         wait_for(lambda: env.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
         wake(env)
-        said, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
-    assert "the run succeeded" in said
+    assert "the run succeeded" in output
     assert schedules(env) == []
 
 

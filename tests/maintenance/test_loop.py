@@ -90,5 +90,5 @@ async def test_tidying_that_is_not_done_goes_on_in_the_next_round(store: Store):
 def test_a_waking_worker_imports_rounds_without_what_it_seldom_needs():
     heavy = {"croniter", "pydantic", "tzdata", "yaml", "wakeboard.rules.dst_ticks", "wakeboard.rules.job_schedule"}
     script = f"import sys, wakeboard.maintenance.loop; print({heavy!r} & set(sys.modules))"
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == "set()"
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "set()"

@@ -59,9 +59,9 @@ BOTH = {"Degraded": "Failed", "Progressing": "InProgress", "Healthy": "Current",
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_argo_cd_and_kstatus_agree(situation: str) -> None:
-    said = run_lua(HEALTH, document(situation))
-    assert BOTH[said["status"]] == kstatus(document(situation))
-    assert said["message"]
+    health = run_lua(HEALTH, document(situation))
+    assert BOTH[health["status"]] == kstatus(document(situation))
+    assert health["message"]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def status(
     return status_of(resource(**named), problem, known, before, HERE, NOW)
 
 
-def said(made: JobScheduleStatus, kind: str) -> tuple[str, str]:
+def condition_of(made: JobScheduleStatus, kind: str) -> tuple[str, str]:
     (found,) = [each for each in made.conditions or [] if each.type == kind]
     return found.status, found.reason
 
@@ -91,7 +91,7 @@ SITUATIONS: dict[str, tuple[JobScheduleStatus, dict[str, tuple[str, str]]]] = {
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_conditions_say_what_is_the_matter(situation: str) -> None:
     made, wanted = SITUATIONS[situation]
-    assert {kind: said(made, kind) for kind in wanted} == wanted
+    assert {kind: condition_of(made, kind) for kind in wanted} == wanted
     assert [each.type for each in made.conditions or []] == ["Ready", "Healthy", "Suspended", "Stalled"]
     assert made.observed_generation == 3
 
@@ -184,7 +184,7 @@ def test_a_run_that_waits_for_a_worker_is_looked_at_when_the_worker_is_overdue(
     assert at is not None
     assert earliest <= at <= earliest + timedelta(seconds=1)
     if at > NOW + MINUTE:
-        assert said(status_of(resource(), None, waiting, None, HERE, at), "Healthy") == ("False", "NoWorker")
+        assert condition_of(status_of(resource(), None, waiting, None, HERE, at), "Healthy") == ("False", "NoWorker")
 
 
 def test_a_schedule_of_which_nothing_waits_changes_by_events_only() -> None:

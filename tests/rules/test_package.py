@@ -17,6 +17,6 @@ def test_the_package_lists_what_it_has():
 def test_listing_or_importing_it_loads_nothing_more():
     """A waking worker counts milliseconds."""
     code = "import sys, wakeboard; dir(wakeboard); print(*(name for name in sys.modules if 'wakeboard' in name))"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert said == "wakeboard\n"
+    assert output == "wakeboard\n"

@@ -112,7 +112,7 @@ def filled(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("schema", "complaint"),
     [
         ({"anyOf": [{"type": "string"}, {"type": "integer"}]}, "Model.field uses anyOf"),
         ({"type": "string", "const": "x"}, "Model.field uses const"),
@@ -121,10 +121,10 @@ def filled(schema: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
         ({"$ref": "#/$defs/Other"}, "Model.field uses not"),
     ],
 )
-def test_what_a_structural_schema_cannot_say_stops_the_generator(said: dict[str, Any], complaint: str):
+def test_what_a_structural_schema_cannot_say_stops_the_generator(schema: dict[str, Any], complaint: str):
     models: dict[str, Any] = {"Other": {"type": "object", "not": {}}}
     with pytest.raises(NotStructural, match=complaint):
-        structural({"type": "object", "properties": {"field": said}}, models, "Model")
+        structural({"type": "object", "properties": {"field": schema}}, models, "Model")
 
 
 def test_a_rule_for_a_field_that_is_gone_stops_the_generator():

@@ -73,10 +73,10 @@ def text_of(payload: Any) -> str:
 
 
 def refused(conn: psycopg.Connection[Any], statement: str, *values: Any) -> str:
-    with pytest.raises(psycopg.Error) as said:
+    with pytest.raises(psycopg.Error) as caught:
         conn.execute(statement.encode(), values)
-    assert said.value.sqlstate == "22023"
-    return str(said.value.diag.message_primary)
+    assert caught.value.sqlstate == "22023"
+    return str(caught.value.diag.message_primary)
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
@@ -85,14 +85,14 @@ def test_a_name_that_no_schedule_may_have_is_refused_from_every_client(
 ) -> None:
     for what, longest in (("job_type", 128), ("queue", 63), ("limit_key", 128)):
         given: dict[str, Any] = {"job_type": "ping", what: name}
-        with pytest.raises(WakeboardError) as said:
+        with pytest.raises(WakeboardError) as caught:
             wakeboard.enqueue(conn, **given)
-        sentence = str(said.value)
+        sentence = str(caught.value)
         assert sentence.startswith(f"{what} is ")
         assert sentence.endswith(f"; {WORDS} {longest}")
-        with pytest.raises(WakeboardError) as said:
+        with pytest.raises(WakeboardError) as caught:
             wakeboard.enqueue_many(conn, [Job(**given)])
-        assert str(said.value) == sentence
+        assert str(caught.value) == sentence
         if what != "limit_key":
             columns, values = ", ".join(given), list(given.values())
             positions = ", ".join(["%s"] * len(values))
@@ -139,9 +139,9 @@ def test_a_payload_beyond_the_bounds_is_refused_from_every_client(
         lambda: wakeboard.enqueue_many(conn, [Job("ping", payload)]),
         lambda: check_payload(payload),
     ):
-        with pytest.raises(WakeboardError) as said:
+        with pytest.raises(WakeboardError) as caught:
             refusing()
-        assert sentence in str(said.value)
+        assert sentence in str(caught.value)
     if isinstance(payload, dict):
         with pytest.raises(InvalidSchedule) as problem:
             load_job_schedule(
@@ -176,9 +176,9 @@ def test_what_json_or_postgres_cannot_hold_is_refused_with_its_place(
         lambda: wakeboard.enqueue_many(conn, [Job("ping"), Job("ping", payload)]),
         lambda: check_payload(payload),
     ):
-        with pytest.raises(WakeboardError) as said:
+        with pytest.raises(WakeboardError) as caught:
             refusing()
-        assert str(said.value).startswith(sentence)
+        assert str(caught.value).startswith(sentence)
 
 
 def test_a_backslash_before_u0000_is_no_nul(conn: psycopg.Connection[Any]) -> None:

@@ -47,17 +47,17 @@ ODD = [
 @pytest.mark.parametrize("dsn", [*MALFORMED, *ODD])
 async def test_no_part_of_a_password_is_repeated(dsn: str) -> None:
     """Not in the sentence, not in a traceback, not in the name of the place."""
-    said = describe_dsn(dsn)
+    texts = describe_dsn(dsn)
     with pytest.raises(WakeboardError) as one:
         await connect(f"{dsn}")
     with pytest.raises(WakeboardError) as two:
         connect_blocking(dsn)
     for caught in (one, two):
-        said += str(caught.value) + "".join(traceback.format_exception_only(caught.value))
+        texts += str(caught.value) + "".join(traceback.format_exception_only(caught.value))
         assert caught.value.__cause__ is None
         assert caught.value.__suppress_context__ or caught.value.__context__ is None
     for part in ("alpha", "omega"):
-        assert part not in said
+        assert part not in texts
 
 
 @pytest.mark.parametrize("dsn", MALFORMED)

@@ -131,8 +131,8 @@ def test_run_now_of_replace_names_the_locked_run(admin: SqlClient, holder: SqlCl
     schedule = definition(admin, "s")
     (run,) = admin.column("select id from run_now(%s)", schedule)
     holder.sql("select from job_runs for update")
-    said = admin.value("select answer from run_now(%s)", schedule)
-    assert said == f"refused: another transaction has locked run {run}; try again"
+    answer = admin.value("select answer from run_now(%s)", schedule)
+    assert answer == f"refused: another transaction has locked run {run}; try again"
 
 
 def test_an_action_that_met_a_lock_does_not_use_up_its_token(admin: SqlClient, holder: SqlClient) -> None:

@@ -73,9 +73,9 @@ class Explained:
             client.sql(f"set {setting} = {value}")
 
     def _hear(self, notice: Diagnostic) -> None:
-        said = re.search(r"plan:\n(\{.*)", notice.message_primary or "", re.DOTALL)
-        if said:
-            self._plans.append(json.loads(said[1])["Plan"])
+        found = re.search(r"plan:\n(\{.*)", notice.message_primary or "", re.DOTALL)
+        if found:
+            self._plans.append(json.loads(found[1])["Plan"])
 
     def of(self, move: Callable[[], Any]) -> tuple[Any, list[dict[str, Any]]]:
         """What a move answered, and every node of every plan that it took."""

@@ -54,7 +54,7 @@ EXAMPLES = (
     "wakeboard next billing/weekly-report             the next ticks of a schedule",
     "wakeboard next '0 2 * * *' --zone Europe/Lisbon -n 400",
     "                                                 of a cron expression, with notes on clock changes",
-    "wakeboard next 'H H * * *' --name billing/tidy   the value of H for this schedule",
+    "wakeboard next 'H H * * *' --name billing/clean-up   the value of H for this schedule",
 )
 
 

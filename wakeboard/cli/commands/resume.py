@@ -12,7 +12,7 @@ from wakeboard.cli.support.session import with_session
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
-EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule tidy")
+EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule clean-up")
 
 
 def command(kind: PauseKind = None, name: PauseName = None, as_json: AsJson = False) -> None:

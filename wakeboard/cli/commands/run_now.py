@@ -15,7 +15,7 @@ from wakeboard.errors import WakeboardError
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
-EXAMPLES = ("wakeboard run-now billing/weekly-report", "wakeboard run-now tidy --json")
+EXAMPLES = ("wakeboard run-now billing/weekly-report", "wakeboard run-now clean-up --json")
 
 
 def command(

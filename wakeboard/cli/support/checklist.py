@@ -268,12 +268,13 @@ def _waits(due: Due, now: datetime, for_long: timedelta) -> bool:
 
 def _leases(facts: HealthFacts) -> Finding:
     runs, now = facts.runs, facts.server.now
-    if runs.oldest_lapse is not None and now - runs.oldest_lapse > EXPIRED_AFTER:
-        expired = relative(runs.oldest_lapse, now)
-        message = f"{counted(runs.lapsed, 'run')} with an expired lease, the oldest expired {expired}"
+    if runs.oldest_expiry is not None and now - runs.oldest_expiry > EXPIRED_AFTER:
+        expired = relative(runs.oldest_expiry, now)
+        message = f"{counted(runs.expired, 'run')} with an expired lease, the oldest expired {expired}"
         return _fail("leases", message, f"no process reaps expired leases: {CHECK_PROCESSES}")
-    if runs.cancels_unheeded:
-        message = f"{counted(runs.cancels_unheeded, 'run')} still running more than 5 minutes after they were cancelled"
+    if runs.unacknowledged_cancels:
+        count = counted(runs.unacknowledged_cancels, "run")
+        message = f"{count} still running more than 5 minutes after they were cancelled"
         return _warn("leases", message, "handlers must check run.cancelled; the timeout ends a run that does not stop")
     if runs.oldest_quarantined is not None and now - runs.oldest_quarantined > WAITING_AFTER:
         message = (

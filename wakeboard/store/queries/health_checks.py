@@ -68,9 +68,9 @@ class LiveRuns:
     """Counts of live runs."""
 
     running: int
-    lapsed: int
-    oldest_lapse: datetime | None
-    cancels_unheeded: int
+    expired: int
+    oldest_expiry: datetime | None
+    unacknowledged_cancels: int
     dead: int
     dead_since_yesterday: int
     oldest_quarantined: datetime | None
@@ -179,10 +179,11 @@ select (select max(version) from wakeboard.migrations) as schema_version, functi
 
 _LIVE_RUNS: LiteralString = """
 select count(*) filter (where locked_by <> 0) as running,
-       count(*) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as lapsed,
-       min(locked_until) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as oldest_lapse,
+       count(*) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as expired,
+       min(locked_until) filter (where locked_by <> 0 and locked_until < statement_timestamp()) as oldest_expiry,
        count(*) filter (where locked_by <> 0
-                          and cancel_requested_at < statement_timestamp() - interval '5 minutes') as cancels_unheeded,
+                          and cancel_requested_at < statement_timestamp() - interval '5 minutes')
+         as unacknowledged_cancels,
        count(*) filter (where dead_at is not null) as dead,
        count(*) filter (where dead_at > statement_timestamp() - interval '1 day') as dead_since_yesterday,
        min(run_at) filter (where crash_count >= 2 and dead_at is null and locked_by = 0
