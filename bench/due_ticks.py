@@ -12,7 +12,7 @@ from bench.tables import Table, at_most, number, spread
 from wakeboard.maintenance import scheduler
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,5 +105,5 @@ def _declare(
 async def _schedule_s(dsn: str) -> float:
     async with await connect(dsn) as conn:
         began = time.perf_counter()
-        await scheduler.schedule_due_ticks(Store(conn), misfire_grace=MISFIRE_GRACE)
+        await scheduler.schedule_due_ticks(MaintenanceStore(conn), misfire_grace=MISFIRE_GRACE)
         return time.perf_counter() - began

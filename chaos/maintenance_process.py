@@ -12,7 +12,7 @@ from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.settings import read_settings
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 
 
 async def run_maintenance(dsn: str, name: str) -> None:
@@ -23,7 +23,7 @@ async def run_maintenance(dsn: str, name: str) -> None:
         try:
             async with await connect(dsn, name=f"wakeboard maintenance {name}") as conn:
                 while not conn.closed:
-                    await maintenance.run_due(Store(conn), time.monotonic())
+                    await maintenance.run_due(MaintenanceStore(conn), time.monotonic())
                     await asyncio.sleep(1.0)
         except WakeboardError as error:
             sys.stderr.write(f"{error}\n")

@@ -16,7 +16,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.queries.schedule_state import schedule_states
 from wakeboard_operator.event_budget import EventBudget
 from wakeboard_operator.events import events_between
@@ -101,7 +101,7 @@ class StatusWriter:
             return 0
         transitions: list[_StatusChange] = []
         values: list[_StatusChange] = []
-        now = await Store(conn).now()
+        now = await MaintenanceStore(conn).now()
         for start in range(0, len(keys), BATCH_SIZE):
             for known, facts in await self._facts(conn, keys[start : start + BATCH_SIZE]):
                 before = known.status()

@@ -11,11 +11,11 @@ from tests.maintenance.schedules import connected
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 
 @pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
+async def store(database: str) -> AsyncIterator[MaintenanceStore]:
     """A store over a connection to a new database."""
     async with connected(database) as opened:
         yield opened

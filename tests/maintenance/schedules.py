@@ -15,7 +15,7 @@ from wakeboard.maintenance.desired_schedule import DesiredSchedule
 from wakeboard.maintenance.sync import SyncReport, sync
 from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -28,20 +28,20 @@ MISFIRE_GRACE = timedelta(minutes=5)
 
 
 @asynccontextmanager
-async def connected(dsn: str) -> AsyncGenerator[Store]:
+async def connected(dsn: str) -> AsyncGenerator[MaintenanceStore]:
     """A store over a new connection."""
     async with await connect(dsn) as conn:
-        yield Store(conn)
+        yield MaintenanceStore(conn)
 
 
-async def rows(store: Store, query: str, *values: Any) -> list[tuple[Any, ...]]:
+async def rows(store: MaintenanceStore, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Returns the rows of a query in the schema wakeboard, or none for a statement without rows."""
     await store.conn.execute("set search_path = wakeboard")
     cursor = await store.conn.execute(query.encode(), values or None)
     return await cursor.fetchall() if cursor.description else []
 
 
-async def until(store: Store, query: str, *values: Any) -> None:
+async def until(store: MaintenanceStore, query: str, *values: Any) -> None:
     """Waits until a query returns a row."""
     while not await rows(store, query, *values):  # noqa: ASYNC110 - another session's state has no event
         await asyncio.sleep(0.005)
@@ -68,12 +68,14 @@ def declared(name: str, /, *, uid: str = "", generation: int | None = None, **sp
     return DesiredSchedule("team", name, load_job_schedule(manifest, name).spec, uid, generation)
 
 
-async def put(store: Store, *schedules: DesiredSchedule, prune: bool = False, source: str = SOURCE) -> SyncReport:
+async def put(
+    store: MaintenanceStore, *schedules: DesiredSchedule, prune: bool = False, source: str = SOURCE
+) -> SyncReport:
     """Syncs these schedules."""
     return await sync(store, source, schedules, prune=prune, misfire_grace=MISFIRE_GRACE)
 
 
-async def make_due(store: Store, name: str = "%", *, ago: timedelta = timedelta(seconds=1)) -> datetime:
+async def make_due(store: MaintenanceStore, name: str = "%", *, ago: timedelta = timedelta(seconds=1)) -> datetime:
     """Sets the cursor of these schedules to a whole second `ago` in the past, and returns it.
 
     For an hourly schedule it is the tick nearest to that, so that with `ago` of n hours n or n + 1 ticks are due.
@@ -94,24 +96,26 @@ async def make_due(store: Store, name: str = "%", *, ago: timedelta = timedelta(
     return cursor
 
 
-async def runs(store: Store, *, columns: str = "status") -> list[Any]:
+async def runs(store: MaintenanceStore, *, columns: str = "status") -> list[Any]:
     """Returns one column of all live runs, or several as tuples, in order of their ticks."""
     found = await rows(store, f"select {columns} from job_runs order by definition_id, scheduled_for, id")
     return [row[0] if len(row) == 1 else row for row in found]
 
 
-async def history(store: Store, *, columns: str = "status::text, reason, skipped_count") -> list[tuple[Any, ...]]:
+async def history(
+    store: MaintenanceStore, *, columns: str = "status::text, reason, skipped_count"
+) -> list[tuple[Any, ...]]:
     """Returns columns of the history, oldest tick first."""
     return await rows(store, f"select {columns} from job_run_history order by definition_id, scheduled_for, id")
 
 
-async def definition(store: Store, name: str, columns: str = "next_run_at") -> Any:
+async def definition(store: MaintenanceStore, name: str, columns: str = "next_run_at") -> Any:
     """Returns one column of a schedule, or several as a tuple."""
     found = (await rows(store, f"select {columns} from job_definitions where name = %s", name))[0]
     return found[0] if len(found) == 1 else found
 
 
-async def claim(store: Store, *, worker: int = 7, limited: bool = False) -> list[tuple[int, int]]:
+async def claim(store: MaintenanceStore, *, worker: int = 7, limited: bool = False) -> list[tuple[int, int]]:
     """Claims every due run of the queue `default` for a minute. Returns (id, epoch) of each."""
     if limited:
         return [

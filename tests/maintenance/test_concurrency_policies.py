@@ -27,16 +27,16 @@ from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import EnqueuedTicks, Store
+    from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
 
-async def make_ticks(store: Store) -> EnqueuedTicks:
+async def make_ticks(store: MaintenanceStore) -> EnqueuedTicks:
     return await schedule_due_ticks(store, misfire_grace=DAY)
 
 
-async def tick(store: Store) -> EnqueuedTicks:
+async def tick(store: MaintenanceStore) -> EnqueuedTicks:
     """One more tick of the schedule `a`, a moment later than the last one."""
     await rows(
         store,
@@ -46,12 +46,12 @@ async def tick(store: Store) -> EnqueuedTicks:
     return await make_ticks(store)
 
 
-async def succeed(store: Store, leased: list[tuple[int, int]], worker: int = 7) -> None:
+async def succeed(store: MaintenanceStore, leased: list[tuple[int, int]], worker: int = 7) -> None:
     for run, epoch in leased:
         assert not await rows(store, "select complete(%s, array[%s]::bigint[], %s)", worker, run, epoch)
 
 
-async def fail(store: Store, leased: list[tuple[int, int]]) -> None:
+async def fail(store: MaintenanceStore, leased: list[tuple[int, int]]) -> None:
     for run, epoch in leased:
         await rows(
             store,
@@ -65,7 +65,7 @@ async def fail(store: Store, leased: list[tuple[int, int]]) -> None:
 # -- Allow
 
 
-async def test_allow_makes_every_tick(store: Store):
+async def test_allow_makes_every_tick(store: MaintenanceStore):
     await put(store, declared("a"))
     await tick(store)
     await claim(store)
@@ -82,7 +82,7 @@ async def test_allow_makes_every_tick(store: Store):
 
 
 @pytest.mark.parametrize("unfinished", ["queued", "running", "failed"])
-async def test_forbid_makes_no_run_while_one_is_unfinished(store: Store, unfinished: str):
+async def test_forbid_makes_no_run_while_one_is_unfinished(store: MaintenanceStore, unfinished: str):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await tick(store)
     if unfinished != "queued":
@@ -96,7 +96,7 @@ async def test_forbid_makes_no_run_while_one_is_unfinished(store: Store, unfinis
 
 
 @pytest.mark.parametrize("finished", ["succeeded", "dead"])
-async def test_forbid_makes_a_run_when_the_last_one_is_over(store: Store, finished: str):
+async def test_forbid_makes_a_run_when_the_last_one_is_over(store: MaintenanceStore, finished: str):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await tick(store)
     leased = await claim(store, limited=True)
@@ -110,13 +110,13 @@ async def test_forbid_makes_a_run_when_the_last_one_is_over(store: Store, finish
     assert (await tick(store)).runs == 1
 
 
-async def test_forbid_counts_runs_that_people_made_too(store: Store):
+async def test_forbid_counts_runs_that_people_made_too(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
     assert (await tick(store)).skipped == 1
 
 
-async def test_forbid_makes_the_first_of_several_ticks_and_records_the_others_as_one_stretch(store: Store):
+async def test_forbid_makes_the_first_of_several_ticks_and_records_the_others_as_one_stretch(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), concurrencyPolicy="Forbid"))
     first = await make_due(store, ago=5 * HOUR)
     made = await make_ticks(store)
@@ -128,7 +128,7 @@ async def test_forbid_makes_the_first_of_several_ticks_and_records_the_others_as
     assert made.skipped in (4, 5)
 
 
-async def test_forbid_looks_at_its_own_runs_alone(store: Store):
+async def test_forbid_looks_at_its_own_runs_alone(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Forbid"), declared("b", concurrencyPolicy="Forbid"))
     await make_due(store, "b")
     await make_ticks(store)
@@ -139,7 +139,7 @@ async def test_forbid_looks_at_its_own_runs_alone(store: Store):
 
 
 @pytest.mark.parametrize("waiting", ["queued", "failed"])
-async def test_replace_cancels_what_waits_at_once(store: Store, waiting: str):
+async def test_replace_cancels_what_waits_at_once(store: MaintenanceStore, waiting: str):
     await put(store, declared("a", concurrencyPolicy="Replace"))
     await tick(store)
     if waiting == "failed":
@@ -150,7 +150,7 @@ async def test_replace_cancels_what_waits_at_once(store: Store, waiting: str):
     assert await history(store, columns="status::text, reason") == [("cancelled", "Replaced")]
 
 
-async def test_replace_asks_what_runs_to_stop_and_the_new_run_waits_for_that_lease_to_end(store: Store):
+async def test_replace_asks_what_runs_to_stop_and_the_new_run_waits_for_that_lease_to_end(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Replace"))
     await tick(store)
     old = await claim(store, limited=True)
@@ -164,7 +164,7 @@ async def test_replace_asks_what_runs_to_stop_and_the_new_run_waits_for_that_lea
     assert len(await claim(store, limited=True)) == 1
 
 
-async def test_replace_makes_the_last_of_several_ticks(store: Store):
+async def test_replace_makes_the_last_of_several_ticks(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), concurrencyPolicy="Replace"))
     first = await make_due(store, ago=5 * HOUR)
     made = await make_ticks(store)
@@ -175,7 +175,7 @@ async def test_replace_makes_the_last_of_several_ticks(store: Store):
     ]
 
 
-async def test_replace_leaves_the_dead_and_the_runs_of_others_alone(store: Store):
+async def test_replace_leaves_the_dead_and_the_runs_of_others_alone(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Replace"), declared("b", concurrencyPolicy="Replace"))
     await tick(store)
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
@@ -186,7 +186,7 @@ async def test_replace_leaves_the_dead_and_the_runs_of_others_alone(store: Store
     assert sorted(await runs(store)) == ["dead", "queued", "queued"]
 
 
-async def test_ticks_that_are_all_skipped_replace_nothing(store: Store):
+async def test_ticks_that_are_all_skipped_replace_nothing(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Replace", catchUp={"policy": "Skip"}))
     await tick(store)
     await make_due(store, ago=HOUR)
@@ -199,7 +199,7 @@ async def test_ticks_that_are_all_skipped_replace_nothing(store: Store):
 # -- Queue
 
 
-async def test_queue_makes_every_tick_and_runs_them_one_after_the_other(store: Store):
+async def test_queue_makes_every_tick_and_runs_them_one_after_the_other(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Queue"))
     for _ in range(3):
         await tick(store)
@@ -215,7 +215,7 @@ async def test_queue_makes_every_tick_and_runs_them_one_after_the_other(store: S
     assert done == ticks
 
 
-async def test_a_schedule_with_a_policy_and_a_shared_key_needs_a_slot_of_both(store: Store):
+async def test_a_schedule_with_a_policy_and_a_shared_key_needs_a_slot_of_both(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Queue", limitKey="api"), declared("b", limitKey="api"))
     await make_due(store)
     await make_ticks(store)
@@ -230,7 +230,7 @@ async def test_a_schedule_with_a_policy_and_a_shared_key_needs_a_slot_of_both(st
 
 @pytest.mark.parametrize(("policy", "made"), [("Allow", {2, 3}), ("Forbid", {1}), ("Replace", {1}), ("Queue", {2, 3})])
 async def test_two_schedulers_with_two_ticks_between_them_keep_the_policy(
-    store: Store, database: str, policy: str, made: set[int]
+    store: MaintenanceStore, database: str, policy: str, made: set[int]
 ):
     await put(store, declared("a", schedule=hourly(), concurrencyPolicy=policy))
     await make_due(store, ago=2 * HOUR)
@@ -240,7 +240,7 @@ async def test_two_schedulers_with_two_ticks_between_them_keep_the_policy(
     assert len(await runs(store)) + sum(count for _, _, count in await history(store)) in {2, 3}
 
 
-async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: Store, database: str):
+async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: MaintenanceStore, database: str):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await make_due(store)
     async with connected(database) as admin:
@@ -251,7 +251,7 @@ async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: S
     assert (made.runs, made.skipped) == (0, 1)
 
 
-async def test_a_crashed_run_is_unfinished_until_it_is_taken_back_and_run_again(store: Store):
+async def test_a_crashed_run_is_unfinished_until_it_is_taken_back_and_run_again(store: MaintenanceStore):
     await put(store, declared("a", concurrencyPolicy="Forbid"))
     await tick(store)
     await claim(store, limited=True)

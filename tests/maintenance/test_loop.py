@@ -14,7 +14,7 @@ from wakeboard.maintenance.retention import MAX_BATCHES, Retention
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
@@ -25,7 +25,7 @@ def maintenance() -> MaintenanceLoop:
     return MaintenanceLoop(misfire_grace=MISFIRE_GRACE, retention=Retention.from_settings(read_settings()))
 
 
-async def test_the_first_round_does_everything_and_the_next_one_only_ticks(store: Store):
+async def test_the_first_round_does_everything_and_the_next_one_only_ticks(store: MaintenanceStore):
     ours = maintenance()
     assert ours.due_tasks(1000.0) == EVERYTHING
     assert not (await ours.run_due(store, 1000.0)).failures
@@ -35,7 +35,7 @@ async def test_the_first_round_does_everything_and_the_next_one_only_ticks(store
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
 
 
-async def test_a_round_makes_ticks_takes_back_what_lapsed_and_says_what_it_did(store: Store):
+async def test_a_round_makes_ticks_takes_back_what_lapsed_and_says_what_it_did(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     await rows(store, "select enqueue('ping')")
@@ -48,7 +48,7 @@ async def test_a_round_makes_ticks_takes_back_what_lapsed_and_says_what_it_did(s
     assert await runs(store) == ["queued", "queued"]
 
 
-async def test_a_duty_that_fails_stops_no_other_and_comes_again_soon(store: Store):
+async def test_a_duty_that_fails_stops_no_other_and_comes_again_soon(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     await rows(store, "alter function reap rename to reap_away")
@@ -64,7 +64,7 @@ async def test_a_duty_that_fails_stops_no_other_and_comes_again_soon(store: Stor
     assert (await ours.run_due(store, 60.0)).failures == {}
 
 
-async def test_a_lost_connection_is_said_for_each_duty_and_the_next_round_works(store: Store, database: str):
+async def test_a_lost_connection_is_said_for_each_duty_and_the_next_round_works(store: MaintenanceStore, database: str):
     ours = maintenance()
     async with connected(database) as lost:
         (pid,) = (await rows(lost, "select pg_backend_pid()"))[0]
@@ -73,7 +73,7 @@ async def test_a_lost_connection_is_said_for_each_duty_and_the_next_round_works(
     assert (await ours.run_due(store, 100.0)).failures == {}
 
 
-async def test_tidying_that_is_not_done_goes_on_in_the_next_round(store: Store):
+async def test_tidying_that_is_not_done_goes_on_in_the_next_round(store: MaintenanceStore):
     await rows(
         store,
         "insert into job_attempts (run_id, lease_epoch, attempt, outcome, locked_by, started_at, ended_at)"

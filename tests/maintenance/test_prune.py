@@ -28,7 +28,7 @@ from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
@@ -42,18 +42,18 @@ def many(count: int = 20) -> list[DesiredSchedule]:
     return [declared(f"s{n:02}") for n in range(count)]
 
 
-async def live(store: Store) -> int:
+async def live(store: MaintenanceStore) -> int:
     return len(await rows(store, "select 1 from job_definitions where removed_at is null"))
 
 
-async def test_nothing_is_removed_unless_it_is_asked_for(store: Store):
+async def test_nothing_is_removed_unless_it_is_asked_for(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await put(store, declared("a"))
     assert (report.removed, report.missing) == ([], ["team/b"])
     assert await live(store) == 2
 
 
-async def test_what_is_declared_no_longer_goes(store: Store):
+async def test_what_is_declared_no_longer_goes(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await put(store, declared("a"), prune=True)
     assert (report.removed, report.missing, report.unchanged) == (["team/b"], [], ["team/a"])
@@ -61,7 +61,7 @@ async def test_what_is_declared_no_longer_goes(store: Store):
     assert (await put(store, declared("a"), prune=True)).removed == []
 
 
-async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_stays(store: Store):
+async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_stays(store: MaintenanceStore):
     await put(store, declared("a"))
     for _ in range(3):
         await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
@@ -77,7 +77,7 @@ async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_sta
     assert not await rows(store, "select complete(7, array[%s]::bigint[], %s)", running, epoch)
 
 
-async def test_ticks_that_were_due_are_recorded_as_skipped(store: Store):
+async def test_ticks_that_were_due_are_recorded_as_skipped(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
     assert (await put(store, prune=True)).removed == ["team/a"]
@@ -85,14 +85,14 @@ async def test_ticks_that_were_due_are_recorded_as_skipped(store: Store):
     assert [(status, reason) for status, reason, _ in await history(store)] == [("skipped", "ScheduleRemoved")]
 
 
-async def test_a_pause_does_not_keep_a_removed_schedule(store: Store):
+async def test_a_pause_does_not_keep_a_removed_schedule(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     await AdminStore(store.conn).pause("all")
     assert (await put(store, prune=True)).removed == ["team/a"]
 
 
-async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store: Store):
+async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     before = await definition(store, "a", "id")
     await make_due(store, ago=3 * HOUR)
@@ -105,7 +105,7 @@ async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store:
     assert await definition(store, "a", "next_run_at > greatest(now(), last_tick_at)")
 
 
-async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: Store):
+async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: MaintenanceStore):
     await put(store, declared("a"))
     await rows(store, "update job_definitions set schedule_error = 'whatever'")
     await put(store, prune=True)
@@ -113,13 +113,13 @@ async def test_a_schedule_that_stood_still_comes_back_with_a_cursor(store: Store
     assert await definition(store, "a", "schedule_error is null, next_run_at > now()") == (True, True)
 
 
-async def test_what_cannot_be_read_is_spared(store: Store):
+async def test_what_cannot_be_read_is_spared(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await sync(store, SOURCE, [], prune=True, misfire_grace=MISFIRE_GRACE, spared={("team", "a")})
     assert report.removed == ["team/b"]
 
 
-async def test_what_another_sync_brought_since_the_list_began_is_not_removed(store: Store, database: str):
+async def test_what_another_sync_brought_since_the_list_began_is_not_removed(store: MaintenanceStore, database: str):
     listed_at = await store.now()
     async with connected(database) as other:
         await put(other, declared("new"))
@@ -136,7 +136,7 @@ def test_more_than_ten_and_more_than_a_fifth_need_a_yes(missing: int, of: int, h
     assert needs_confirmation(missing, of) is held
 
 
-async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(store: Store):
+async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(store: MaintenanceStore):
     await put(store, *many())
     for _ in range(2):
         report = await put(store, declared("new"), prune=True)
@@ -146,7 +146,7 @@ async def test_a_removal_of_nearly_everything_is_held_and_says_what_to_type(stor
     assert await live(store) == 21
 
 
-async def test_a_person_says_yes_to_that_very_list_and_once(store: Store):
+async def test_a_person_says_yes_to_that_very_list_and_once(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
@@ -156,7 +156,7 @@ async def test_a_person_says_yes_to_that_very_list_and_once(store: Store):
     assert (await put(store, prune=True)).pending_removal
 
 
-async def test_a_yes_to_one_list_is_none_to_another(store: Store):
+async def test_a_yes_to_one_list_is_none_to_another(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)
@@ -164,7 +164,7 @@ async def test_a_yes_to_one_list_is_none_to_another(store: Store):
     assert await live(store) == 20
 
 
-async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: Store):
+async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)
@@ -173,7 +173,7 @@ async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: Store):
     assert await AdminStore(store.conn).confirm_removal(SOURCE) == 20
 
 
-async def test_a_yes_holds_for_an_hour(store: Store):
+async def test_a_yes_holds_for_an_hour(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)

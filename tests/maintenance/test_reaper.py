@@ -10,21 +10,21 @@ from tests.maintenance.schedules import claim, history, rows, runs
 from wakeboard.maintenance.reaper import ReapCounts, reap
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
 
-async def enqueue(store: Store, count: int = 1) -> None:
+async def enqueue(store: MaintenanceStore, count: int = 1) -> None:
     await rows(store, "select enqueue('ping') from generate_series(1, %s)", count)
 
 
-async def lapse(store: Store) -> None:
+async def lapse(store: MaintenanceStore) -> None:
     """Every lease that is held has ended a moment ago."""
     await rows(store, "update job_runs set locked_until = now() - interval '1 ms' where locked_by <> 0")
 
 
-async def test_a_walk_goes_on_to_its_end(store: Store):
+async def test_a_walk_goes_on_to_its_end(store: MaintenanceStore):
     await enqueue(store, 12_000)  # some slices
     await rows(store, "update job_runs set locked_by = 7, status = 'running' where id % 1000 = 0")
     await lapse(store)
@@ -32,14 +32,14 @@ async def test_a_walk_goes_on_to_its_end(store: Store):
     assert set(await runs(store)) == {"queued"}
 
 
-async def test_a_live_lease_is_left_alone(store: Store):
+async def test_a_live_lease_is_left_alone(store: MaintenanceStore):
     await enqueue(store)
     await claim(store)
     assert await reap(store, always=True) == ReapCounts()
     assert await runs(store) == ["running"]
 
 
-async def seconds_pass(store: Store, seconds: int) -> None:
+async def seconds_pass(store: MaintenanceStore, seconds: int) -> None:
     """For walks over the leases."""
     passed = f"interval '{seconds} s'"
     await rows(
@@ -49,7 +49,7 @@ async def seconds_pass(store: Store, seconds: int) -> None:
     )
 
 
-async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_minute(store: Store):
+async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_minute(store: MaintenanceStore):
     await reap(store, always=True)
     await enqueue(store)
     await claim(store)
@@ -70,7 +70,7 @@ async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_m
     assert (await reap(store)).crashed == 1
 
 
-async def test_what_did_not_begin_in_time_is_skipped_and_what_did_is_not(store: Store):
+async def test_what_did_not_begin_in_time_is_skipped_and_what_did_is_not(store: MaintenanceStore):
     await enqueue(store, 2500)
     await rows(store, "update job_runs set start_before = now() - interval '1 s'")
     await rows(
@@ -81,7 +81,7 @@ async def test_what_did_not_begin_in_time_is_skipped_and_what_did_is_not(store: 
     assert set(await history(store, columns="status::text, reason")) == {("skipped", "TooLate")}
 
 
-async def test_a_missing_partition_does_not_keep_late_runs_alive(store: Store):
+async def test_a_missing_partition_does_not_keep_late_runs_alive(store: MaintenanceStore):
     await enqueue(store)
     await rows(store, "update job_runs set start_before = now() - interval '1 s'")
     await rows(

@@ -16,19 +16,19 @@ from wakeboard.maintenance.retention import MAX_BATCHES, DeletedCounts, Retentio
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
 KEEP = Retention.from_settings(read_settings())
 
 
-async def test_a_new_installation_has_the_retention_of_the_default_settings(store: Store):
+async def test_a_new_installation_has_the_retention_of_the_default_settings(store: MaintenanceStore):
     found = await rows(store, "select min_history_retention, min_key_retention, min_dead_retention from installation")
     assert found == [(KEEP.history, KEEP.keys, KEEP.dead)]
 
 
-async def partitions(store: Store) -> list[str]:
+async def partitions(store: MaintenanceStore) -> list[str]:
     found = await rows(
         store,
         "select inhrelid::regclass::text from pg_inherits where inhparent = 'job_run_history'::regclass order by 1",
@@ -36,7 +36,7 @@ async def partitions(store: Store) -> list[str]:
     return [row[0] for row in found]
 
 
-async def old_partition(store: Store, weeks: int) -> str:
+async def old_partition(store: MaintenanceStore, weeks: int) -> str:
     """The partition of so many weeks ago, made as it would have been then."""
     ((name, begin),) = await rows(
         store,
@@ -52,7 +52,7 @@ async def old_partition(store: Store, weeks: int) -> str:
     return name
 
 
-async def attempts(store: Store, count: int, age: str) -> None:
+async def attempts(store: MaintenanceStore, count: int, age: str) -> None:
     """Traces of attempts whose runs are neither live nor in history."""
     await rows(
         store,
@@ -63,11 +63,11 @@ async def attempts(store: Store, count: int, age: str) -> None:
     )
 
 
-async def left(store: Store, table: str) -> int:
+async def left(store: MaintenanceStore, table: str) -> int:
     return (await rows(store, f"select count(*) from {table}"))[0][0]
 
 
-async def test_there_are_partitions_for_the_coming_weeks_and_making_them_again_is_cheap(store: Store):
+async def test_there_are_partitions_for_the_coming_weeks_and_making_them_again_is_cheap(store: MaintenanceStore):
     made = await partitions(store)
     assert len(made) == 6
     await rows(store, f"drop table {made[0]}, {made[-1]}")
@@ -76,14 +76,14 @@ async def test_there_are_partitions_for_the_coming_weeks_and_making_them_again_i
     assert await partitions(store) == made
 
 
-async def test_partitions_go_when_every_run_in_them_is_old_enough(store: Store):
+async def test_partitions_go_when_every_run_in_them_is_old_enough(store: MaintenanceStore):
     now = set(await partitions(store))
     names = {weeks: await old_partition(store, weeks) for weeks in (3, 4, 6, 9)}
     assert await drop_partitions(store, timedelta(days=30)) == 2
     assert set(await partitions(store)) == now | {names[3], names[4]}
 
 
-async def test_a_partition_in_use_is_tried_again(store: Store, database: str):
+async def test_a_partition_in_use_is_tried_again(store: MaintenanceStore, database: str):
     await old_partition(store, 9)
     async with connected(database) as reader:
         (pid,) = (await rows(store, "select pg_backend_pid()"))[0]
@@ -96,7 +96,7 @@ async def test_a_partition_in_use_is_tried_again(store: Store, database: str):
         assert await dropping == 1
 
 
-async def test_a_partition_that_stays_in_use_is_given_up_for_now(store: Store, database: str):
+async def test_a_partition_that_stays_in_use_is_given_up_for_now(store: MaintenanceStore, database: str):
     await old_partition(store, 9)
     async with connected(database) as reader, reader.conn.transaction():
         await rows(reader, "select count(*) from job_run_history")
@@ -104,12 +104,12 @@ async def test_a_partition_that_stays_in_use_is_given_up_for_now(store: Store, d
             await drop_partitions(store, timedelta(days=30))
 
 
-async def test_what_fails_for_another_reason_than_a_missing_partition_fails(store: Store):
+async def test_what_fails_for_another_reason_than_a_missing_partition_fails(store: MaintenanceStore):
     with pytest.raises(WakeboardError, match="keys are not kept longer than history"):
         await with_partition(store, lambda: store.set_retention(timedelta(days=1), timedelta(days=2), None))
 
 
-async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(store: Store):
+async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(store: MaintenanceStore):
     await attempts(store, 10, "31 days")
     await rows(store, "select enqueue('ping')")
     await rows(
@@ -123,20 +123,20 @@ async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(stor
     assert {row[0] for row in await rows(store, "select name from job_steps")} == {"live", "young"}
 
 
-async def test_tidying_goes_on_until_nothing_is_left(store: Store):
+async def test_tidying_goes_on_until_nothing_is_left(store: MaintenanceStore):
     await attempts(store, 3500, "31 days")
     assert await delete_expired(store, KEEP) == DeletedCounts(rows=3500)
     assert await left(store, "job_attempts") == 0
 
 
-async def test_tidying_stops_after_a_while_and_says_that_there_is_more(store: Store):
+async def test_tidying_stops_after_a_while_and_says_that_there_is_more(store: MaintenanceStore):
     count = 1000 * MAX_BATCHES
     await attempts(store, count + 1, "31 days")
     assert await delete_expired(store, KEEP) == DeletedCounts(rows=count, more=True)
     assert await delete_expired(store, KEEP) == DeletedCounts(rows=1)
 
 
-async def test_once_nothing_is_left_everybody_rests_for_an_hour(store: Store, database: str):
+async def test_once_nothing_is_left_everybody_rests_for_an_hour(store: MaintenanceStore, database: str):
     await old_partition(store, 9)
     assert await delete_expired(store, KEEP) == DeletedCounts(partitions=1)
     await attempts(store, 1, "31 days")
@@ -146,7 +146,7 @@ async def test_once_nothing_is_left_everybody_rests_for_an_hour(store: Store, da
     assert await delete_expired(store, KEEP) == DeletedCounts(rows=1)
 
 
-async def test_changes_that_no_operator_takes_do_not_pile_up(store: Store):
+async def test_changes_that_no_operator_takes_do_not_pile_up(store: MaintenanceStore):
     await rows(
         store,
         "insert into definition_changes select n, now() - interval '61 minutes' from generate_series(1, 150000) as n",
@@ -156,7 +156,7 @@ async def test_changes_that_no_operator_takes_do_not_pile_up(store: Store):
     assert await left(store, "definition_changes") == 1
 
 
-async def test_keys_guard_for_their_time_and_dead_runs_stay_unless_a_setting_says_otherwise(store: Store):
+async def test_keys_guard_for_their_time_and_dead_runs_stay_unless_a_setting_says_otherwise(store: MaintenanceStore):
     await rows(store, "select enqueue('ping', idempotency_key => 'live'), enqueue('ping', idempotency_key => 'gone')")
     await rows(store, "update job_keys set created_at = now() - interval '8 days'")
     await rows(store, "delete from job_runs where idempotency_key = 'gone'")

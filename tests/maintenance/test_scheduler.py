@@ -31,19 +31,19 @@ from wakeboard.maintenance.scheduler import SCHEDULES_PER_BATCH, plan_ticks, sch
 from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
 FIVE_MINUTES = timedelta(minutes=5)
 
 
-async def make_ticks(store: Store, misfire_grace: timedelta = FIVE_MINUTES) -> tuple[int, ...]:
+async def make_ticks(store: MaintenanceStore, misfire_grace: timedelta = FIVE_MINUTES) -> tuple[int, ...]:
     """(definitions, runs, skipped, replaced)"""
     return tuple(await schedule_due_ticks(store, misfire_grace=misfire_grace))
 
 
-async def fill(store: Store, schedules: int) -> None:
+async def fill(store: MaintenanceStore, schedules: int) -> None:
     """Many schedules like the one called `first`, due as it is."""
     await rows(
         store,
@@ -55,7 +55,7 @@ async def fill(store: Store, schedules: int) -> None:
     )
 
 
-async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: Store):
+async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: MaintenanceStore):
     spec: dict[str, Any] = {
         "payload": {"a": 1},
         "queue": "mail",
@@ -80,14 +80,14 @@ async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: 
     assert await definition(store, "a", "next_run_at > now() + interval '1 day'")
 
 
-async def test_making_ticks_twice_is_making_them_once(store: Store):
+async def test_making_ticks_twice_is_making_them_once(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     assert await make_ticks(store) == (1, 1, 0, 0)
     assert await make_ticks(store) == (0, 0, 0, 0)
 
 
-async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(store: Store):
+async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
     await make_ticks(store)
@@ -97,7 +97,7 @@ async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(store: Store)
     assert await runs(store) == []
 
 
-async def test_skipped_ticks_are_one_row_of_history_for_each_stretch(store: Store):
+async def test_skipped_ticks_are_one_row_of_history_for_each_stretch(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), startingDeadlineSeconds=5 * 3600))
     first = await make_due(store, ago=10 * HOUR)
     _, made, skipped, _ = await make_ticks(store)
@@ -110,7 +110,7 @@ async def test_skipped_ticks_are_one_row_of_history_for_each_stretch(store: Stor
     assert too_late[5] + caught_up[5] == skipped
 
 
-async def test_what_is_missing_of_the_history_is_made(store: Store):
+async def test_what_is_missing_of_the_history_is_made(store: MaintenanceStore):
     await rows(
         store,
         "do $$ declare part text; begin for part in select inhrelid::regclass from pg_inherits"
@@ -122,7 +122,7 @@ async def test_what_is_missing_of_the_history_is_made(store: Store):
     assert await history(store) == [("skipped", "CatchUpSkip", 1)]
 
 
-async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_place(store: Store):
+async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_place(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"), declared("c"))
     tick = await make_due(store)
     await rows(store, "update job_definitions set cron_fields = '99 from the future' where name = 'b'")
@@ -134,7 +134,7 @@ async def test_a_definition_that_cannot_be_computed_stops_alone_and_keeps_its_pl
     assert await make_ticks(store) == (0, 0, 0, 0)
 
 
-async def test_repaired_it_goes_on_from_where_it_stopped(store: Store):
+async def test_repaired_it_goes_on_from_where_it_stopped(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
     await rows(store, "update job_definitions set cron_fields = '99 from the future'")
@@ -145,7 +145,7 @@ async def test_repaired_it_goes_on_from_where_it_stopped(store: Store):
     assert await runs(store, columns="scheduled_for") == [tick]
 
 
-async def test_an_edited_cursor_or_generation_makes_a_plan_void(store: Store):
+async def test_an_edited_cursor_or_generation_makes_a_plan_void(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"), declared("c"))
     await make_due(store)
     due = await store.due_definitions()
@@ -157,7 +157,9 @@ async def test_an_edited_cursor_or_generation_makes_a_plan_void(store: Store):
 
 
 @pytest.mark.parametrize("change", ["suspended = true", "removed_at = now()"])
-async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhile(store: Store, change: str):
+async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhile(
+    store: MaintenanceStore, change: str
+):
     await put(store, declared("a"))
     await make_due(store)
     plans = [plan_ticks(each, FIVE_MINUTES) for each in await store.due_definitions()]
@@ -165,7 +167,7 @@ async def test_a_plan_is_void_when_its_schedule_was_suspended_or_removed_meanwhi
     assert tuple(await store.enqueue_due_ticks(plans)) == (0, 0, 0, 0)
 
 
-async def test_a_schedule_locked_by_another_transaction_is_skipped(store: Store, database: str):
+async def test_a_schedule_locked_by_another_transaction_is_skipped(store: MaintenanceStore, database: str):
     await put(store, declared("a"), declared("b"))
     await make_due(store)
     async with connected(database) as other, other.conn.transaction():
@@ -174,7 +176,7 @@ async def test_a_schedule_locked_by_another_transaction_is_skipped(store: Store,
     assert await make_ticks(store) == (1, 1, 0, 0)
 
 
-async def test_a_scheduler_that_dies_after_reading_loses_nothing(store: Store, database: str):
+async def test_a_scheduler_that_dies_after_reading_loses_nothing(store: MaintenanceStore, database: str):
     await put(store, declared("a"))
     await make_due(store)
     async with connected(database) as doomed:
@@ -182,7 +184,7 @@ async def test_a_scheduler_that_dies_after_reading_loses_nothing(store: Store, d
     assert await make_ticks(store) == (1, 1, 0, 0)
 
 
-async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(store: Store, database: str):
+async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(store: MaintenanceStore, database: str):
     await put(store, declared("a", concurrencyPolicy="Replace"), declared("b"))
     await make_due(store)
     await rows(store, "select run_now(id) from job_definitions where name = 'a'")
@@ -199,7 +201,7 @@ async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(stor
     assert await make_ticks(store) == (2, 2, 0, 1)
 
 
-async def test_a_walk_goes_through_more_than_fit_into_one_statement(store: Store):
+async def test_a_walk_goes_through_more_than_fit_into_one_statement(store: MaintenanceStore):
     schedules = 2 * SCHEDULES_PER_BATCH + 10
     await put(store, declared("first"))
     await make_due(store)
@@ -207,7 +209,7 @@ async def test_a_walk_goes_through_more_than_fit_into_one_statement(store: Store
     assert await make_ticks(store) == (schedules, schedules, 0, 0)
 
 
-async def test_one_definition_may_have_more_ticks_than_fit_into_one_statement(store: Store):
+async def test_one_definition_may_have_more_ticks_than_fit_into_one_statement(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All", "limit": 10_000}), declared("b"))
     await make_due(store, ago=500 * DAY)
     _, made, skipped, _ = await make_ticks(store)
@@ -226,7 +228,7 @@ def _schedule_in_a_thread(dsn: str, start: threading.Barrier, made: list[int]) -
     return thread
 
 
-async def test_three_schedulers_at_once_make_each_tick_once(store: Store, database: str):
+async def test_three_schedulers_at_once_make_each_tick_once(store: MaintenanceStore, database: str):
     schedules = SCHEDULES_PER_BATCH * 3
     await put(store, declared("first", schedule=hourly()))
     await make_due(store, ago=3 * HOUR)
@@ -245,7 +247,7 @@ async def test_three_schedulers_at_once_make_each_tick_once(store: Store, databa
     assert (await make_ticks(store))[:2] == (0, 0)
 
 
-async def test_the_tick_is_unique_even_if_everything_else_fails(store: Store):
+async def test_the_tick_is_unique_even_if_everything_else_fails(store: MaintenanceStore):
     await put(store, declared("a"))
     await make_due(store)
     await make_ticks(store)
@@ -259,7 +261,7 @@ async def test_the_tick_is_unique_even_if_everything_else_fails(store: Store):
 
 
 @pytest.mark.parametrize("what", ["all", "queue:mail", "schedule"])
-async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: Store, what: str):
+async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: MaintenanceStore, what: str):
     await put(store, declared("a", queue="mail", schedule=hourly(), catchUp={"policy": "Latest"}), declared("b"))
     await make_due(store, "a", ago=4 * HOUR)
     paused = f"schedule:{await definition(store, 'a', 'id')}" if what == "schedule" else what
@@ -273,7 +275,7 @@ async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: Store, 
     assert {reason for _, reason, _ in await history(store)} == {"CatchUpLatest"}
 
 
-async def test_a_pause_of_one_queue_holds_no_other(store: Store):
+async def test_a_pause_of_one_queue_holds_no_other(store: MaintenanceStore):
     await put(store, declared("a", queue="mail"), declared("b"))
     await make_due(store)
     await AdminStore(store.conn).pause("queue:mail")
@@ -281,7 +283,7 @@ async def test_a_pause_of_one_queue_holds_no_other(store: Store):
     assert await runs(store, columns="schedule") == ["team/b"]
 
 
-async def test_jitter_moves_the_start_and_not_the_tick(store: Store):
+async def test_jitter_moves_the_start_and_not_the_tick(store: MaintenanceStore):
     await put(store, declared("first", jitterSeconds=600))
     tick = await make_due(store)
     await fill(store, 50)
@@ -296,20 +298,20 @@ async def test_jitter_moves_the_start_and_not_the_tick(store: Store):
     assert await definition(store, "first", "last_tick_at") == tick
 
 
-async def test_a_starting_deadline_ends_with_its_tick_and_not_with_its_making(store: Store):
+async def test_a_starting_deadline_ends_with_its_tick_and_not_with_its_making(store: MaintenanceStore):
     await put(store, declared("a", startingDeadlineSeconds=90))
     tick = await make_due(store, ago=timedelta(seconds=30))
     await make_ticks(store)
     assert await runs(store, columns="start_before") == [tick + timedelta(seconds=90)]
 
 
-async def test_suspended_schedules_make_no_ticks(store: Store):
+async def test_suspended_schedules_make_no_ticks(store: MaintenanceStore):
     await put(store, declared("a", suspend=True))
     await rows(store, "update job_definitions set next_run_at = now()")
     assert await make_ticks(store) == (0, 0, 0, 0)
 
 
-async def test_moments_come_in_utc_whatever_the_session_says(store: Store):
+async def test_moments_come_in_utc_whatever_the_session_says(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
     await rows(store, "set timezone = 'Europe/Lisbon'")
@@ -318,7 +320,7 @@ async def test_moments_come_in_utc_whatever_the_session_says(store: Store):
     assert {str(moment.tzinfo) for moment in (due.next_run_at, due.last_tick_at, due.now)} == {"UTC"}
 
 
-async def test_a_claimed_run_does_not_hinder_the_next_tick(store: Store):
+async def test_a_claimed_run_does_not_hinder_the_next_tick(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly()))
     await make_due(store, ago=HOUR)
     await make_ticks(store)
@@ -327,7 +329,7 @@ async def test_a_claimed_run_does_not_hinder_the_next_tick(store: Store):
     assert await make_ticks(store) == (1, 1, 0, 0)
 
 
-async def test_making_ticks_never_reads_all_runs(store: Store):
+async def test_making_ticks_never_reads_all_runs(store: MaintenanceStore):
     """Under the plans in force, whatever the statistics say: here there are none at all."""
     await put(store, declared("a", concurrencyPolicy="Forbid"), declared("b", concurrencyPolicy="Replace"))
     await rows(store, "select enqueue_many(array_fill('ping'::text, '{3000}'), array_fill('{}'::jsonb, '{3000}'))")

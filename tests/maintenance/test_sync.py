@@ -32,12 +32,12 @@ from wakeboard.rules.zones import tzdata_version
 from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
 
 
-async def is_ahead(store: Store, name: str) -> bool:
+async def is_ahead(store: MaintenanceStore, name: str) -> bool:
     """The cursor is after now and after the last tick."""
     return await definition(store, name, "next_run_at > greatest(now(), last_tick_at)")
 
@@ -45,7 +45,7 @@ async def is_ahead(store: Store, name: str) -> bool:
 # -- what is stored
 
 
-async def test_a_spec_becomes_a_row(store: Store):
+async def test_a_spec_becomes_a_row(store: MaintenanceStore):
     manifest = {
         "apiVersion": "wakeboard.dev/v1alpha1",
         "kind": "JobSchedule",
@@ -86,18 +86,18 @@ async def test_a_spec_becomes_a_row(store: Store):
     assert await definition(store, "weekly", local) == "MON 08:00:00"
 
 
-async def test_a_schedule_without_a_line_runs_only_on_demand(store: Store):
+async def test_a_schedule_without_a_line_runs_only_on_demand(store: MaintenanceStore):
     await put(store, declared("a", schedule=None))
     assert await definition(store, "a", "schedule, cron_fields, next_run_at") == (None, None, None)
 
 
-async def test_h_is_a_value_of_its_own_for_each_name(store: Store):
+async def test_h_is_a_value_of_its_own_for_each_name(store: MaintenanceStore):
     await put(store, *(declared(f"s{n}", schedule="H H * * *") for n in range(20)))
     fields = {row[0] for row in await rows(store, "select cron_fields from job_definitions")}
     assert len(fields) > 15
 
 
-async def test_syncing_twice_is_syncing_once(store: Store):
+async def test_syncing_twice_is_syncing_once(store: MaintenanceStore):
     schedules = [declared("a"), declared("b", payload={"x": 1.0})]
     assert (await put(store, *schedules)).created == ["team/a", "team/b"]
     before = await rows(store, "select * from job_definitions order by id")
@@ -107,7 +107,7 @@ async def test_syncing_twice_is_syncing_once(store: Store):
     assert await rows(store, "select * from job_definitions order by id") == before
 
 
-async def test_each_source_keeps_to_its_own(store: Store):
+async def test_each_source_keeps_to_its_own(store: MaintenanceStore):
     await put(store, declared("a", queue="one"), source="file:one")
     await put(store, declared("a", queue="two"), source="file:two")
     await put(store, prune=True, source="file:one")
@@ -116,7 +116,7 @@ async def test_each_source_keeps_to_its_own(store: Store):
     ]
 
 
-async def test_an_edit_in_a_file_is_the_next_generation(store: Store):
+async def test_an_edit_in_a_file_is_the_next_generation(store: MaintenanceStore):
     await put(store, declared("a"))
     assert (await put(store, declared("a", queue="other"))).updated == ["team/a"]
     assert await definition(store, "a", "generation, queue::text") == (2, "other")
@@ -124,20 +124,20 @@ async def test_an_edit_in_a_file_is_the_next_generation(store: Store):
     assert await definition(store, "a", "generation") == 2
 
 
-async def test_an_object_of_a_cluster_keeps_its_own_generation_and_never_goes_back(store: Store):
+async def test_an_object_of_a_cluster_keeps_its_own_generation_and_never_goes_back(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="five"))
     report = await put(store, declared("a", uid="u", generation=4, queue="four"))
     assert report.stale == ["team/a"]
     assert await definition(store, "a", "generation, queue::text") == (5, "five")
 
 
-async def test_another_object_of_the_same_name_begins_anew(store: Store):
+async def test_another_object_of_the_same_name_begins_anew(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="old"))
     assert (await put(store, declared("a", uid="v", generation=1, queue="new"))).updated == ["team/a"]
     assert await definition(store, "a", "uid, generation, queue::text") == ("v", 1, "new")
 
 
-async def test_new_zone_data_compute_the_next_tick_anew(store: Store):
+async def test_new_zone_data_compute_the_next_tick_anew(store: MaintenanceStore):
     await put(store, declared("a"))
     await rows(
         store, "update job_definitions set tzdata_version = '1999a', next_run_at = next_run_at + interval '1 hour'"
@@ -147,7 +147,7 @@ async def test_new_zone_data_compute_the_next_tick_anew(store: Store):
     assert await definition(store, "a", "extract(minute from next_run_at at time zone 'UTC')") == 0
 
 
-async def test_what_cannot_be_computed_is_said_and_stops_no_other(store: Store):
+async def test_what_cannot_be_computed_is_said_and_stops_no_other(store: MaintenanceStore):
     await put(store, declared("a"))
     bad = declared("a", queue="other")
     object.__setattr__(bad.spec, "time_zone", "Mars/Olympus")  # as with zone data older than those of who checked it
@@ -161,7 +161,7 @@ async def test_what_cannot_be_computed_is_said_and_stops_no_other(store: Store):
 # -- edits while ticks are due
 
 
-async def test_what_was_due_runs_as_it_was_declared_then(store: Store):
+async def test_what_was_due_runs_as_it_was_declared_then(store: MaintenanceStore):
     await put(store, declared("a", payload={"v": 1}))
     tick = await make_due(store)
     assert (await put(store, declared("a", payload={"v": 2}))).updated == ["team/a"]
@@ -170,7 +170,7 @@ async def test_what_was_due_runs_as_it_was_declared_then(store: Store):
     assert await is_ahead(store, "a")
 
 
-async def test_missed_ticks_of_the_old_line_are_caught_up_by_the_old_rule(store: Store):
+async def test_missed_ticks_of_the_old_line_are_caught_up_by_the_old_rule(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Latest"}))
     await make_due(store, ago=4 * HOUR)
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "Skip"}))
@@ -178,7 +178,7 @@ async def test_missed_ticks_of_the_old_line_are_caught_up_by_the_old_rule(store:
     assert [reason for _, reason, _ in await history(store)] == ["CatchUpLatest"]
 
 
-async def test_the_past_of_a_new_line_never_fires(store: Store):
+async def test_the_past_of_a_new_line_never_fires(store: MaintenanceStore):
     await put(store, declared("a"))
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     assert await is_ahead(store, "a")
@@ -186,7 +186,7 @@ async def test_the_past_of_a_new_line_never_fires(store: Store):
     assert await runs(store) == []
 
 
-async def test_a_tick_that_was_made_ahead_of_the_clock_is_not_made_again(store: Store):
+async def test_a_tick_that_was_made_ahead_of_the_clock_is_not_made_again(store: MaintenanceStore):
     """The last tick may lie ahead of now after a failover to a server whose clock is behind."""
     await put(store, declared("a", schedule="* * * * *"))
     await rows(store, "update job_definitions set last_tick_at = date_trunc('minute', now()) + interval '5 minutes'")
@@ -194,7 +194,7 @@ async def test_a_tick_that_was_made_ahead_of_the_clock_is_not_made_again(store: 
     assert await definition(store, "a", "next_run_at = last_tick_at + interval '1 minute'")
 
 
-async def test_suspending_records_what_was_due_as_skipped(store: Store):
+async def test_suspending_records_what_was_due_as_skipped(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
     await put(store, declared("a", schedule=hourly(), suspend=True))
@@ -205,7 +205,7 @@ async def test_suspending_records_what_was_due_as_skipped(store: Store):
     assert await definition(store, "a", "suspended, next_run_at") == (True, None)
 
 
-async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: Store):
+async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), suspend=True))
     await rows(store, "update job_definitions set last_tick_at = now() - interval '3 hours'")
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
@@ -213,7 +213,7 @@ async def test_taking_it_up_again_begins_with_the_first_tick_after_now(store: St
     assert await runs(store) == []
 
 
-async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: Store):
+async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
     await AdminStore(store.conn).pause("all")
@@ -223,7 +223,7 @@ async def test_an_edit_during_a_pause_makes_no_run_and_forgets_no_tick(store: St
     assert await is_ahead(store, "a")
 
 
-async def test_runs_that_exist_are_not_changed_by_an_edit(store: Store):
+async def test_runs_that_exist_are_not_changed_by_an_edit(store: MaintenanceStore):
     await put(store, declared("a", maxAttempts=3))
     await make_due(store)
     await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
@@ -231,7 +231,7 @@ async def test_runs_that_exist_are_not_changed_by_an_edit(store: Store):
     assert await runs(store, columns="max_attempts, queue::text") == [(3, "default")]
 
 
-async def test_more_edits_than_fit_into_one_statement(store: Store):
+async def test_more_edits_than_fit_into_one_statement(store: MaintenanceStore):
     count = 1100
     await put(store, *(declared(f"s{n}") for n in range(count)))
     await make_due(store)
@@ -244,7 +244,7 @@ async def test_more_edits_than_fit_into_one_statement(store: Store):
 # -- races
 
 
-async def test_two_syncs_at_once_end_as_one(store: Store, database: str):
+async def test_two_syncs_at_once_end_as_one(store: MaintenanceStore, database: str):
     schedules = [declared(f"s{n}") for n in range(700)]
     async with connected(database) as other:
         reports = await asyncio.gather(put(store, *schedules), put(other, *reversed(schedules)))
@@ -253,7 +253,7 @@ async def test_two_syncs_at_once_end_as_one(store: Store, database: str):
     assert len(await rows(store, "select 1 from job_definitions")) == 700
 
 
-async def test_two_syncs_that_disagree_leave_one_of_them_whole(store: Store, database: str):
+async def test_two_syncs_that_disagree_leave_one_of_them_whole(store: MaintenanceStore, database: str):
     names = [f"s{n}" for n in range(600)]
     await put(store, *(declared(name) for name in names))
     await make_due(store)
@@ -268,7 +268,7 @@ async def test_two_syncs_that_disagree_leave_one_of_them_whole(store: Store, dat
     assert not await rows(store, "select 1 from job_definitions where next_run_at <= now()")
 
 
-async def test_a_sync_that_waits_for_another_sees_what_that_one_did(store: Store, database: str):
+async def test_a_sync_that_waits_for_another_sees_what_that_one_did(store: MaintenanceStore, database: str):
     await put(store, declared("a"))
     async with connected(database) as other:
         (pid,) = (await rows(other, "select pg_backend_pid()"))[0]
@@ -281,7 +281,9 @@ async def test_a_sync_that_waits_for_another_sees_what_that_one_did(store: Store
     assert await definition(store, "a", "generation") == 2
 
 
-async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_again(store: Store, database: str):
+async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_again(
+    store: MaintenanceStore, database: str
+):
     async with connected(database) as other:
         (pid,) = (await rows(other, "select pg_backend_pid()"))[0]
         async with store.conn.transaction():
@@ -293,7 +295,7 @@ async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_agai
     assert await definition(store, "a", "generation, queue::text") == (2, "second")
 
 
-async def test_a_plan_made_before_an_edit_is_void(store: Store):
+async def test_a_plan_made_before_an_edit_is_void(store: MaintenanceStore):
     await put(store, declared("a", payload={"v": 1}))
     await make_due(store)
     plans = [plan_ticks(each, MISFIRE_GRACE) for each in await store.due_definitions()]
@@ -303,7 +305,9 @@ async def test_a_plan_made_before_an_edit_is_void(store: Store):
     assert await is_ahead(store, "a")
 
 
-async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_from_there(store: Store, database: str):
+async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_from_there(
+    store: MaintenanceStore, database: str
+):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
     await make_due(store, ago=3 * HOUR)
     async with connected(database) as worker:
@@ -317,14 +321,14 @@ async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_fr
     assert await is_ahead(store, "a")
 
 
-async def test_many_edits_and_many_schedulers_make_each_tick_once(store: Store, database: str):
+async def test_many_edits_and_many_schedulers_make_each_tick_once(store: MaintenanceStore, database: str):
     await put(store, declared("a", schedule=hourly(), catchUp={"policy": "All"}))
 
-    async def edit(other: Store, queue: str) -> None:
+    async def edit(other: MaintenanceStore, queue: str) -> None:
         for n in range(15):
             await put(other, declared("a", schedule=hourly(), catchUp={"policy": "All"}, queue=f"{queue}{n}"))
 
-    async def outage(other: Store) -> None:
+    async def outage(other: MaintenanceStore) -> None:
         """The cursor goes back an hour's tick at a time, as time would bring it."""
         for n in range(15):
             await rows(
@@ -335,7 +339,7 @@ async def test_many_edits_and_many_schedulers_make_each_tick_once(store: Store, 
                 (40 - 2 * n) * HOUR,
             )
 
-    async def schedule(other: Store) -> None:
+    async def schedule(other: MaintenanceStore) -> None:
         for _ in range(40):
             await schedule_due_ticks(other, misfire_grace=MISFIRE_GRACE)
 
@@ -356,7 +360,7 @@ def test_a_declared_schedule_says_what_the_store_would_call_it():
     assert not one.is_synced(None)
 
 
-async def test_two_declarations_of_one_name_count_as_the_last(store: Store):
+async def test_two_declarations_of_one_name_count_as_the_last(store: MaintenanceStore):
     report = await sync(
         store,
         SOURCE,

@@ -23,7 +23,7 @@ from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
 from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.migrate import Roles, migrate
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
@@ -147,8 +147,8 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
         return  # there is no such row
 
 
-def maintenance(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
-    """The methods of `Store` that workers call too."""
+def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """The methods of `MaintenanceStore` that workers call too."""
     return {
         "now": store.now,
         "reap": lambda: store.reap(always=True),
@@ -161,8 +161,8 @@ def maintenance(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
     }
 
 
-def synchronization(store: Store) -> dict[str, Callable[[], Awaitable[Any]]]:
-    """The other methods of `Store`."""
+def synchronization(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any]]]:
+    """The other methods of `MaintenanceStore`."""
     return {
         "filter_due_definitions": lambda: store.filter_due_definitions([1]),
         "list_definitions": lambda: store.list_definitions("s"),
@@ -197,7 +197,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
 async def act_as_worker(dsn: str) -> None:
     async with await connect(dsn) as conn:
         await require_schema(conn)
-        for call in maintenance(Store(conn)).values():
+        for call in maintenance(MaintenanceStore(conn)).values():
             await call()
         worker_store, positions = WorkerStore(conn, ME), ScanPositions(ME.queues)
         await worker_store.register_worker(["ping"])
@@ -303,7 +303,7 @@ async def test_every_statement_of_the_store_is_tried_here(database: str) -> None
     async with await connect(database) as conn:
         store = AdminStore(conn)
         tried = {*reads(conn), *maintenance(store), *synchronization(store), *administration(store)}
-    for kind in (Listings, EventQueries, Store, AdminStore):
+    for kind in (Listings, EventQueries, MaintenanceStore, AdminStore):
         methods = {name for name, it in vars(kind).items() if iscoroutinefunction(it) and not name.startswith("_")}
         assert methods <= tried, kind
     in_stories = getsource(act_as_worker) + getsource(act_as_operator) + "store.leadership_released("  # sends nothing

@@ -39,7 +39,7 @@ from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.settings import unknown_settings
 from wakeboard.store.admin_api import AdminStore
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.notifications import notifications
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.recent_events import EventQueries
@@ -90,7 +90,7 @@ class Supervisor:
         sync_connection = ReconnectingConnection(dsn, APPLICATION_NAME, AdminStore)
         spawn_connection = ReconnectingConnection(dsn, APPLICATION_NAME, EventQueries)
         poll_connection = ReconnectingConnection(dsn, APPLICATION_NAME, Listings)
-        self._maintenance_connection = ReconnectingConnection(dsn, APPLICATION_NAME, Store)
+        self._maintenance_connection = ReconnectingConnection(dsn, APPLICATION_NAME, MaintenanceStore)
         self._connections = [sync_connection, spawn_connection, poll_connection, self._maintenance_connection]
         self._sync = ManifestSync(folder, sync_connection, self._problems, emit=self._emit)
         self._spawner = WorkerSpawner(
@@ -201,7 +201,7 @@ class Supervisor:
         """After a worker was killed: reaps as soon as its leases have expired."""
         self._reap_at = time.monotonic() + self._settings.settings.lease_seconds
 
-    async def _reap_if_scheduled(self, store: Store) -> ReapCounts | None:
+    async def _reap_if_scheduled(self, store: MaintenanceStore) -> ReapCounts | None:
         if time.monotonic() < self._reap_at:
             return None
         self._reap_at = math.inf

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import timedelta
 
-    from wakeboard.store.maintenance_api import EnqueuedTicks, Store
+    from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
 
 EVERY_PASS_S: Final = 0.0
 REAP_INTERVAL_S: Final = 5.0
@@ -45,7 +45,7 @@ class _Task:
 
     name: str
     interval_s: float
-    run: Callable[[Store, MaintenancePass], Awaitable[bool]]
+    run: Callable[[MaintenanceStore, MaintenancePass], Awaitable[bool]]
     due_at: float = float("-inf")
 
 
@@ -70,7 +70,7 @@ class MaintenanceLoop:
         """The names of the tasks that a pass at `now` would run, in order. The first pass runs all."""
         return [task.name for task in self._tasks if task.due_at <= now]
 
-    async def run_due(self, store: Store, now: float) -> MaintenancePass:
+    async def run_due(self, store: MaintenanceStore, now: float) -> MaintenancePass:
         """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`."""
         done = MaintenancePass()
         for task in self._tasks:
@@ -78,7 +78,7 @@ class MaintenanceLoop:
                 task.due_at = now + await self._run(task, store, done)
         return done
 
-    async def _run(self, task: _Task, store: Store, done: MaintenancePass) -> float:
+    async def _run(self, task: _Task, store: MaintenanceStore, done: MaintenancePass) -> float:
         """Runs one task and returns the seconds until it is due again."""
         try:
             return EVERY_PASS_S if await task.run(store, done) else task.interval_s
@@ -88,18 +88,18 @@ class MaintenanceLoop:
                 return EVERY_PASS_S
             return min(task.interval_s, MAX_RETRY_S)
 
-    async def _schedule(self, store: Store, done: MaintenancePass) -> bool:
+    async def _schedule(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.ticks = await schedule_due_ticks(store, misfire_grace=self._misfire_grace)
         return False
 
-    async def _reap(self, store: Store, done: MaintenancePass) -> bool:
+    async def _reap(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.reaped = await reap(store)
         return False
 
-    async def _create_partitions(self, store: Store, done: MaintenancePass) -> bool:
+    async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.partitions_created = await create_partitions(store)
         return False
 
-    async def _delete_expired(self, store: Store, done: MaintenancePass) -> bool:
+    async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)
         return done.deleted.more

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import timedelta
 
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 TRIES: Final = 3
 RETRY_PAUSE_S: Final = 0.3  # in which others get their locks
@@ -23,7 +23,7 @@ RETRY_PAUSE_S: Final = 0.3  # in which others get their locks
 _Result = TypeVar("_Result")
 
 
-async def create_partitions(store: Store) -> int:
+async def create_partitions(store: MaintenanceStore) -> int:
     """Creates the missing partitions from this week to five weeks ahead and returns their number. Cheap if none is.
 
     Raises DatabaseUnavailable when three tries do not get the lock.
@@ -31,7 +31,7 @@ async def create_partitions(store: Store) -> int:
     return await _retried(store.create_partitions)
 
 
-async def drop_partitions(store: Store, retention: timedelta) -> int:
+async def drop_partitions(store: MaintenanceStore, retention: timedelta) -> int:
     """Drops the partitions whose runs all finished more than `retention` ago and returns their number.
 
     Raises DatabaseUnavailable when three tries do not get the lock.
@@ -39,7 +39,7 @@ async def drop_partitions(store: Store, retention: timedelta) -> int:
     return await _retried(lambda: store.drop_partitions(retention))
 
 
-async def with_partition(store: Store, operation: Callable[[], Awaitable[_Result]]) -> _Result:
+async def with_partition(store: MaintenanceStore, operation: Callable[[], Awaitable[_Result]]) -> _Result:
     """Runs an operation that writes history. If the current partition is missing, creates it and runs it again."""
     try:
         return await operation()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from datetime import datetime
 
-    from wakeboard.store.maintenance_api import KnownDefinition, Store
+    from wakeboard.store.maintenance_api import KnownDefinition, MaintenanceStore
 
 # A removal needs a confirmation when it exceeds both.
 CONFIRM_ABOVE: Final = 10  # schedules
@@ -45,7 +45,7 @@ def needs_confirmation(missing: int, live: int) -> bool:
 
 
 async def remove(
-    store: Store,
+    store: MaintenanceStore,
     source: str,
     missing: Sequence[KnownDefinition],
     live: int,
@@ -71,7 +71,7 @@ async def remove(
     return await _remove(store, source, {each.id: each for each in [*reported, *missing]}, listed_at), pending
 
 
-async def suspend_deleted(store: Store, source: str, deleted: Sequence[KnownDefinition]) -> None:
+async def suspend_deleted(store: MaintenanceStore, source: str, deleted: Sequence[KnownDefinition]) -> None:
     """Suspends schedules whose object no longer exists and whose removal is pending.
 
     Records due ticks as skipped. A new object resumes its schedule, as any edit does.
@@ -83,7 +83,9 @@ async def suspend_deleted(store: Store, source: str, deleted: Sequence[KnownDefi
         await store.suspend_definitions(source, batch)
 
 
-async def _remove(store: Store, source: str, waiting: dict[int, KnownDefinition], listed_at: datetime) -> list[str]:
+async def _remove(
+    store: MaintenanceStore, source: str, waiting: dict[int, KnownDefinition], listed_at: datetime
+) -> list[str]:
     removed: list[str] = []
     for _ in range(TRIES):
         due: list[int] = []
@@ -101,7 +103,7 @@ async def _remove(store: Store, source: str, waiting: dict[int, KnownDefinition]
     return sorted(removed)
 
 
-async def _skip_due_ticks(store: Store, ids: Sequence[int]) -> None:
+async def _skip_due_ticks(store: MaintenanceStore, ids: Sequence[int]) -> None:
     waiting = deque(await store.filter_due_definitions(ids))
     while plans := plan_batch(waiting, partial(plan_skip, reason=SCHEDULE_REMOVED)):
         await enqueue_ticks(store, plans)

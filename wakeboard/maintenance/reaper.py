@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from wakeboard.maintenance.partitions import with_partition
 
 if TYPE_CHECKING:
-    from wakeboard.store.maintenance_api import Reaped, Store
+    from wakeboard.store.maintenance_api import MaintenanceStore, Reaped
 
 
 class ReapCounts(NamedTuple):
@@ -23,7 +23,7 @@ class ReapCounts(NamedTuple):
     too_late: int = 0
 
 
-async def reap(store: Store, *, always: bool = False) -> ReapCounts:
+async def reap(store: MaintenanceStore, *, always: bool = False) -> ReapCounts:
     """Ends the attempts whose lease has expired, and skips runs whose startingDeadlineSeconds has passed.
 
     The store scans all leases only when a worker has stopped sending heartbeats, and once a minute (`always`: now).
@@ -43,11 +43,11 @@ async def reap(store: Store, *, always: bool = False) -> ReapCounts:
     return total._replace(too_late=await _skip_past_deadline(store))
 
 
-async def _reap_from(store: Store, position: int, *, always: bool) -> Reaped:
+async def _reap_from(store: MaintenanceStore, position: int, *, always: bool) -> Reaped:
     return await with_partition(store, lambda: store.reap(position, always=always))
 
 
-async def _skip_past_deadline(store: Store) -> int:
+async def _skip_past_deadline(store: MaintenanceStore) -> int:
     total = 0
     while late := await with_partition(store, store.skip_past_deadline):
         total += late

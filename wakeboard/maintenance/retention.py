@@ -14,7 +14,7 @@ from wakeboard.maintenance.partitions import drop_partitions, with_partition
 
 if TYPE_CHECKING:
     from wakeboard.settings import Settings
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
 MAX_BATCHES: Final = 10  # of a thousand rows of each kind: some tenths of a second, so that ticks do not wait
 
@@ -46,7 +46,7 @@ class DeletedCounts(NamedTuple):
     more: bool = False
 
 
-async def delete_expired(store: Store, retention: Retention, *, sets_minimum: bool = False) -> DeletedCounts:
+async def delete_expired(store: MaintenanceStore, retention: Retention, *, sets_minimum: bool = False) -> DeletedCounts:
     """Deletes expired rows. When none is left, drops expired partitions.
 
     For an hour after that, a call deletes nothing and is cheap, so every worker may call this. `sets_minimum`: first

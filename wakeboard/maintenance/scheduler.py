@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.rules.dst_ticks import DstTicks, Missed
-    from wakeboard.store.maintenance_api import DueDefinition, Store
+    from wakeboard.store.maintenance_api import DueDefinition, MaintenanceStore
 
 TOO_LATE: Final = "TooLate"
 SUSPENDED: Final = "Suspended"
@@ -158,7 +158,7 @@ def _ticks_from(tick_schedule: DstTicks, first: datetime, until: datetime, newes
 # -- writing -----------------------------------------------------------------------------------------------------------
 
 
-async def schedule_due_ticks(store: Store, *, misfire_grace: timedelta) -> EnqueuedTicks:
+async def schedule_due_ticks(store: MaintenanceStore, *, misfire_grace: timedelta) -> EnqueuedTicks:
     """Enqueues a run for every tick that is due, or records why it was skipped. Returns the counts.
 
     Safe to call at any time and from several processes: each tick is enqueued once, and a schedule that another process
@@ -176,7 +176,7 @@ async def schedule_due_ticks(store: Store, *, misfire_grace: timedelta) -> Enque
     return total
 
 
-async def enqueue_ticks(store: Store, plans: Sequence[TickPlan]) -> EnqueuedTicks:
+async def enqueue_ticks(store: MaintenanceStore, plans: Sequence[TickPlan]) -> EnqueuedTicks:
     """Writes the plans in one statement."""
     return await with_partition(store, lambda: store.enqueue_due_ticks(plans))
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
-    from wakeboard.store.maintenance_api import DueDefinition, KnownDefinition, Store, TickPlan
+    from wakeboard.store.maintenance_api import DueDefinition, KnownDefinition, MaintenanceStore, TickPlan
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
 
@@ -86,7 +86,7 @@ class SyncReport:
 
 
 async def sync(
-    store: Store,
+    store: MaintenanceStore,
     source: str,
     desired: Iterable[DesiredSchedule],
     *,
@@ -118,7 +118,7 @@ async def sync(
 
 
 async def _update(
-    store: Store,
+    store: MaintenanceStore,
     desired: dict[Key, DesiredSchedule],
     before: list[KnownDefinition],
     report: SyncReport,
@@ -156,7 +156,7 @@ def _differing_rows(
 
 
 async def _send(
-    store: Store, desired: dict[Key, DesiredSchedule], rows: dict[Key, dict[str, Any]], report: SyncReport
+    store: MaintenanceStore, desired: dict[Key, DesiredSchedule], rows: dict[Key, dict[str, Any]], report: SyncReport
 ) -> tuple[set[Key], dict[int, DesiredSchedule]]:
     """Sends the rows. Returns the keys that are done (also in the report), and by id the schedules with due ticks."""
     done: set[Key] = set()
@@ -173,7 +173,9 @@ async def _send(
     return done, due
 
 
-async def _enqueue_due_ticks(store: Store, edits: dict[int, DesiredSchedule], misfire_grace: timedelta) -> None:
+async def _enqueue_due_ticks(
+    store: MaintenanceStore, edits: dict[int, DesiredSchedule], misfire_grace: timedelta
+) -> None:
     def plan(due: DueDefinition) -> TickPlan:
         if edits[due.id].spec.suspend:
             return plan_skip(due, SUSPENDED)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeA
 from psycopg.rows import tuple_row
 
 from wakeboard.rules.canonical_json import check_payload
-from wakeboard.store.maintenance_api import Answer, Store
+from wakeboard.store.maintenance_api import Answer, MaintenanceStore
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class BulkActionProgress(NamedTuple):
     cancelled: bool
 
 
-class AdminStore(Store):
+class AdminStore(MaintenanceStore):
     """The SQL functions for administrators, and those for maintenance.
 
     `actor` and `source` are written into the audit rows: who acts (1 to 256 characters; None: the database user), and

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.statements import connection_lock, execute, listen, translating
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ActionResult(NamedTuple):
     new: bool
 
 
-class OperatorStore(Store):
+class OperatorStore(MaintenanceStore):
     """Calls that an operator makes without being the leader."""
 
     async def acquire_leadership(self, source: str, holder: str, release: str, lease_s: int) -> LeadershipState:

@@ -128,7 +128,7 @@ class Synced(NamedTuple):
     answer: str
 
 
-class Store:
+class MaintenanceStore:
     """Calls SQL functions over one async connection. Raises WakeboardError (see errors.py)."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any]) -> None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from wakeboard.settings import Settings
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
     from wakeboard_worker.signals import StopSignal
 
 CONNECT_WITHIN_S = 10.0  # for a draining worker; others try until the database is available
@@ -301,14 +301,14 @@ class _WorkerTasks:
 
     async def _maintain(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
         """Run the maintenance tasks that are due (ticks, expired leases, retention), once a second or `at_once`."""
-        from wakeboard.store.maintenance_api import Store
+        from wakeboard.store.maintenance_api import MaintenanceStore
 
         now = time.monotonic()
         if now < self._maintain_at and not at_once:
             return
         self._maintain_at = now + MAINTAIN_EVERY_S
-        await self._reap_orphaned_leases(Store(conn), now)
-        done = await self._maintenance.run_due(Store(conn), now)
+        await self._reap_orphaned_leases(MaintenanceStore(conn), now)
+        done = await self._maintenance.run_due(MaintenanceStore(conn), now)
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)
@@ -323,7 +323,7 @@ class _WorkerTasks:
             else:
                 log.warning("the maintenance task %s failed: %s", task, error)
 
-    async def _reap_orphaned_leases(self, store: Store, now: float) -> None:
+    async def _reap_orphaned_leases(self, store: MaintenanceStore, now: float) -> None:
         """Request a full reap once the orphaned leases of this worker have expired.
 
         A lost reply may have left leases that this worker does not know about. Its heartbeats hide them from the

@@ -9,7 +9,7 @@ from tests.maintenance.schedules import declared, hourly, put
 from tests.store.sql_clients import SqlClient
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES
 from wakeboard.store.connection import connect
-from wakeboard.store.maintenance_api import Store
+from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -74,7 +74,7 @@ class StoreHarness:
         self._runner = asyncio.Runner()
         self.user, self.handler = SqlClient(dsn), SqlClient(dsn)
         self.workers = {worker_id: SqlClient(dsn, worker_id) for worker_id in QUEUES}
-        self.store = Store(self.do(connect(dsn)))
+        self.store = MaintenanceStore(self.do(connect(dsn)))
         for client in (self.user, *self.workers.values()):
             client.sql(
                 f"set statement_timeout = '{STATEMENT_TIMEOUT_S} s'"

@@ -94,14 +94,14 @@ async def _store_retention(dsn: str) -> None:
     from wakeboard.maintenance.retention import Retention
     from wakeboard.settings import read_settings
     from wakeboard.store.connection import connect
-    from wakeboard.store.maintenance_api import Store
+    from wakeboard.store.maintenance_api import MaintenanceStore
 
     settings = read_settings()
     if not settings.model_fields_set & RETENTION_SETTINGS:
         return
     retention = Retention.from_settings(settings)
     async with await connect(dsn) as conn:
-        await Store(conn).set_retention(retention.history, retention.keys, retention.dead)
+        await MaintenanceStore(conn).set_retention(retention.history, retention.keys, retention.dead)
 
 
 def _print_roles(roles: Roles) -> None:
