@@ -1,9 +1,9 @@
-"""The programs that check the chart: helm, helm-unittest, kube-score, kubeconform, promtool and checkov.
+"""The programs that check the chart: helm, helm-unittest, kube-score, promtool and checkov.
 
 `make chart-tools` (or `python -m tools.chart_linters`) puts missing programs into the user's cache. `find_tool(name)`
 returns the path of one. Versions are pinned: the Go programs in the go.mod files of this folder, checkov in
-locks/checkov.txt. promtool is the one on this machine, else that of the Debian package `prometheus` (unpacked, not
-installed), else it is built.
+locks/checkov.txt. promtool is the one on this machine, else that of the Debian package `prometheus`, which is unpacked
+and not installed.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ CHECKOV_LOCK = ROOT / "locks" / "checkov.txt"
 
 # A folder with a go.mod -> the programs that its `tool` lines name. Those that agree on versions share one.
 GO_MODULES: Final = {
-    "helm": ("helm", "helm-unittest", "kubeconform"),
+    "helm": ("helm", "helm-unittest"),
     "kube-score": ("kube-score",),
-    "promtool": ("promtool",),
 }
-TOOLS: Final = (*(name for names in GO_MODULES.values() for name in names), "checkov")
+TOOLS: Final = (*(name for names in GO_MODULES.values() for name in names), "promtool", "checkov")
 
 
 class ToolMissing(Exception):
@@ -75,6 +74,8 @@ def _is_there(name: str) -> bool:
 
 def _folder_of(tool: str) -> Path:
     """Where the tool is, or will be. Its name says what is in it, and of which make."""
+    if tool == "promtool":
+        return cache() / "chart-tools" / "promtool-debian"
     if tool == "checkov":
         made_of = hashlib.sha256(CHECKOV_LOCK.read_bytes() + f"{_python()} {sys.version}".encode())
         return cache() / "chart-tools" / f"checkov-{made_of.hexdigest()[:16]}"
@@ -85,7 +86,7 @@ def _folder_of(tool: str) -> Path:
 def _get(folder: Path) -> None:
     """Fills the folder, all or nothing."""
     name = folder.name.rpartition("-")[0]
-    ways: dict[str, Callable[[Path, Path], None]] = {"checkov": _install_checkov, "promtool": _get_promtool}
+    ways: dict[str, Callable[[Path, Path], None]] = {"checkov": _install_checkov, "promtool": _unpack_promtool}
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix="getting-") as unfinished:
         made = Path(unfinished, "made")
         made.mkdir()
@@ -106,33 +107,17 @@ def _linker_flags(module: str) -> str:
     return f"-s -w -X helm.sh/helm/v4/internal/version.version={version}"
 
 
-def _get_promtool(made: Path, folder: Path) -> None:
-    if not _unpacked_from_debian(made):
-        _build(made, folder)
-
-
-def _unpacked_from_debian(made: Path) -> bool:
-    """Whether Debian's package could be had and its promtool runs; nothing is installed, so no root is needed."""
-    if not (shutil.which("apt-get") and shutil.which("dpkg")):
-        return False
+def _unpack_promtool(made: Path, _: Path) -> None:
+    """Takes it from Debian's package. Needs no root. Exits if there is no such package for this machine."""
     with tempfile.TemporaryDirectory() as name:
         os.chmod(name, 0o755)  # noqa: S103, PTH101 - apt fetches as a user of its own
-        if not _succeeds(["apt-get", "-qq", "download", "prometheus"], name):
-            return False
-        packages = [str(package) for package in Path(name).glob("*.deb")]
-        unpacked = bool(packages) and _succeeds(["dpkg", "-x", packages[0], "."], name)
-        program = Path(name, "usr", "bin", "promtool")
-        if not unpacked or not _succeeds([str(program), "--version"], name):
-            return False
-        shutil.copy(program, made)
-    return True
-
-
-def _succeeds(command: list[str], folder: str) -> bool:
-    try:
-        return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
+        try:
+            subprocess.run(["apt-get", "-qq", "download", "prometheus"], cwd=name, capture_output=True, check=True)
+            (package,) = Path(name).glob("*.deb")
+            subprocess.run(["dpkg", "-x", package, name], capture_output=True, check=True)
+            shutil.copy(Path(name, "usr", "bin", "promtool"), made)
+        except (OSError, subprocess.CalledProcessError):
+            sys.exit("promtool is missing, and Debian's package could not be downloaded. Install Prometheus' promtool.")
 
 
 def _install_checkov(made: Path, folder: Path) -> None:
