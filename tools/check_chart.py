@@ -66,13 +66,19 @@ def render(release: str, values: Path, folder: Path) -> Path:
 # -- The findings of each linter ----------------------------------------------------------------------------------
 
 
+def refusals(tool: str, *words: str | Path) -> list[str]:
+    """What a tool says if it refuses."""
+    try:
+        run_tool(tool, *words)
+    except Refused as refusal:
+        return [str(refusal)]
+    return []
+
+
 def from_lint(values: Path) -> list[str]:
     """`helm lint --strict`."""
-    try:
-        run_tool("helm", "lint", "--strict", "--quiet", "--kube-version", KUBERNETES, CHART, "--values", values)
-    except Refused as refusal:
-        return [f"{values.relative_to(ROOT)}: {refusal}"]
-    return []
+    words = ("lint", "--strict", "--quiet", "--kube-version", KUBERNETES, CHART, "--values", values)
+    return [f"{values.relative_to(ROOT)}: {refusal}" for refusal in refusals("helm", *words)]
 
 
 def from_names(documents: Documents) -> list[str]:
@@ -87,15 +93,6 @@ def from_names(documents: Documents) -> list[str]:
             if len(name) > longest and "rbac" not in each["apiVersion"] and each["kind"] != "CustomResourceDefinition":
                 found.append(f"{rendering}: {thing(each)} has {len(name)} characters, and {longest} are allowed.")
     return found
-
-
-def from_unittest() -> list[str]:
-    """The chart's own tests."""
-    try:
-        run_tool("helm-unittest", "--strict", CHART)
-    except Refused as refusal:
-        return [str(refusal)]
-    return []
 
 
 def from_score(rendered: Path) -> list[Finding]:
@@ -155,16 +152,9 @@ def from_promtool(documents: Documents) -> list[str]:
         tested = next(iter(alerts_of(documents["monitoring"])))
         (folder / "alerts.yaml").write_text(yaml.safe_dump(reduced(tested)))
         (folder / ALERTS_TEST.name).write_text(ALERTS_TEST.read_text())
-        found: list[str] = []
-        for words in (
-            ["check", "rules", *sorted(folder.glob("[rd]*.yaml"))],
-            ["test", "rules", folder / ALERTS_TEST.name],
-        ):
-            try:
-                run_tool("promtool", *words)
-            except Refused as refusal:
-                found.append(str(refusal).replace(f"{folder}/", ""))
-        return found
+        found = refusals("promtool", "check", "rules", *sorted(folder.glob("[rd]*.yaml")))
+        found += refusals("promtool", "test", "rules", folder / ALERTS_TEST.name)
+        return [refusal.replace(f"{folder}/", "") for refusal in found]
 
 
 def thing(found: dict[str, Any]) -> str:
@@ -183,13 +173,13 @@ def lint(folder: Path) -> dict[str, list[str]]:
         def ask(linter: Callable[..., list[Any]], *words: Any) -> Callable[[], list[Any]]:
             return executor.submit(linter, *words).result
 
-        documents, refusals = read_renderings(executor, files, folder)
-        if refusals:  # the others would only repeat them
-            return {"helm template": refusals}
+        documents, unrendered = read_renderings(executor, files, folder)
+        if unrendered:  # the others would only repeat them
+            return {"helm template": unrendered}
         scored_or_checked = [ask(from_checkov, folder / "ways")]  # the slowest
         scored_or_checked += [ask(from_score, rendered) for rendered in sorted((folder / "ways").glob("*.yaml"))]
         linted = [ask(from_lint, values) for values in files.values()]
-        tested = ask(from_unittest)
+        tested = ask(refusals, "helm-unittest", "--strict", CHART)
         return {
             "names of objects": from_names(documents),
             "promtool": from_promtool(documents),
@@ -205,15 +195,15 @@ def read_renderings(executor: ThreadPoolExecutor, files: dict[str, Path], folder
     asked = {name: executor.submit(render, "wakeboard", values, ways) for name, values in files.items()}
     asked["long names"] = executor.submit(render, LONG_RELEASE, files["everything"], long_names)
     documents: Documents = {}
-    refusals: list[str] = []
+    unrendered: list[str] = []
     for name, answer in asked.items():
         try:
             text = answer.result().read_text()
         except Refused as refusal:
-            refusals.append(f"charts/wakeboard/ci/{name}-values.yaml cannot be rendered: {refusal}")
+            unrendered.append(f"charts/wakeboard/ci/{name}-values.yaml cannot be rendered: {refusal}")
             continue
         documents[name] = [document for document in yaml.safe_load_all(text) if document]
-    return documents, refusals
+    return documents, unrendered
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ name. This module adds what these sources do not contain.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -34,49 +35,38 @@ OBJECTS: Final[Schema] = {"type": "array", "items": {"type": "object"}}
 NAMED: Final[Schema] = {"type": "array", "items": {"type": "object", "required": ["name"]}}
 MAP_OF_TEXTS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 ANYTHING: Final[Schema] = {"type": "object"}
-PEERS: Final = OBJECTS
+TEXT_MAPS: Final = re.compile("(?i)(annotations|labels|nodeSelector)$")  # names of maps of texts
 
 BY_NAME: Final[Mapping[str, Schema]] = {  # the last word of a value's path
-    "affinity": ANYTHING,
-    "annotations": MAP_OF_TEXTS,
-    "commonAnnotations": MAP_OF_TEXTS,
-    "commonLabels": MAP_OF_TEXTS,
     "digest": {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-    "envFrom": OBJECTS,
     "extraEnv": NAMED,
     "extraObjects": {"type": "array", "items": {"type": ["object", "string"]}},
     "initContainers": NAMED,
     "ipFamilies": {"type": "array", "items": {"enum": ["IPv4", "IPv6"]}, "maxItems": 2, "uniqueItems": True},
     "ipFamilyPolicy": {"enum": ["", "SingleStack", "PreferDualStack", "RequireDualStack"]},
     "interval": {"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"},
-    "labels": MAP_OF_TEXTS,
-    "livenessProbe": ANYTHING,
-    "metricRelabelings": OBJECTS,
-    "nodeSelector": MAP_OF_TEXTS,
-    "podAnnotations": MAP_OF_TEXTS,
-    "podLabels": MAP_OF_TEXTS,
     "podSecurityContext": ANYTHING,
     "ports": {"type": "array", "items": PORT, "minItems": 1},
     "pullSecrets": NAMED,
-    "readinessProbe": ANYTHING,
-    "relabelings": OBJECTS,
     "resources": {
         "type": "object",
         "properties": {"claims": OBJECTS, "limits": ANYTHING, "requests": ANYTHING},
         "additionalProperties": False,
     },
     "securityContext": ANYTHING,
-    "startupProbe": ANYTHING,
     "strategy": {
         "type": "object",
         "properties": {"type": {"enum": ["RollingUpdate", "Recreate"]}, "rollingUpdate": {"type": ["object", "null"]}},
         "additionalProperties": False,
     },
-    "to": PEERS,
-    "tolerations": OBJECTS,
-    "topologySpreadConstraints": OBJECTS,
     "volumeMounts": NAMED,
     "volumes": NAMED,
+}
+BY_TYPE: Final[Mapping[type, Schema]] = {  # of a value's default
+    bool: {"type": "boolean"},
+    int: COUNT,
+    float: {"type": "number", "minimum": 0},
+    str: TEXT,
 }
 POLICIES: Final = ["Always", "IfNotPresent", "Never"]
 BY_PATH: Final[Mapping[str, Schema]] = {
@@ -87,13 +77,9 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "migrations.mode": {"enum": ["initContainer", "hook", "none"]},
     "migrations.waitSeconds": {"type": "integer", "minimum": 1, "maximum": 3600},
     "monitoring.rules.severities": MAP_OF_TEXTS,
-    "monitoring.rules.alertLabels": MAP_OF_TEXTS,
     "monitoring.rules.disabled": NAMES,
     "networkPolicy.database.port": PORT,
-    "networkPolicy.metricsFrom": PEERS,
-    "networkPolicy.workerEgress": OBJECTS,
     "operator.namespaces": NAMES,
-    "operator.replicas": COUNT,
     "tests.timeoutSeconds": {"type": "integer", "minimum": 1},
     "worker.activeDeadlineSeconds": {"type": ["integer", "null"], "minimum": 1},
     "worker.commands": {
@@ -106,20 +92,16 @@ BY_PATH: Final[Mapping[str, Schema]] = {
             "properties": {"argv": {"type": ["string", "array"], "items": TEXT}, "env": NAMES},
         },
     },
-    "worker.failedJobsHistoryLimit": COUNT,
     "worker.handlers": NAMES,
     "worker.httpAllowedPrivateNetworks": NAMES,
     "worker.httpAllowedHosts": NAMES,
     "operator.imagePullPolicy": {"enum": ["", *POLICIES]},
     "worker.imagePullPolicy": {"enum": ["", *POLICIES]},
-    "worker.lingerSeconds": {"type": "integer", "minimum": 0},
     "worker.mode": {"enum": ["cronjob", "forever"]},
     "worker.queues": {**NAMES, "minItems": 1},
     "worker.replicas": {"type": ["integer", "null"], "minimum": 0},
     "worker.schedule": {"type": "string", "minLength": 1},
     "worker.startDeadlineSeconds": {"type": ["integer", "null"], "minimum": 30},
-    "worker.successfulJobsHistoryLimit": COUNT,
-    "worker.ttlSecondsAfterFinished": COUNT,
 }
 
 
@@ -200,17 +182,13 @@ def _tenant() -> Schema:
 
 
 def _by_default(value: Value) -> Schema:
-    match value.default:
-        case bool():
-            return {"type": "boolean"}
-        case int():
-            return {"type": "integer", "minimum": 0}
-        case float():
-            return {"type": "number", "minimum": 0}
-        case str():
-            return {"type": "string"}
-        case _:
-            raise Unclear(f"{value.name} is {value.default!r} by default; say its type in {__name__}.")
+    if type(value.default) in BY_TYPE:
+        return BY_TYPE[type(value.default)]
+    if TEXT_MAPS.search(value.path[-1]):
+        return MAP_OF_TEXTS
+    if value.default in ([], {}):
+        return ANYTHING if value.default == {} else OBJECTS
+    raise Unclear(f"{value.name} is {value.default!r} by default; say its type in {__name__}.")
 
 
 if __name__ == "__main__":

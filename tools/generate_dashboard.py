@@ -17,7 +17,7 @@ ZERO_IS_BAD: Final[Thresholds] = [("red", None), ("green", 1)]
 QUEUE_WAIT: Final[Thresholds] = [("green", None), ("orange", 60), ("red", 300)]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Panel:
     """A panel. `queries`: PromQL by legend. `unit`: Grafana's name (`s`: seconds, `cpm`: count per minute)."""
 
@@ -34,15 +34,7 @@ class Panel:
 
 def stat(title: str, description: str, unit: str, query: str, thresholds: Thresholds) -> Panel:
     """A single number with threshold colours."""
-    return Panel(
-        title=title,
-        description=description,
-        unit=unit,
-        queries={"": query},
-        kind="stat",
-        width=4,
-        thresholds=thresholds,
-    )
+    return Panel(title, description, unit, {"": query}, kind="stat", width=4, thresholds=thresholds)
 
 
 def per_minute(metric: str, by: str) -> str:
@@ -314,15 +306,8 @@ def panels() -> list[dict[str, Any]]:
 def variable(name: str, label: str, values: str) -> dict[str, Any]:
     """A dashboard variable with the values of a label."""
     query = {"query": values, "refId": name}
-    return {
-        "name": name,
-        "label": label,
-        "type": "query",
-        "datasource": SOURCE,
-        "query": query,
-        "refresh": 2,
-        "sort": 1,
-    }
+    source = {"type": "query", "datasource": SOURCE}
+    return {"name": name, "label": label, **source, "query": query, "refresh": 2, "sort": 1}
 
 
 def dashboard() -> dict[str, Any]:
