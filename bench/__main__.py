@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from bench.claims import measure_claims
@@ -35,16 +35,8 @@ if TYPE_CHECKING:
     from bench.tables import Table, Threshold
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
-    """What a command that measures everything of its kind writes on the page."""
-
-    command: str
-    title: str
-
-
-WHOLE: Final = Section("make bench", "wakeboard by itself")
-WHOLE_LARGE: Final = Section("make bench-large", "wakeboard with millions of rows")
+# What a command that measures everything of its kind writes on the page.
+TITLES: Final = {"make bench": "wakeboard by itself", "make bench-large": "wakeboard with millions of rows"}
 LARGE_ONES: Final = ("drain", "claims", "pinned")
 MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "drain": measure_drains,
@@ -80,8 +72,8 @@ def main(words: Sequence[str] | None = None) -> int:
     summary = thresholds_table(thresholds).markdown() if thresholds else ""
     print(summary)
     if not options.only and not options.quick:
-        section = WHOLE_LARGE if options.large else WHOLE
-        write_section(section.command, "\n".join([f"## {section.title}\n\n{about}\n", summary, *tables]))
+        command = "make bench-large" if options.large else "make bench"
+        write_section(command, "\n".join([f"## {TITLES[command]}\n\n{about}\n", summary, *tables]))
     return 0
 
 

@@ -33,6 +33,7 @@ SETTINGS: Final = {
     "autovacuum": "on",
 }
 BATCH: Final = 10_000  # runs that one enqueue_many makes
+NOOP: Final = wakeboard.Job("noop")
 
 # Each new run belongs to a definition, whichever way it is enqueued: changes of it write change rows.
 OF_A_DEFINITION: Final = """
@@ -59,10 +60,10 @@ class Database:
         """Statements without an answer."""
         self.conn.execute(statements.encode())
 
-    def enqueue(self, runs: int) -> None:
-        """Enqueues no-op runs."""
+    def enqueue(self, runs: int, job: wakeboard.Job = NOOP) -> None:
+        """Enqueues equal runs."""
         for start in range(0, runs, BATCH):
-            wakeboard.enqueue_many(self.conn, [wakeboard.Job("noop")] * min(BATCH, runs - start))
+            wakeboard.enqueue_many(self.conn, [job] * min(BATCH, runs - start))
 
     def close(self) -> None:
         """Ends the connection."""
@@ -83,16 +84,18 @@ class BenchmarkServer:
         self._templates: set[str] = set()
 
     @contextmanager
-    def database(self, *, of_a_definition: bool = True, runs: int = 0) -> Generator[Database]:
-        """A fresh database with our schema and no-op runs. `of_a_definition`: every run in it belongs to one."""
-        template = f"wakeboard_{runs}_{'with' if of_a_definition else 'without'}_definition"
+    def database(
+        self, *, of_a_definition: bool = True, runs: int = 0, job: wakeboard.Job = NOOP
+    ) -> Generator[Database]:
+        """A fresh database with our schema and equal runs. `of_a_definition`: every run in it belongs to one."""
+        template = f"wakeboard_{runs}_{job.job_type}_{'with' if of_a_definition else 'without'}_definition"
 
         def prepare(dsn: str) -> None:
             asyncio.run(migrate(dsn))
             with closing(Database(dsn)) as database:
                 if of_a_definition:
                     database.do(OF_A_DEFINITION)
-                database.enqueue(runs)
+                database.enqueue(runs, job)
 
         with self.copy_of(template, prepare) as database:
             yield database

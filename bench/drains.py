@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import wakeboard
 from bench.machine import busy_cpu_s
 from bench.processes import STOP_WITHIN_S
 from bench.tables import Table, number, spread
@@ -32,6 +33,7 @@ class Case:
     runs: int
     processes: int
     of_a_definition: bool = True
+    job_type: str = "noop"  # of bench/handlers.py
 
     def __str__(self) -> str:
         workers = f"{self.processes} process{'es' if self.processes > 1 else ''}"
@@ -118,8 +120,9 @@ def watch_drain(
 
 
 def drain(server: BenchmarkServer, case: Case, **settings: Any) -> Drain:
-    """Drains no-op runs with draining workers under these settings."""
-    with server.database(of_a_definition=case.of_a_definition, runs=case.runs) as database:
+    """Drains runs with draining workers under these settings."""
+    job = wakeboard.Job(case.job_type)
+    with server.database(of_a_definition=case.of_a_definition, runs=case.runs, job=job) as database:
         return drain_copy(server, database, case, **settings)
 
 

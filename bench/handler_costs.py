@@ -8,17 +8,17 @@ import statistics
 import sys
 import tempfile
 import time
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import wakeboard
-from bench.database import BATCH, Database
 from bench.drains import Case, QueueQueries, drain, drain_copy
-from bench.handler_reports import WAITS_S
-from bench.processes import OURS, MeasuredProcess
+from bench.handlers import WAITS_S
+from bench.processes import MeasuredProcess
 from bench.tables import Table, at_least, spread
-from wakeboard.store.migrate import migrate
+from testbed.processes import OUR_PACKAGES, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -43,9 +43,10 @@ def measure_handling(server: BenchmarkServer, plan: Plan) -> Table:
     case = Case(plan.handled, 1)
     for _ in range(plan.few_repetitions):
         coroutines.append(drain(server, case))
-        threads.append(drain(server, case, handlers="bench.plain_handlers"))
-        waiting.append(drain(server, case, handlers="bench.waiting_handlers", concurrency=AT_ONCE))
-        shared.append(drain(server, Case(plan.handled, 2), handlers="bench.waiting_handlers", concurrency=AT_ONCE // 2))
+        threads.append(drain(server, replace(case, job_type="noop_in_a_thread")))
+        waits = replace(case, job_type="wait")
+        waiting.append(drain(server, waits, concurrency=AT_ONCE))
+        shared.append(drain(server, replace(waits, processes=2), concurrency=AT_ONCE // 2))
         bare.append(_bare_rate(plan.handled))
         requests.append(_drain_requests(server, plan.requests))
     limit = AT_ONCE / WAITS_S
@@ -119,18 +120,11 @@ def _bare_rate(waits: int) -> float:
 def _drain_requests(server: BenchmarkServer, runs: int) -> Drain:
     with _receiver() as port:
         address = f"127.0.0.1:{port}"
-
-        def prepare(dsn: str) -> None:
-            asyncio.run(migrate(dsn))
-            payload = {"method": "POST", "url": f"http://{address}/hooks", "body": {"customer": 4711}}
-            with closing(Database(dsn)) as database:
-                for start in range(0, runs, BATCH):
-                    jobs = [wakeboard.Job("http", payload)] * min(BATCH, runs - start)
-                    wakeboard.enqueue_many(database.conn, jobs)
-
-        template = f"requests_to_{port}"
-        with server.copy_of(template, prepare) as database:
-            found = drain_copy(
+        payload = {"method": "POST", "url": f"http://{address}/hooks", "body": {"customer": 4711}}
+        with server.database(of_a_definition=False) as database:
+            database.enqueue(runs, wakeboard.Job("http", payload))
+            database.vacuum()
+            return drain_copy(
                 server,
                 database,
                 Case(runs, 1),
@@ -138,8 +132,6 @@ def _drain_requests(server: BenchmarkServer, runs: int) -> Drain:
                 http_allowed_hosts=address,
                 http_allowed_private_networks="127.0.0.0/8",
             )
-        server.drop_template(template)
-        return found
 
 
 @contextmanager
@@ -148,21 +140,17 @@ def _receiver() -> Generator[int]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     with tempfile.TemporaryDirectory(prefix="wakeboard-bench-") as folder:
-        process = MeasuredProcess([sys.executable, "-m", "bench.receiver", str(port)], OURS, Path(folder))
+        process = MeasuredProcess(
+            [sys.executable, "-m", "bench.receiver", str(port)], {"PYTHONPATH": OUR_PACKAGES}, Path(folder)
+        )
         try:
-            _wait_for(port, process)
+            wait_for(lambda: _listens(port) or process.dead(), within_s=LISTENS_WITHIN_S, why=process.output)
             yield port
         finally:
             process.stop()
             process.ended()
 
 
-def _wait_for(port: int, process: MeasuredProcess) -> None:
-    deadline = time.monotonic() + LISTENS_WITHIN_S
-    while True:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        if process.dead() or time.monotonic() > deadline:
-            raise RuntimeError(f"the receiver did not start: {process.output()}")
-        time.sleep(0.01)
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

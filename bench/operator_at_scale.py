@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import asyncio
 import signal
-import ssl
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import aiohttp
-
+from bench.machine import cpu_s_of_tree
 from bench.tables import Table, at_most, number, percentile
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
-from testbed.cluster.operators import Environment, Operator, wait_for
+from testbed.cluster.operators import Environment, Operator
+from testbed.processes import wait_for
 
 if TYPE_CHECKING:
     from bench.database import BenchmarkServer
     from bench.plan import Plan
 
-SIDE_BY_SIDE: Final = 40
+SIDE_BY_SIDE: Final = 16
 STILL_S: Final = 60.0
 WITHIN_S: Final = 600.0
 NAMESPACE: Final = "default"
@@ -45,7 +45,8 @@ def measure_operator(server: BenchmarkServer, plan: Plan) -> Table:
         server.database(of_a_definition=False) as database,
     ):
         install_crds(cluster)
-        asyncio.run(_create(cluster, plan.resources))
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
+            list(threads.map(partial(_create, cluster), range(plan.resources)))
         env = Environment(cluster, NAMESPACE, database.dsn)
         began = time.monotonic()
         with Operator(database.dsn, cluster.admin, Path(folder)) as first:
@@ -56,10 +57,10 @@ def measure_operator(server: BenchmarkServer, plan: Plan) -> Table:
             _until(lambda: _events(env) >= plan.resources)
             rows.append(("cold start to all events, s", number(time.monotonic() - began)))
             rows.append(("memory (RSS), MB", number(first.memory_mb())))
-            written, used = _writes(first), first.cpu_s()
+            written, used = _writes(first), cpu_s_of_tree(first.pid)
             time.sleep(STILL_S)  # what is measured is a minute of nothing
             rows.append(("a minute in which nothing ticks: status writes", str(_writes(first) - written)))
-            rows.append(("the same minute: CPU s", number(first.cpu_s() - used)))
+            rows.append(("the same minute: CPU s", number(cpu_s_of_tree(first.pid) - used)))
             rows += _lags("from an edit to its row", [_edit_lag(env, i) for i in range(plan.lags)])
             rows += _lags("from a transition to its status", [_status_lag(env, i) for i in range(plan.lags)])
             with Operator(database.dsn, cluster.admin, Path(folder)) as second:
@@ -82,20 +83,8 @@ def measure_operator(server: BenchmarkServer, plan: Plan) -> Table:
     )
 
 
-async def _create(cluster: ControlPlane, resources: int) -> None:
-    pki = cluster.folder / "pki"
-    context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
-    context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-    connector = aiohttp.TCPConnector(ssl=context, limit=SIDE_BY_SIDE)
-    async with aiohttp.ClientSession(cluster.url, connector=connector) as session:
-
-        async def create(number: int) -> None:
-            document = job_schedule(f"s{number}", schedule="0 8 * * *", payload={"number": number})
-            async with session.post(path(NAMESPACE), json=document) as answer:
-                answer.raise_for_status()
-
-        for start in range(0, resources, SIDE_BY_SIDE):
-            await asyncio.gather(*map(create, range(start, min(resources, start + SIDE_BY_SIDE))))
+def _create(cluster: ControlPlane, number: int) -> None:
+    cluster.call("POST", path(NAMESPACE), job_schedule(f"s{number}", schedule="0 8 * * *", payload={"number": number}))
 
 
 def _until(what: Any) -> None:

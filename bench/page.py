@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from bench.processes import PROJECT
+from testbed.processes import ROOT
 
-PAGE: Final = PROJECT / "docs" / "benchmarks.md"
-PLOTS: Final = PROJECT / "docs" / "benchmarks"
+PAGE: Final = ROOT / "docs" / "benchmarks.md"
+PLOTS: Final = ROOT / "docs" / "benchmarks"
 SECTIONS: Final = ("make bench", "make bench-large", "make bench-competitors")
 HEADING: Final = """\
 # Benchmarks
@@ -21,7 +21,7 @@ def write_section(command: str, text: str) -> None:
     """Replaces a command's section of the page by its output."""
     page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     PAGE.write_text(with_section(page, command, text), encoding="utf-8")
-    print(f"written to {PAGE.relative_to(PROJECT)}")
+    print(f"written to {PAGE.relative_to(ROOT)}")
 
 
 def with_section(page: str, command: str, text: str) -> str:

@@ -7,16 +7,15 @@ import signal
 import subprocess
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.machine import cpu_s_of_tree, peak_mb
+from testbed.processes import ROOT, inherited_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-PROJECT: Final = Path(__file__).resolve().parents[1]
-OURS: Final = {"PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "worker")])}
 STOP_WITHIN_S: Final = 30.0
 POLL_S: Final = 0.001
 
@@ -31,11 +30,6 @@ class Cost:
     exit_code: int
 
 
-def inherited_environment() -> dict[str, str]:
-    """Our environment without the variables that name another database."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "WAKEBOARD_"))}
-
-
 class MeasuredProcess:
     """A running command; its output goes to FOLDER/output."""
 
@@ -45,7 +39,7 @@ class MeasuredProcess:
         self.started_at = time.time()
         self._process = subprocess.Popen(
             command,
-            cwd=PROJECT,
+            cwd=ROOT,
             env={**inherited_environment(), **environment},
             stdin=subprocess.DEVNULL,
             stdout=self._output,

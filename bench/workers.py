@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.handler_reports import FIRST, LATENESS
-from bench.processes import OURS, STOP_WITHIN_S, MeasuredProcess
+from bench.handlers import FIRST, LATENESS
+from bench.processes import STOP_WITHIN_S, MeasuredProcess
+from testbed.processes import OUR_PACKAGES, as_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
@@ -33,14 +34,8 @@ class NotDone(RuntimeError):
 
 def worker_environment(dsn: str, **settings: object) -> dict[str, str]:
     """Of `python -m wakeboard_worker` with the no-op handlers and every feature on."""
-    return {
-        **OURS,
-        "WAKEBOARD_DSN": dsn,
-        "WAKEBOARD_HANDLERS": "bench.noop_handlers",
-        "WAKEBOARD_PREPARED_STATEMENTS": "true",
-        "WAKEBOARD_LOG_FORMAT": "json",
-        **{f"WAKEBOARD_{name.upper()}": str(value) for name, value in settings.items()},
-    }
+    defaults = {"dsn": dsn, "handlers": "bench.handlers", "prepared_statements": "true", "log_format": "json"}
+    return {"PYTHONPATH": OUR_PACKAGES, **as_variables({**defaults, **settings})}
 
 
 class WorkerGroup:

@@ -7,7 +7,6 @@ Everything listens on loopback and ends with the campaign, which signals only pr
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from chaos.campaign_runner import CampaignRunner
 from chaos.disk import can_mount
 from chaos.report_page import PAGE, page, summary
+from chaos.results import RESULT
 from testbed.pgbouncer import find_pgbouncer
 
 if TYPE_CHECKING:
@@ -40,13 +40,13 @@ def main(words: Sequence[str] | None = None) -> int:
     result = CampaignRunner(folder, campaigns, options.parallel, small_disk=can_mount()).run()
     result.seconds = time.monotonic() - started
     command = f"make chaos CHAOS_FAULTS={options.faults} CHAOS_SEED={options.seed}"
-    print(json.dumps(result.to_json(), indent=1) if options.json else summary(result, command), flush=True)
+    print(RESULT.dump_json(result, indent=1).decode() if options.json else summary(result, command), flush=True)
     if options.write:
         PAGE.write_text(page(result, command), encoding="utf-8")
         print(f"written to {PAGE}", file=sys.stderr)
     if result.violations:
         print(f"logs, faults and violations: {folder}", file=sys.stderr)
-        (folder / "result.json").write_text(json.dumps(result.to_json(), indent=1))
+        (folder / "result.json").write_bytes(RESULT.dump_json(result, indent=1))
         return 1
     shutil.rmtree(folder, ignore_errors=True)
     return 0

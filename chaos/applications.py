@@ -24,6 +24,7 @@ from wakeboard.rules.cron_parser import parse_cron
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+RATE: Final = 50.0  # enqueued runs per second
 LIMITS: Final = {"printer": 2, "api": 4}  # others have 1
 LIMIT_KEYS: Final = (*LIMITS, "plotter")
 POLICIES: Final = ("Allow", "Allow", "Forbid", "Queue", "Replace")
@@ -31,7 +32,7 @@ CATCH_UPS: Final = ("All", "Latest", "Skip")
 LONGEST_BACKLOG: Final = 40  # minutes
 
 _ENQUEUE: Final = """
-select id, created from wakeboard.enqueue(%s, %s, idempotency_key => %s, limit_key => %s, priority => %s,
+select id from wakeboard.enqueue(%s, %s, idempotency_key => %s, limit_key => %s, priority => %s,
   max_attempts => 100, timeout_s => %s, backoff => 'fixed', backoff_base_s => 1)
 """
 _DEFINE: Final = """
@@ -53,10 +54,6 @@ class ClientRecord:
 
     acknowledged: dict[str, int] = field(default_factory=dict[str, int])  # tag -> run
     unsure: set[str] = field(default_factory=set[str])  # no reply
-    by_key: dict[str, set[int]] = field(
-        default_factory=dict[str, "set[int]"]
-    )  # idempotency key -> runs that were returned
-    created: dict[str, int] = field(default_factory=dict[str, int])  # idempotency key -> replies with `created`
     bulks: list[set[str]] = field(default_factory=list["set[str]"])  # all tags of a bulk, or none, are in the database
     changed_by_users: set[int] = field(default_factory=set[int])  # runs that a user may have retried
 
@@ -82,11 +79,11 @@ class _Reconnecting:
 
 
 class Applications:
-    """Threads that put load on the store from `start` to `stop`. `rate`: enqueued runs per second, about."""
+    """Threads that put load on the store from `start` to `stop`: RATE enqueued runs per second, about."""
 
-    def __init__(self, app_dsn: str, admin_dsn: str, record: ClientRecord, rate: float) -> None:
+    def __init__(self, app_dsn: str, admin_dsn: str, record: ClientRecord) -> None:
         self._app_dsn, self._admin_dsn, self.record = app_dsn, admin_dsn, record
-        self._pause_s = 5.0 / rate
+        self._pause_s = 5.0 / RATE
         self._over = threading.Event()
         self._numbers = itertools.count(1)
         self._random = random.Random()  # not seeded: only the faults are replayed
@@ -144,20 +141,14 @@ class Applications:
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
-                run, created = _first(connection().execute(_ENQUEUE, values))
+                (self.record.acknowledged[tag],) = _first(connection().execute(_ENQUEUE, values))
             except psycopg.Error:
                 self.record.unsure.add(tag)
                 time.sleep(0.1)
                 continue
-            self._record_reply(tag, run, created=created)
             if not repeats:
                 return
             repeats -= 1
-
-    def _record_reply(self, key: str, run: int, *, created: bool) -> None:
-        self.record.acknowledged[key] = run
-        self.record.by_key.setdefault(key, set()).add(run)
-        self.record.created[key] = self.record.created.get(key, 0) + created
 
     def _enqueue_in_transaction(self, connection: _Reconnecting) -> None:
         """Enqueues and inserts a row of its own in one transaction. It does not repeat a request without a reply."""
@@ -167,7 +158,7 @@ class Applications:
         conn = connection()
         try:
             with conn.transaction():
-                run, _ = _first(conn.execute(_ENQUEUE, values))
+                (run,) = _first(conn.execute(_ENQUEUE, values))
                 conn.execute("insert into chaos.orders values (%s, %s)", (tag, run))
         except psycopg.Error:
             self.record.unsure.add(tag)

@@ -6,6 +6,7 @@ It runs as a process of its own (`python -m chaos.campaign`), and prints progres
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
 import threading
@@ -15,70 +16,57 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
-
-from chaos.applications import LIMITS, Applications, ClientRecord
+from chaos.applications import Applications, ClientRecord
 from chaos.checker import check, count
 from chaos.environment import Environment
 from chaos.exit_checks import check_exits
 from chaos.faults.catalogue import BY_NAME
 from chaos.plan import PlannedFault, make_plan
 from chaos.recovery import check_every_worker, drain, measure_recovery
-from chaos.results import UNDONE, Result, Violation
+from chaos.results import RESULT, UNDONE, Result, Violation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 WARM_UP_S: Final = 2.0  # before the first fault
 CONCURRENT_FAULTS: Final = 24
-SAMPLE_INTERVAL_S: Final = 0.1
 
 
 class Campaign:
-    """Carries out the plan of `seed` in an environment in `folder`. `rate`: enqueued runs per second, about."""
+    """Carries out the plan of `seed` in an environment in `folder`."""
 
-    def __init__(self, seed: int, faults: int, folder: Path, *, on_small_disk: bool, rate: float) -> None:
+    def __init__(self, seed: int, faults: int, folder: Path, *, on_small_disk: bool) -> None:
         self.plan = make_plan(seed, faults)
         self.result = Result(seeds=[seed], faults=faults)
         self.environment = Environment(folder, on_small_disk=on_small_disk)
         self.clients = ClientRecord()
-        self._rate = rate
-        self._over = threading.Event()
         self._lock = threading.Lock()
 
     def run(self) -> Result:
         """Runs it, in the main thread."""
         started = time.monotonic()
         try:
-            self.environment.start()
-            version = self.environment.query("show server_version")[0][0].split()[0]
-            self.result.about = f"PostgreSQL {version}; other release: {self.environment.other_release}"
-            thread = threading.Thread(target=self._run_plan_and_end, name="plan", daemon=True)
-            thread.start()
-            self.environment.run_main_thread_calls()
-            thread.join()
+            asyncio.run(self.environment.run_in_thread(self._run))
         finally:
             self.environment.stop()
         self.result.violations += check_exits(self.environment.supervisor.exits, self.result)
         self.result.seconds = time.monotonic() - started
         return self.result
 
-    def _run_plan_and_end(self) -> None:
+    def _run(self) -> None:
         try:
+            self.environment.start()
+            version = self.environment.query("show server_version")[0][0].split()[0]
+            self.result.about = f"PostgreSQL {version}; other release: {self.environment.other_release}"
             self._run_plan()
-        except BaseException:  # noqa: BLE001 - whatever it is, the campaign is not finished
+        except Exception:  # noqa: BLE001 - whatever it is, the campaign is not finished
             self._fail(traceback.format_exc())
-        finally:
-            self._over.set()
-            self.environment.end_main_thread_calls()
 
     def _run_plan(self) -> None:
         environment = self.environment
         app_dsn, admin_dsn = (environment.dsn_through(environment.direct, role) for role in ("chaos_app", "postgres"))
-        applications = Applications(app_dsn, admin_dsn, self.clients, self._rate)
-        sampler = threading.Thread(target=self._sample_limits, name="sampler", daemon=True)
+        applications = Applications(app_dsn, admin_dsn, self.clients)
         applications.start()
-        sampler.start()
         time.sleep(WARM_UP_S)
         self._inject_concurrently([planned for planned in self.plan if planned.at_s is not None])
         environment.restore()
@@ -98,7 +86,7 @@ class Campaign:
 
     def _inject_in_isolation(self, planned: PlannedFault) -> None:
         time.sleep(0.3)
-        recovery = measure_recovery(self.environment, planned.fault, lambda: self._inject(planned))[1]
+        recovery = measure_recovery(self.environment, planned.fault, lambda: self._inject(planned))
         if recovery.serves is not None:
             self.result.recoveries.append(recovery)
 
@@ -138,28 +126,12 @@ class Campaign:
         result.violations += stuck
         result.violations += check_every_worker(environment)
         environment.supervisor.stop()
-        self._over.set()
         with environment.connect() as conn:
             result.violations += check(conn, self.clients)
             count(conn, result)
         result.counts["acknowledged enqueues"] += len(self.clients.acknowledged)
         result.counts["enqueues without a reply"] += len(self.clients.unsure - self.clients.acknowledged.keys())
         result.counts["server starts"] += environment.server.starts
-
-    def _sample_limits(self) -> None:
-        query = "select limit_key, count(*) from wakeboard.job_runs where holds_slot group by 1"
-        while not self._over.wait(SAMPLE_INTERVAL_S):
-            try:
-                with self.environment.connect() as conn:
-                    while not self._over.wait(SAMPLE_INTERVAL_S):
-                        self.result.counts["samples of the limits"] += 1
-                        for key, running in conn.execute(query).fetchall():
-                            if running > LIMITS.get(key, 1):
-                                self.result.violations.append(
-                                    Violation("other", "limits are never exceeded", f"sampled {key}: {running}")
-                                )
-            except psycopg.Error:
-                continue
 
 
 def _print_json(message: dict[str, Any]) -> None:
@@ -174,10 +146,9 @@ def main() -> None:
     parser.add_argument("--faults", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--small-disk", action="store_true")
-    parser.add_argument("--rate", type=float, default=50.0)
     given = parser.parse_args()
-    campaign = Campaign(given.seed, given.faults, given.folder, on_small_disk=given.small_disk, rate=given.rate)
-    _print_json({"result": campaign.run().to_json()})
+    campaign = Campaign(given.seed, given.faults, given.folder, on_small_disk=given.small_disk)
+    _print_json({"result": RESULT.dump_python(campaign.run(), mode="json")})
 
 
 if __name__ == "__main__":

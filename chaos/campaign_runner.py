@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from chaos.disk import OWN_MOUNTS
-from chaos.processes import PROJECT
-from chaos.results import UNDONE, Result, Violation
+from chaos.results import RESULT, UNDONE, Result, Violation
+from testbed.processes import OUR_PACKAGES, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,10 +51,9 @@ class CampaignRunner:
         command += ["--folder", str(folder)]
         if self._small_disk:
             command = [*OWN_MOUNTS, *command, "--small-disk"]
-        path = [str(PROJECT), str(PROJECT / "worker"), str(PROJECT / "operator")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
+        environment = {**os.environ, "PYTHONPATH": OUR_PACKAGES}
         with (folder / "stderr").open("wb") as stderr:
-            process = subprocess.Popen(command, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, stderr=stderr)
+            process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=stderr)
             result = self._read(seed, process)
         if result is None:
             output = (folder / "stderr").read_text(errors="replace")[-KEPT_OUTPUT:]
@@ -70,7 +69,7 @@ class CampaignRunner:
         for line in process.stdout:
             message: dict[str, Any] = json.loads(line)
             if "result" in message:
-                result = Result.from_json(message["result"])
+                result = RESULT.validate_python(message["result"])
             elif "done" in message:
                 self._done[seed] = message["done"]
                 self._show_progress()

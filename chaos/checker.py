@@ -75,7 +75,7 @@ def _effects(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
 
 
 def _client_record(conn: psycopg.Connection[Any], record: ClientRecord) -> Iterator[Violation]:
-    """Acknowledged runs exist, others exist at most once, bulks are complete, a key names one run."""
+    """Acknowledged runs exist, others exist at most once, bulks are complete."""
     runs: dict[str, list[int]] = {}
     rows = conn.execute(
         "select payload ->> 'tag', id from wakeboard.all_runs where payload ? 'tag' and trigger <> 'replay'"
@@ -91,9 +91,6 @@ def _client_record(conn: psycopg.Connection[Any], record: ClientRecord) -> Itera
     for tags in record.bulks:
         if (found_tags := len(tags & runs.keys())) not in {0, len(tags)}:
             yield Violation("lost", "enqueue_many is all or none", f"{found_tags} of {sorted(tags)}")
-    for key, named in record.by_key.items():
-        if len(named) > 1 or record.created[key] > 1:
-            yield Violation("doubled", "an idempotency key names one run", f"{key}: {named}")
 
 
 def _limits_in_audit_log(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
@@ -128,8 +125,6 @@ def count(conn: psycopg.Connection[Any], result: Result) -> None:
             histogram[bucket(float(late))] += 1
     row = conn.execute(_CLOCK_ERROR_H.encode()).fetchone()
     result.clock_error_h = round(float(row[0] or 0), 1) if row else 0.0
-    for row in conn.execute(_LATE_REAPS.encode()).fetchall():
-        result.log_lines["an expired lease was reaped late: " + ", ".join(map(str, row))] += 1
 
 
 COUNTS: Final = {
@@ -155,11 +150,6 @@ select greatest(0, extract(epoch from min(claim.at) - greatest(created.run_at, c
 """
 _CLOCK_ERROR_H: Final = "select max(abs(extract(epoch from worker_clock - at))) / 3600 from chaos.effects"
 _REAP_LATENESS: Final = "select extract(epoch from at - expired_at) from chaos.transitions where what = 'reaped'"
-_LATE_REAPS: Final = """
-select step.run_id, step.at, round(extract(epoch from step.at - expired_at), 1), worker.name
-  from chaos.transitions as step left join chaos.workers_seen as worker on worker.worker_id = step.holder
- where what = 'reaped' and step.at - expired_at > interval '9 s' order by 3 desc limit 10
-"""
 _TICK_LATENESS: Final = """
 select extract(epoch from run.created_at - run.scheduled_for)
   from wakeboard.all_runs as run join wakeboard.job_definitions as def on def.id = run.definition_id

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import signal
 import threading
 import time
-from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -34,7 +32,7 @@ class Environment:
     """Everything that faults are injected into, in `folder`.
 
     `on_small_disk` needs root and a mount namespace of our own. The kernel ends the server and the pooler with the
-    thread that started them, so both are started in the main thread, by `run_main_thread_calls`.
+    thread that started them, so the main thread starts both.
     """
 
     def __init__(self, folder: Path, *, on_small_disk: bool) -> None:
@@ -49,11 +47,10 @@ class Environment:
         self.dsn = ""
         self.proxies: list[TcpProxy] = []
         self.supervisor = Supervisor(self.logs)
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
 
     def start(self) -> None:
         """Starts the server, the pooler and the proxies, creates the schema and the audit log, starts the processes."""
-        self.dsn = self.server.start()
+        self.dsn = self.own(self.server.start)
         with psycopg.connect(self.dsn, autocommit=True) as conn:
             for role in ROLES.named().values():
                 conn.execute(f"create role {role} login".encode())
@@ -65,7 +62,7 @@ class Environment:
         self.direct = pooled = self._start_proxy(self.server.socket)
         if program := find_pgbouncer():
             self.pooler = PgBouncer(program, self.dsn, self.folder, "transaction", options=self._pooler_options())
-            self.pooler.start()
+            self.own(self.pooler.start)
             pooled = self._start_proxy(self.pooler.port)
         self.supervisor.start(self._slots(pooled), self.dsn_through(self.direct, "chaos_app"))
 
@@ -116,28 +113,26 @@ class Environment:
             slot.settings = {**slot.settings, "queues": f"default,only-{slot.name}"}
         return slots
 
-    # -- the main thread -----------------------------------------------------------------------------------------------
+    async def run_in_thread(self, campaign: Callable[[], None]) -> None:
+        """In the main thread: runs the campaign in another one, and meanwhile the calls of `own`."""
+        self._loop, ended = asyncio.get_running_loop(), asyncio.Event()
 
-    def run_main_thread_calls(self) -> None:
-        """In the main thread: runs the calls of `in_main_thread` until `end_main_thread_calls`."""
-        while (call := self._calls.get()) is not None:
-            do, result = call
+        def run() -> None:
             try:
-                result.set_result(do())
-            except BaseException as error:  # noqa: BLE001 - raised again in the thread that called
-                result.set_exception(error)
+                campaign()
+            finally:
+                self._loop.call_soon_threadsafe(ended.set)
 
-    def end_main_thread_calls(self) -> None:
-        """Makes `run_main_thread_calls` return."""
-        self._calls.put(None)
+        threading.Thread(target=run, name="campaign", daemon=True).start()
+        await ended.wait()
 
-    def in_main_thread(self, do: Callable[[], Any]) -> Any:
-        """Calls `do` in the main thread and returns its result."""
-        result: Future[Any] = Future()
-        self._calls.put((do, result))
-        return result.result(MAIN_THREAD_TIMEOUT_S)
+    def own(self, do: Callable[[], Any]) -> Any:
+        """Calls `do` in the main thread, and returns its result."""
 
-    # -- queries -------------------------------------------------------------------------------------------------------
+        async def call() -> Any:
+            return do()
+
+        return asyncio.run_coroutine_threadsafe(call(), self._loop).result(MAIN_THREAD_TIMEOUT_S)
 
     def connect(self) -> psycopg.Connection[Any]:
         """A superuser's connection straight to the server. Raises psycopg.OperationalError while it is away."""
@@ -161,7 +156,7 @@ class Environment:
         if self.disk is not None:
             self.disk.free()
         if self.server.pid is None:
-            self.in_main_thread(self.server.start)
+            self.own(self.server.start)
         for process in self.supervisor.running():
             with suppress(ProcessLookupError):
                 process.send(signal.SIGCONT)

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 import wakeboard
-from chaos.processes import PROJECT
+from testbed.processes import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +37,12 @@ def find_other_release(folder: Path) -> Release:
         if _differs(commit) and _has_this_schema(commit):
             _extract(commit, folder)
             return Release(folder, "", f"the code of commit {commit[:10]}")
-    return Release(PROJECT, NUMBER, f"the same code ({wakeboard.__version__}) reporting version {NUMBER}")
+    return Release(ROOT, NUMBER, f"the same code ({wakeboard.__version__}) reporting version {NUMBER}")
 
 
 def _git(*words: str) -> bytes:
     try:
-        return subprocess.run(["git", *words], cwd=PROJECT, capture_output=True, check=True, timeout=30).stdout
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, check=True, timeout=30).stdout
     except (OSError, subprocess.SubprocessError):
         return b""
 

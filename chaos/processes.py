@@ -14,10 +14,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-PROJECT: Final = Path(__file__).resolve().parents[1]
+from testbed.processes import ROOT, as_variables, inherited_environment
+
 HOOKS: Final = Path(__file__).with_name("hooks")
 LEASE_S: Final = 2
 MEMORY: Final = 2 << 30  # bytes of address space; a worker maps some 700 MB and touches little of it
+SETTINGS: Final = {
+    "handlers": "chaos.chaotic_handlers",
+    "lease_seconds": LEASE_S,
+    "grace_seconds": 1,
+    "poll_seconds": 0.1,
+    "concurrency": 20,
+    "threads": 6,
+    "drain_lookahead_seconds": 1,
+    "log_format": "json",
+}
 CHECK_INTERVAL_S: Final = 0.05
 KEPT_OUTPUT: Final = 10_000  # characters at the end of a process's output
 
@@ -42,7 +53,7 @@ class Slot:
     dsn: str
     settings: dict[str, str] = field(default_factory=dict[str, str])
     restart_delay_s: float = 0.3
-    code: Path = PROJECT
+    code: Path = ROOT
     release: str = ""
     starts: int = 0
     process: ManagedProcess | None = None
@@ -173,27 +184,17 @@ class Supervisor:
         log, clock = self._folder / f"{name}log", self._folder / f"{slot.name}.clock"
         if not clock.exists():
             clock.write_bytes(struct.pack("d", 0.0))
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("PG", "WAKEBOARD_"))}
+        settings = {"dsn": slot.dsn, "worker_name": name, **SETTINGS, **slot.settings}
         environment = {
-            **inherited,
-            "PYTHONPATH": os.pathsep.join([str(HOOKS), str(slot.code), str(slot.code / "worker"), str(PROJECT)]),
+            **inherited_environment(),
+            "PYTHONPATH": os.pathsep.join([str(HOOKS), str(slot.code), str(slot.code / "worker"), str(ROOT)]),
             "CHAOS_PARENT": str(os.getpid()),
             "CHAOS_MEMORY": str(MEMORY),
             "CHAOS_CLOCK": str(clock),
             "CHAOS_RELEASE": slot.release,
             "CHAOS_APP_DSN": self._app_dsn,
             "MALLOC_ARENA_MAX": "4",  # address space is what is limited
-            "WAKEBOARD_DSN": slot.dsn,
-            "WAKEBOARD_WORKER_NAME": name,
-            "WAKEBOARD_HANDLERS": "chaos.chaotic_handlers",
-            "WAKEBOARD_LEASE_SECONDS": str(LEASE_S),
-            "WAKEBOARD_GRACE_SECONDS": "1",
-            "WAKEBOARD_POLL_SECONDS": "0.1",
-            "WAKEBOARD_CONCURRENCY": "20",
-            "WAKEBOARD_THREADS": "6",
-            "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "1",
-            "WAKEBOARD_LOG_FORMAT": "json",
-            **{f"WAKEBOARD_{key.upper()}": value for key, value in slot.settings.items()},
+            **as_variables(settings),
         }
         with log.open("wb") as file:
             process = subprocess.Popen(

@@ -18,7 +18,6 @@ RECOVERY_TIMEOUT_S: Final = 20.0
 DRAIN_TIMEOUT_S: Final = 120.0
 WORKER_TIMEOUT_S: Final = 20.0
 POLL_S: Final = 0.02
-SLOW_S: Final = 3.0
 
 _IN_FLIGHT: Final = "select id, lease_epoch from wakeboard.job_runs where locked_by <> 0"
 _STILL_IN_FLIGHT: Final = """
@@ -39,11 +38,6 @@ select extract(epoch from max(reaped.at)) - %s,
     on true
  where reaped.what = 'reaped'
 """
-_TRANSITIONS: Final = """
-select step.at::text, step.what, coalesce(worker.name, '')
-  from chaos.transitions as step left join chaos.workers_seen as worker on worker.worker_id = step.holder
- where step.run_id = %s order by step.position
-"""
 _PROBE: Final = (
     "select id from wakeboard.enqueue('quick', '{}', priority => 5, max_attempts => 100, backoff => 'fixed',"
     " backoff_base_s => 1)"
@@ -58,36 +52,24 @@ _WORKER_PROBE: Final = "select id from wakeboard.enqueue('quick', '{}', queue =>
 _SUCCEEDED: Final = "select id from wakeboard.job_run_history where id = any (%s) and status = 'succeeded'"
 
 
-def measure_recovery(
-    environment: Environment, fault: str, inject: Callable[[], str | None]
-) -> tuple[str | None, Recovery]:
+def measure_recovery(environment: Environment, fault: str, inject: Callable[[], str | None]) -> Recovery:
     """Injects a fault and waits until a new run has succeeded and every lease of before has ended."""
     recovery = Recovery(fault)
     before = environment.query(_IN_FLIGHT)
     started = time.time()
-    target = inject()
-    if target is None:
-        return None, recovery
+    if inject() is None:
+        return recovery
     ended = time.monotonic()
     probe = environment.query(_PROBE)[0][0]
     if _wait(environment, _SUCCEEDED, [probe]):
         recovery.serves = time.monotonic() - ended
-        _log_slow_probe(environment, fault, probe, recovery.serves)
     leased = list({*before, *environment.query(_IN_FLIGHT)})
     runs, epochs = [run for run, _ in leased], [epoch for _, epoch in leased]
     _wait(environment, f"select 1 where ({_STILL_IN_FLIGHT}) = 0", runs, epochs)
     time.sleep(0.3)  # the runs that were reaped last are claimed within this time, or do not count
     row = environment.query(_REAPED, started, runs, epochs)[0]
     recovery.claimable, recovery.again = (None if value is None else float(value) for value in row)
-    return target, recovery
-
-
-def _log_slow_probe(environment: Environment, fault: str, probe: int, serves_s: float) -> None:
-    if serves_s < SLOW_S:
-        return
-    steps = "; ".join(" ".join(step) for step in environment.query(_TRANSITIONS, probe))
-    with (environment.logs / "faults.log").open("a") as log:
-        log.write(f"after {fault} run {probe} took {serves_s:.1f} s: {steps}\n")
+    return recovery
 
 
 def _wait(environment: Environment, query: str, *values: Any) -> bool:

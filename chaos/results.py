@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import TypeAdapter
 
 UNDONE: Final = "the campaign itself works"  # the invariant that a failed injection violates
 EDGES_S: Final = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -80,21 +82,8 @@ class Result:
         self.about = other.about or self.about
         self.seconds = max(self.seconds, other.seconds)
 
-    def to_json(self) -> dict[str, Any]:
-        """As JSON."""
-        plain = {item.name: getattr(self, item.name) for item in fields(self)}
-        plain["recoveries"] = [asdict(one) for one in self.recoveries]
-        plain["violations"] = [asdict(one) for one in self.violations]
-        return plain
 
-    @classmethod
-    def from_json(cls, given: dict[str, Any]) -> Result:
-        """The reverse of `to_json`."""
-        values = dict(given)
-        values.update((name, Counter[str](given[name])) for name in COUNTERS)
-        values["recoveries"] = [Recovery(**one) for one in given["recoveries"]]
-        values["violations"] = [Violation(**one) for one in given["violations"]]
-        return cls(**values)
+RESULT: Final = TypeAdapter(Result)  # to and from JSON
 
 
 def bucket(seconds: float) -> int:

@@ -7,11 +7,11 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, urlsplit
 
+from testbed.processes import wait_for
 from wakeboard.local.child_process import ends_with_parent
 
 if TYPE_CHECKING:
@@ -58,11 +58,7 @@ class PgBouncer:
         """Starts PgBouncer and waits until it listens."""
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
-        deadline = time.monotonic() + START_TIMEOUT_S
-        while not self._listens():
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                raise RuntimeError(f"PgBouncer did not start; see {self._log}")
-            time.sleep(0.01)
+        wait_for(self._listens, within_s=START_TIMEOUT_S, why=lambda: f"see {self._log}")
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Sends the signal and waits for the end. Kills PgBouncer if it does not end in time."""

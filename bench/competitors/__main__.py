@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from bench.database import BenchmarkServer
 
 COMMAND: Final = "make bench-competitors"
-LARGE_JOBS: Final = 3_000_000
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -54,8 +53,6 @@ def main(words: Sequence[str] | None = None) -> int:
         lock_npm()
         return 0
     plan = QUICK if options.quick else Plan()
-    if options.large:
-        plan = replace(plan, jobs=(*plan.jobs, LARGE_JOBS))
     if options.rounds:
         plan = replace(plan, rounds=options.rounds)
     installation = installed()
@@ -76,9 +73,6 @@ def _options(words: Sequence[str] | None) -> argparse.Namespace:
     known = [competitor.name for competitor in COMPETITORS]
     parser.add_argument("only", nargs="*", metavar="QUEUE", help=f"of {', '.join(known)}; default all")
     parser.add_argument("--quick", action="store_true", help="few and small, as a smoke test")
-    parser.add_argument(
-        "--large", action="store_true", help=f"also {LARGE_JOBS:,} jobs, for the queues that are fast enough"
-    )
     parser.add_argument("--rounds", type=int, metavar="N", help="how often each case is measured")
     parser.add_argument("--lock", action="store_true", help="only rewrite npm/package-lock.json")
     options = parser.parse_args(words)

@@ -10,8 +10,8 @@ import psycopg
 
 from bench.competitors.catalogue import OUR_NAME
 from bench.drains import Drain, watch_drain
-from bench.processes import PROJECT, inherited_environment
 from bench.workers import NotDone, worker_environment, worker_group
+from testbed.processes import ROOT, inherited_environment
 
 if TYPE_CHECKING:
     from bench.competitors.catalogue import Competitor
@@ -82,7 +82,7 @@ class Comparison:
         try:
             answer = subprocess.run(
                 competitor.command(self._installation, *words),
-                cwd=PROJECT,
+                cwd=ROOT,
                 env={**inherited_environment(), **self._environment(competitor, dsn)},
                 capture_output=True,
                 text=True,

@@ -17,12 +17,11 @@ class Plan:
     """Sizes, rounds and bounds. In a round each queue drains each case once, in turn."""
 
     rounds: int = 5
-    slow_rounds: int = 2  # of slow queues, and of all queues with very many jobs
+    slow_rounds: int = 2  # of slow queues
     jobs: tuple[int, ...] = (50_000, 300_000)
     processes: tuple[int, ...] = (1, 2, 4)
     enqueue_rounds: int = 2
     enqueue_within_s: float = 120.0
-    long_jobs: int = 1_000_000
     slow_rate: float = 25_000.0  # jobs per second with one process
     too_slow_rate: float = 12_500.0  # for the longer queues
     least_s: float = 10.0  # of a drain, before it is stopped
@@ -34,8 +33,8 @@ class Plan:
 
     def takes_part(self, competitor: Competitor, case: Case, in_round: int, results: Results) -> bool:
         """Whether a queue drains this case in this round."""
-        slow = case.jobs > self.long_jobs or not _reaches(results, competitor, Case(case.jobs, 1), self.slow_rate)
-        if slow and in_round >= self.slow_rounds:
+        fast = _reaches(results, competitor, Case(case.jobs, 1), self.slow_rate)
+        if not fast and in_round >= self.slow_rounds:
             return False
         shorter = [jobs for jobs in self.jobs if jobs < case.jobs]
         return not shorter or _reaches(results, competitor, Case(max(shorter), 1), self.too_slow_rate)

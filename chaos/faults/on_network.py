@@ -191,5 +191,5 @@ class PoolerRestarted(Fault):
         assert pooler is not None
         number = draw.choose([signal.SIGKILL, signal.SIGTERM])
         pause_s = draw.between(0.0, 1.0)
-        environment.in_main_thread(lambda: (pooler.end(number), time.sleep(pause_s), pooler.start()))
+        environment.own(lambda: (pooler.end(number), time.sleep(pause_s), pooler.start()))
         return "PgBouncer"

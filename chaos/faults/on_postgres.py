@@ -34,9 +34,9 @@ class _Restart(Fault):
 
     def inject(self, environment: Environment, draw: Draw) -> str | None:
         with environment.server_lock:
-            environment.in_main_thread(lambda: environment.server.end(self.how))
+            environment.own(lambda: environment.server.end(self.how))
             time.sleep(draw.between(0.0, 1.0) if draw.more < 0.9 else draw.between(1.0, 6.0))
-            environment.in_main_thread(environment.server.start)
+            environment.own(environment.server.start)
         return f"server, {self.how}"
 
 
@@ -214,7 +214,7 @@ def _restart_until_it_replies(environment: Environment) -> None:
     give_up_at = time.monotonic() + 2 * REPLY_TIMEOUT_S
     while time.monotonic() < give_up_at:
         if environment.server.pid is None or time.monotonic() > restart_at:
-            environment.in_main_thread(lambda: (environment.server.end("kill"), environment.server.start()))
+            environment.own(lambda: (environment.server.end("kill"), environment.server.start()))
             restart_at = time.monotonic() + REPLY_TIMEOUT_S
         try:
             environment.query("select 1", timeout_s=0.5)

@@ -31,21 +31,19 @@ class WorkerFrozen(WorkerFault):
 
     name = "worker frozen past its lease"
     weight = 14
+    seconds = (LEASE_S + 0.2, 5.0)
 
     def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
-        _freeze(worker, draw.between(LEASE_S + 0.2, 5.0))
+        _freeze(worker, draw.between(*self.seconds))
         return True
 
 
-class WorkerFrozenBriefly(WorkerFault):
+class WorkerFrozenBriefly(WorkerFrozen):
     """SIGSTOP of a worker for less than its lease, then SIGCONT."""
 
     name = "worker frozen briefly"
     weight = 12
-
-    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
-        _freeze(worker, draw.between(0.05, 1.5))
-        return True
+    seconds = (0.05, 1.5)
 
 
 class WorkerTerminated(WorkerFault):

@@ -42,7 +42,6 @@ class Buildah:
         context: Path,
         *,
         target: str | None = None,
-        dockerfile: str = "Dockerfile",
         arguments: Mapping[str, str] | None = None,
         mounts: Mapping[Path, str] | None = None,
         use_cache: bool = True,
@@ -56,7 +55,7 @@ class Buildah:
         words += [f"--target={target}"] if target else []
         words += [f"--build-arg={name}={value}" for name, value in (arguments or {}).items()]
         words += [f"--volume={path}:{place}:ro" for path, place in (mounts or {}).items()]
-        self._run("build", *words, f"--file={context / dockerfile}", str(context))
+        self._run("build", *words, f"--file={context / 'Dockerfile'}", str(context))
 
     def save(self, reference: str, archive: Path) -> None:
         """Writes an image as an OCI archive that carries its name."""

@@ -8,12 +8,13 @@ import re
 import secrets
 import ssl
 import subprocess
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from testbed.cluster.binaries import find_program
 from testbed.cluster.certificates import Authority, Pair
+from testbed.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kubernetes.aio.client import ApiClient
 
 TIMEOUT_S = 60.0  # seconds until a command or a call that does not end is a failure
+LONGEST_SUMMARY = 4000  # characters of objects in a message
 
 
 class Refused(Exception):
@@ -54,10 +56,10 @@ class Cluster:
             raise Refused(answer.stderr.strip())
         return answer.stdout
 
-    def apply(self, *documents: dict[str, Any], kubeconfig: Path | None = None) -> str:
+    def apply(self, *documents: dict[str, Any]) -> str:
         """`kubectl apply --server-side` of these documents."""
         text = "\n---\n".join(json.dumps(document) for document in documents)
-        return self.kubectl("apply", "--server-side", "-f", "-", stdin=text, kubeconfig=kubeconfig)
+        return self.kubectl("apply", "--server-side", "-f", "-", stdin=text)
 
     def call(self, method: str, path: str, body: object = None, content: str = "application/json") -> Any:
         """The API server's answer to one request as JSON, in a millisecond or two; raises Refused with its reason."""
@@ -80,10 +82,20 @@ class Cluster:
             connection.close()
 
     def wait_for(self, path: str, come: Callable[[list[Any]], bool], within: float = TIMEOUT_S) -> list[Any]:
-        """Watches a collection, and returns its objects once `come` is true of them. Raises WaitTimeout."""
-        from testbed.cluster.watch import wait_for  # it is built on this module
+        """Polls a collection, and returns its objects once `come` is true of them.
 
-        return wait_for(self, path, come, within)
+        The path may have selectors: `/api/v1/namespaces/shop/pods?labelSelector=app%3Dtill`.
+        """
+        objects: list[Any] = []
+
+        def has_come() -> bool:
+            with suppress(OSError, http.client.HTTPException):  # the API server restarts
+                objects[:] = self.call("GET", path)["items"]
+                return come(objects)
+            return False
+
+        wait_for(has_come, within_s=within, why=lambda: f"{path} has {json.dumps(objects)[:LONGEST_SUMMARY]}")
+        return objects
 
     def ready(self) -> bool:
         """Whether the API server answers /readyz with 200."""

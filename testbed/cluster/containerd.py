@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from testbed.cluster.machine import CommandFailed
 from testbed.cluster.node_settings import SOCKET, write_containerd_settings
 from testbed.cluster.processes import ManagedProcess
+from testbed.processes import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0  # seconds
 UNPACKED_WITHIN = 300.0  # seconds, for a large image on a busy disk
-POLL_INTERVAL_S = 0.05  # seconds
 KNOWN = 'labels."io.cri-containerd.image"==managed'  # the label of images that the kubelet can use
 
 
@@ -30,27 +30,25 @@ class Containerd(ManagedProcess):
 
     def wait_until_ready(self) -> None:
         """Returns when it answers."""
-        until = time.monotonic() + TIMEOUT_S
-        while True:
+
+        def answers() -> bool:
             self.check()
-            try:
+            with suppress(CommandFailed):
                 self._ask("version")
-            except CommandFailed:
-                if time.monotonic() > until:
-                    raise
-                time.sleep(POLL_INTERVAL_S)
-            else:
-                return
+                return True
+            return False
+
+        wait_for(answers, within_s=TIMEOUT_S, why=self.log_tail)
 
     def load(self, archive: Path) -> list[str]:
         """The names of the images in it: an OCI archive or one of `docker save`. Pods can use them from now on."""
         output = self._ask("images", "import", str(archive), timeout_s=UNPACKED_WITHIN)
         names = [line.split()[1] for line in output.splitlines() if line.startswith("unpacking ")]
-        until = time.monotonic() + TIMEOUT_S
-        while missing := set(names) - set(self._ask("images", "list", "--quiet", KNOWN).split()):
-            if time.monotonic() > until:
-                raise CommandFailed(f"containerd does not show its new images {missing} to the kubelet.")
-            time.sleep(POLL_INTERVAL_S)
+        wait_for(
+            lambda: set(names) <= set(self._ask("images", "list", "--quiet", KNOWN).split()),
+            within_s=TIMEOUT_S,
+            why=lambda: f"containerd does not show its new images {names} to the kubelet",
+        )
         return names
 
     def kill_process(self, container: str) -> None:

@@ -93,10 +93,9 @@ class Node(ControlPlane):
         """What `kubectl logs` prints; `words` are more of its words."""
         return self.kubectl("logs", "--namespace", namespace, pod, *words)
 
-    def kill_container(self, namespace: str, pod: str, container: str = "") -> None:
-        """SIGKILL to the first process of the pod's container, or of its first one if none is named."""
-        statuses = self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]["containerStatuses"]
-        (status, *_) = [status for status in statuses if container in ("", status["name"])]
+    def kill_container(self, namespace: str, pod: str) -> None:
+        """SIGKILL to the first process of the pod's first container."""
+        (status, *_) = self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]["containerStatuses"]
         self.containerd.kill_process(status["containerID"].removeprefix("containerd://"))
 
     def enforce_network_policies(self) -> None:

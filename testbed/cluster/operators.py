@@ -2,93 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-import subprocess
-import sys
-import time
 import urllib.request
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
 
 import psycopg
 
 from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import path
+from testbed.processes import ModuleProcess, as_variables, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from testbed.cluster.cluster import Cluster
 
-ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 60.0  # it only bounds failures; an overloaded machine needs more than 30
-POLL_INTERVAL_S = 0.05
 
-
-def wait_for(what: Callable[[], Any], *, within_s: float = TIMEOUT_S, why: Callable[[], object] = str) -> Any:
-    """Polls `what` and returns its first true result. Fails after `within_s` with the text of `why`."""
-    deadline = time.monotonic() + within_s
-    while not (found := what()):
-        assert time.monotonic() < deadline, f"it did not come within {within_s} s: {why()}"
-        time.sleep(POLL_INTERVAL_S)
-    return found
-
-
-class Operator:
-    """An operator process. `log` is its output so far."""
+class Operator(ModuleProcess):
+    """An operator process."""
 
     def __init__(self, dsn: str, kubeconfig: Path, folder: Path, **settings: object) -> None:
-        self._log = folder / f"operator-{time.monotonic_ns()}.log"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "operator")]),
-            "KUBECONFIG": str(kubeconfig),
-            "WAKEBOARD_DSN": dsn,
-            "WAKEBOARD_OPERATOR_PORT": "0",
-            "WAKEBOARD_LOG_FORMAT": "console",
-            **{f"WAKEBOARD_{name.upper()}": str(value) for name, value in settings.items()},
-        }
-        with self._log.open("wb") as log:
-            command = [sys.executable, "-m", "wakeboard_operator"]
-            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self.send(signal.SIGCONT)
-            self._process.kill()
-        self._process.wait(TIMEOUT_S)
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")
-
-    @property
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def send(self, number: int) -> None:
-        self._process.send_signal(number)
-
-    def memory_mb(self) -> float:
-        """Resident memory."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        found = re.search(r"VmRSS:\s+(\d+) kB", status)
-        return int(found[1]) / 1024 if found else 0.0
-
-    def cpu_s(self) -> float:
-        """CPU seconds that it has used so far."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(") ")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        given = {"dsn": dsn, "operator_port": 0, "log_format": "console", **settings}
+        super().__init__(["wakeboard_operator"], folder, {"KUBECONFIG": str(kubeconfig), **as_variables(given)})
 
     def ended(self) -> int:
         """Waits until it has ended, and returns its exit code."""
-        return self._process.wait(TIMEOUT_S)
+        return self.exit_code()
+
+    def memory_mb(self) -> float:
+        """Resident memory."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        return int(found[1]) / 1024 if found else 0.0
 
     def ask(self, page: str) -> tuple[int, str]:
         """The status and the text of one of its pages; 0 while it answers nothing."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.cluster.cluster import Refused
 from testbed.cluster.images import build_missing, find_image
 from testbed.cluster.job_schedules import path
-from testbed.cluster.operators import wait_for
+from testbed.processes import wait_for
 from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
@@ -27,47 +27,50 @@ COMMAND_TIMEOUT_S = 60
 OPERATOR = "app.kubernetes.io/component=operator"
 
 
-def run_helm(cluster: Cluster, namespace: str, *words: str | Path, stdin: str | None = None) -> str:
-    """Runs Helm as the cluster's administrator. Returns its output; raises Refused with its messages."""
-    where = ["--kubeconfig", str(cluster.admin), "--namespace", namespace]
-    command = [str(find_tool("helm")), *map(str, words), *where]
-    done = subprocess.run(
-        command, input=stdin, capture_output=True, text=True, check=False, timeout=HELM_TIMEOUT_S + 20
-    )
-    if done.returncode:
-        raise Refused(f"{done.stdout}\n{done.stderr}".strip())
-    return done.stdout
+class Helm:
+    """Helm and kubectl as the administrator of a cluster, in one namespace."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self.cluster, self.namespace = cluster, namespace
+
+    def helm(self, *words: str | Path, values: dict[str, Any] | None = None) -> str:
+        """Runs Helm, with these values if any. Returns its output; raises Refused with its messages."""
+        where = ["--kubeconfig", self.cluster.admin, "--namespace", self.namespace]
+        given = [] if values is None else ["--values", "-"]
+        command = [find_tool("helm"), *words, *given, *where]
+        done = subprocess.run(
+            command,
+            input=json.dumps(values),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=HELM_TIMEOUT_S + 20,
+        )
+        if done.returncode:
+            raise Refused(f"{done.stdout}\n{done.stderr}".strip())
+        return done.stdout
+
+    def kubectl(self, *words: str, stdin: str | None = None) -> str:
+        """Runs kubectl."""
+        return self.cluster.kubectl("--namespace", self.namespace, *words, stdin=stdin)
 
 
-class Release:
+class Release(Helm):
     """A release of the chart in `namespace`. `jobs`: where schedules are kept; `full`: how its objects' names begin."""
 
     def __init__(self, node: Node, namespace: str, jobs: str, name: str = NAME) -> None:
-        self.node, self.namespace, self.jobs, self._name = node, namespace, jobs, name
+        super().__init__(node, namespace)
+        self.node, self.jobs, self._name = node, jobs, name
         self.full = name if NAME in name else f"{name}-{NAME}"
         self._wakes = 0
 
-    # -- helm
-
-    def helm(self, *words: str, stdin: str | None = None) -> str:
-        """Helm in the release's namespace."""
-        return run_helm(self.node, self.namespace, *words, stdin=stdin)
-
     def install(self, values: dict[str, Any]) -> str:
         """`helm install --wait`: what it prints, NOTES included."""
-        words = ["install", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_TIMEOUT_S}s"]
-        return self.helm(*words, stdin=json.dumps(values))
+        return self.helm("install", self._name, CHART, "--wait", f"--timeout={HELM_TIMEOUT_S}s", values=values)
 
     def upgrade(self, values: dict[str, Any]) -> str:
         """`helm upgrade --wait`, with these values alone."""
-        words = ["upgrade", self._name, str(CHART), "--values", "-", "--wait", f"--timeout={HELM_TIMEOUT_S}s"]
-        return self.helm(*words, stdin=json.dumps(values))
-
-    # -- kubectl
-
-    def kubectl(self, *words: str, stdin: str | None = None) -> str:
-        """kubectl in the release's namespace."""
-        return self.node.kubectl("--namespace", self.namespace, *words, stdin=stdin)
+        return self.helm("upgrade", self._name, CHART, "--wait", f"--timeout={HELM_TIMEOUT_S}s", values=values)
 
     def pods(self, selector: str) -> list[dict[str, Any]]:
         """Its pods that are not being deleted."""

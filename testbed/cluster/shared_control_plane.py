@@ -89,23 +89,18 @@ def keep(folder: Path) -> None:
         (folder / "place").write_text(str(place))
         os.write(sys.stdout.fileno(), READY)
         while True:
-            _wait_until_all_have_left(users)
+            _all_have_left(users)
             with _lock(folder):
-                if not _someone_came(users):
+                if _all_have_left(users, within_ms=0):  # and no one has come meanwhile
                     (folder / "users").unlink()
                     break
 
 
-def _wait_until_all_have_left(users: int) -> None:
+def _all_have_left(users: int, within_ms: int | None = None) -> bool:
+    """Waits for the end of the pipe; without `within_ms` for as long as it takes."""
     gone = select.poll()
     gone.register(users, 0)  # poll reports the end of the pipe in any case
-    gone.poll()
-
-
-def _someone_came(users: int) -> bool:
-    gone = select.poll()
-    gone.register(users, 0)
-    return not gone.poll(0)
+    return bool(gone.poll(within_ms))
 
 
 @contextmanager

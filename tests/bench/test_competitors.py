@@ -48,45 +48,28 @@ def test_our_rate_is_compared_with_theirs_of_the_same_round(results: Results) ->
     assert results.ratios(THEM.name, SHORT) == pytest.approx([2.0, 3.0])
 
 
-def test_a_slow_queue_takes_part_in_two_rounds_of_each_length(results: Results) -> None:
-    for in_round in range(2):
-        results.note_drain(THEM, SHORT, in_round, drain(50_000, 2.5))
-        results.note_drain(THEM, LONG, in_round, drain(300_000, 15.0))
-
-    for case in (SHORT, LONG):
-        assert PLAN.takes_part(THEM, case, 1, results)
-        assert not PLAN.takes_part(THEM, case, 2, results)
-
-
-def test_a_very_slow_queue_drains_nothing_longer(results: Results) -> None:
-    results.note_drain(THEM, SHORT, 0, drain(50_000, 6.0))
-
-    assert PLAN.takes_part(THEM, SHORT, 1, results)
-    assert not PLAN.takes_part(THEM, LONG, 0, results)
-
-
-def test_a_quick_queue_takes_part_in_everything_even_if_it_fails_once(results: Results) -> None:
-    for case, seconds in ((SHORT, 1.0), (LONG, 6.5)):
-        results.note_drain(THEM, case, 0, drain(case.jobs, seconds))
-        results.note_drain(THEM, case, 1, Failed("it fell over"))
-
-    assert PLAN.takes_part(THEM, SHORT, 2, results)
-    assert PLAN.takes_part(THEM, LONG, 2, results)
-
-
-def test_millions_of_jobs_are_drained_in_two_rounds_only(results: Results) -> None:
-    longest = Case(3_000_000, 2)
-
-    assert PLAN.takes_part(US, longest, 1, results)
-    assert not PLAN.takes_part(US, longest, 2, results)
-
-
-def test_a_queue_that_fails_or_is_stopped_counts_as_slow(results: Results) -> None:
-    results.note_drain(THEM, SHORT, 0, Failed("nothing was done within 10 s"))
-    results.note_drain(US, SHORT, 0, drain(49_000, 1.0, complete=False))
-
-    assert not PLAN.takes_part(THEM, LONG, 0, results)
-    assert not PLAN.takes_part(US, LONG, 0, results)
+@pytest.mark.parametrize(
+    ("short", "long", "rounds_of_short", "rounds_of_long"),
+    [
+        ([drain(50_000, 1.0), Failed("once")], [drain(300_000, 6.5), Failed("once")], 3, 3),
+        ([drain(50_000, 2.5)] * 2, [drain(300_000, 15.0)] * 2, 2, 2),
+        ([drain(50_000, 6.0)], [], 2, 0),
+        ([Failed("nothing was done within 10 s")], [], 2, 0),
+        ([drain(49_000, 1.0, complete=False)], [], 2, 0),
+    ],
+    ids=["quick, though it fails once", "slow", "very slow", "it fails", "it is stopped"],
+)
+def test_the_slower_a_queue_is_the_less_often_it_takes_part(
+    results: Results,
+    short: list[Drain | Failed],
+    long: list[Drain | Failed],
+    rounds_of_short: int,
+    rounds_of_long: int,
+) -> None:
+    for case, drains, rounds in ((SHORT, short, rounds_of_short), (LONG, long, rounds_of_long)):
+        for in_round, each in enumerate(drains):
+            results.note_drain(THEM, case, in_round, each)
+        assert sum(PLAN.takes_part(THEM, case, in_round, results) for in_round in range(3)) == rounds
 
 
 def test_what_was_not_finished_is_output(results: Results) -> None:
@@ -111,11 +94,6 @@ def test_tables_show_a_gap_where_nothing_was_measured(results: Results) -> None:
     assert enqueue_table(results, SHORT.jobs).rows[1] == ("graphile-worker", "enqueue took more than 120 s")
     assert cost_table(results, SHORT.jobs, [1, 2]).rows[0][1] == "10.0 / -"
     assert "graphile-worker" not in drain_plot(results, SHORT.jobs, [1, 2])
-
-
-def test_a_longer_queue_has_more_time() -> None:
-    assert PLAN.within_s(50_000) == PLAN.least_s
-    assert PLAN.within_s(3_000_000) == 10 * PLAN.within_s(300_000)
 
 
 @pytest.mark.parametrize("competitor", COMPETITORS, ids=lambda competitor: competitor.name)

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 
+from testbed.processes import ModuleProcess, as_variables, wait_for
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-ROOT = Path(__file__).parents[2]
-TIMEOUT_S = 60.0  # until an event that has not happened is a failure
-POLL_S = 0.02
+    from pathlib import Path
 
 EVENT_TABLES = """
 create table events (run_id bigint, pid integer, what text, at timestamptz default clock_timestamp());
@@ -28,57 +22,23 @@ create table ledger (run_id bigint, pid integer)
 started: list[Worker] = []  # of the running test; `wait_until` fails when one has crashed
 
 
-class Worker:
-    """A worker process with a short lease and the handlers of `crashing_handlers`. `log` is its output."""
+class Worker(ModuleProcess):
+    """A worker process with a short lease and the handlers of `crashing_handlers`."""
 
     def __init__(self, dsn: str, folder: Path, *options: str, **settings: object) -> None:
-        self._log = folder / f"worker-{time.monotonic_ns()}.log"
-        environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
-            "WAKEBOARD_DSN": dsn,
-            "WAKEBOARD_HANDLERS": "tests.chaos.crashing_handlers",
-            "WAKEBOARD_LEASE_SECONDS": "2",
-            "WAKEBOARD_GRACE_SECONDS": "1",
-            "WAKEBOARD_POLL_SECONDS": "0.05",
-            "WAKEBOARD_LOG_FORMAT": "json",
-            "WAKEBOARD_LOG_LEVEL": "debug",
-            **{f"WAKEBOARD_{name.upper()}": str(value) for name, value in settings.items()},
-        }
-        with self._log.open("wb") as log:
-            command = [sys.executable, "-m", "wakeboard_worker", *options]
-            self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-        self.pid = self._process.pid
+        defaults = {"handlers": "tests.chaos.crashing_handlers", "lease_seconds": 2, "grace_seconds": 1}
+        defaults |= {"poll_seconds": 0.05, "log_format": "json", "log_level": "debug"}
+        super().__init__(["wakeboard_worker", *options], folder, as_variables({"dsn": dsn, **defaults, **settings}))
         started.append(self)
 
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.send_signal(signal.SIGCONT)
-            self._process.kill()
-        self._process.wait()
+        super().__exit__()
         started.remove(self)
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")
 
     def check(self) -> None:
         """Fails with its output if it has ended by itself."""
         if self._process.poll() not in (None, 0, -signal.SIGKILL):
             raise AssertionError(f"a worker ended with {self._process.poll()}:\n{self.log[-4000:]}")
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def running(self) -> bool:
-        return self._process.poll() is None
-
-    def exit_code(self) -> int:
-        """Waits for its end. The code is negative if a signal killed it."""
-        return self._process.wait(TIMEOUT_S)
 
 
 class Watcher:
@@ -144,12 +104,13 @@ class Watcher:
 
 def wait_until(happened: Callable[[], Any], what: str) -> Any:
     """Calls `happened` until its result is true, and returns it. Fails after a minute, naming `what`."""
-    end = time.monotonic() + TIMEOUT_S
-    while time.monotonic() < end:
-        if result := happened():
-            return result
-        for worker in started:
-            worker.check()
-        time.sleep(POLL_S)
-    logs = "\n".join(f"--- worker {worker.pid}\n{worker.log[-1500:]}" for worker in started)
-    raise AssertionError(f"never came true: {what}\n{logs}")
+
+    def found() -> Any:
+        result = happened()
+        if not result:
+            for worker in started:
+                worker.check()
+        return result
+
+    logs = (f"--- worker {worker.pid}\n{worker.log[-1500:]}" for worker in started)
+    return wait_for(found, why=lambda: "\n".join([what, *logs]))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from chaos.faults.catalogue import FAULTS
 from chaos.plan import make_plan
 from chaos.report_page import page, summary
-from chaos.results import Recovery, Result, Violation
-from tests.chaos.processes import ROOT
+from chaos.results import RESULT, Recovery, Result, Violation
+from testbed.processes import OUR_PACKAGES, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,11 +24,10 @@ KEYS = "if enqueue.idempotency_key is not null then"
 
 def run_campaigns(root: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """`make chaos` with the code in `root`."""
-    path = [str(root), str(root / "worker"), str(root / "operator")]
     return subprocess.run(
         [sys.executable, "-m", "chaos", *words],
         cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
+        env={**os.environ, "PYTHONPATH": OUR_PACKAGES.replace(str(ROOT), str(root))},
         capture_output=True,
         text=True,
         check=False,
@@ -74,7 +73,7 @@ def test_results_add_up_and_the_report_shows_the_violations() -> None:
     one.injected["worker killed"], other.injected["worker killed"] = 20, 22
     one.recoveries.append(Recovery("worker killed", 0.1, 6.5, 0.2))
     other.violations.append(Violation("doubled", "no effect twice", "seed 8 of 500: run 17"))
-    one.add(Result.from_json(json.loads(json.dumps(other.to_json()))))
+    one.add(RESULT.validate_json(RESULT.dump_json(other)))
     for text in (summary(one, "make chaos"), page(one, "make chaos")):
         assert "1,000 faults" in text.replace("1000", "1,000")
         assert "seeds 7 to 8" in text

@@ -65,7 +65,7 @@ def _fill(conn: psycopg.Connection) -> None:
     conn.execute("select wakeboard.cancel(array_agg(id)) from wakeboard.job_runs where trigger = 'tick'")
 
 
-RECORD = ClientRecord(acknowledged={"a": 1, "b": 2}, by_key={"a": {1}}, created={"a": 1}, bulks=[])
+RECORD = ClientRecord(acknowledged={"a": 1, "b": 2})
 
 
 def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:

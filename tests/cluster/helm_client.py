@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from testbed.cluster.cluster import Refused
-from testbed.cluster.release import run_helm
+from testbed.cluster.release import Helm
 from tests.chart.rendering import CHART, helm
 
 if TYPE_CHECKING:
@@ -20,36 +20,28 @@ CLUSTER_WIDE = "clusterroles,clusterrolebindings"
 RELEASE = "app.kubernetes.io/instance"
 
 
-class HelmClient:
-    """Helm and kubectl in one namespace."""
+class HelmClient(Helm):
+    """Helm and kubectl in one namespace. Skips the test if Helm is not installed, except in CI."""
 
     def __init__(self, cluster: Cluster, namespace: str = "jobs") -> None:
-        self.cluster, self.namespace = cluster, namespace
-
-    def helm(self, *words: str | Path, stdin: str | None = None) -> str:
-        """Helm in this namespace. Skips the test if Helm is not installed, except in CI."""
         helm()
-        return run_helm(self.cluster, self.namespace, *words, stdin=stdin)
+        super().__init__(cluster, namespace)
 
     def install(self, release: str, *words: str, chart: Path = CHART, **values: Any) -> str:
         """`helm install`, which makes the namespace too; the notes."""
-        return self._with_values(values, "install", release, chart, "--create-namespace", *words)
+        return self.helm("install", release, chart, "--create-namespace", *words, values=values)
 
     def upgrade(self, release: str, *words: str, **values: Any) -> str:
         """`helm upgrade` with these values alone."""
-        return self._with_values(values, "upgrade", release, CHART, *words)
+        return self.helm("upgrade", release, CHART, *words, values=values)
 
     def template(self, release: str, *words: str, **values: Any) -> str:
         """What `helm template` prints."""
-        return self._with_values(values, "template", release, CHART, *words)
+        return self.helm("template", release, CHART, *words, values=values)
 
     def uninstall(self, release: str) -> str:
         """`helm uninstall`."""
         return self.helm("uninstall", release)
-
-    def kubectl(self, *words: str, stdin: str | None = None) -> str:
-        """The same in this namespace."""
-        return self.cluster.kubectl("--namespace", self.namespace, *words, stdin=stdin)
 
     def names(self, release: str, kinds: str = f"{WORKLOADS},{RIGHTS}") -> set[str]:
         """What there is of a release in this namespace: `kind/name`. Not what controllers make of it."""
@@ -74,6 +66,3 @@ class HelmClient:
         except Refused:
             return False
         return True
-
-    def _with_values(self, values: dict[str, Any], *words: str | Path) -> str:
-        return self.helm(*words, "--values", "-", stdin=json.dumps(values))

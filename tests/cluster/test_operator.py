@@ -259,7 +259,7 @@ def test_wrong_credentials_are_one_sentence_and_it_keeps_trying(env: Environment
         wait_for(lambda: "cannot connect to database none" in lost.log, why=lambda: lost.log)
         wait_for(lambda: lost.ask("/readyz")[0] == 503)
         assert lost.ask("/healthz")[0] == 200
-        assert lost.running
+        assert lost.running()
         assert "secret" not in lost.log
 
 

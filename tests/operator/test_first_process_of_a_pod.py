@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from testbed.cluster.processes import children
-from tests.chaos.processes import ROOT, wait_until
+from testbed.processes import OUR_PACKAGES
+from tests.chaos.processes import wait_until
 
 UNSHARE = ["unshare", "--fork", "--kill-child", "--pid", "--mount-proc"]
 
@@ -24,7 +25,7 @@ MIGRATE = [str(Path(sys.executable).with_name("wakeboard")), "migrate", "--wait"
 def test_sigterm_ends_a_program_that_has_not_begun(command: list[str]) -> None:
     if subprocess.run([*UNSHARE, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no right to make a PID namespace")
-    environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'operator'}", "WAKEBOARD_DSN": "host=192.0.2.1"}
+    environment = {**os.environ, "PYTHONPATH": OUR_PACKAGES, "WAKEBOARD_DSN": "host=192.0.2.1"}
     with subprocess.Popen([*UNSHARE, *command], env=environment) as container:
         first = wait_until(lambda: children(container.pid), "the namespace has a first process")[0]
         wait_until(lambda: children(first), "the first process has a child")

@@ -6,7 +6,7 @@ import signal
 import time
 from typing import TYPE_CHECKING
 
-from tests.chaos.processes import POLL_S
+from testbed.processes import POLL_INTERVAL_S
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -26,7 +26,7 @@ def test_a_handler_that_blocks_in_its_first_step_keeps_its_lease(store: Store) -
                 run,
             )
             least = min(least, 2.0 if left is None else left)
-            time.sleep(POLL_S)
+            time.sleep(POLL_INTERVAL_S)
     assert least > 0
 
 

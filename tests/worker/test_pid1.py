@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.cluster.processes import children
-from tests.chaos.processes import ROOT, wait_until
+from testbed.processes import OUR_PACKAGES
+from tests.chaos.processes import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +50,7 @@ def container(store: Store, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]
     (tmp_path / "programs_of_mine.py").write_text(PROGRAM)
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, ROOT / "worker", tmp_path))),
+        "PYTHONPATH": f"{OUR_PACKAGES}:{tmp_path}",
         "WAKEBOARD_DSN": store.dsn,
         "WAKEBOARD_HANDLERS": "programs_of_mine",
         "WAKEBOARD_GRACE_SECONDS": "0",

@@ -1,0 +1,73 @@
+"""Processes of this checkout for tests, benchmarks and campaigns, and waiting for what they do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+OUR_PACKAGES: Final = os.pathsep.join(str(ROOT / folder) for folder in ("", "operator", "worker"))  # for PYTHONPATH
+TIMEOUT_S: Final = 60.0  # it only bounds failures; an overloaded machine needs more than 30
+POLL_INTERVAL_S: Final = 0.02
+
+
+def wait_for(what: Callable[[], Any], *, within_s: float = TIMEOUT_S, why: Callable[[], object] = str) -> Any:
+    """Polls `what` and returns its first true result. Fails after `within_s` with the text of `why`."""
+    deadline = time.monotonic() + within_s
+    while not (found := what()):
+        assert time.monotonic() < deadline, f"it did not come within {within_s} s: {why()}"
+        time.sleep(POLL_INTERVAL_S)
+    return found
+
+
+def inherited_environment() -> dict[str, str]:
+    """Our environment without the variables that name another database."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(("PG", "WAKEBOARD_"))}
+
+
+def as_variables(settings: Mapping[str, object]) -> dict[str, str]:
+    """Settings as environment variables: `lease_seconds=2` is WAKEBOARD_LEASE_SECONDS=2."""
+    return {f"WAKEBOARD_{name.upper()}": str(value) for name, value in settings.items()}
+
+
+class ModuleProcess:
+    """`python -m` these words, killed at the end of `with`. `log` is its output so far; `folder` gets the file."""
+
+    def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        self._log = folder / f"{words[0]}-{time.monotonic_ns()}.log"
+        given = {**os.environ, "PYTHONPATH": OUR_PACKAGES, **environment}
+        with self._log.open("wb") as log:
+            command = [sys.executable, "-m", *words]
+            self._process = subprocess.Popen(command, env=given, stdout=log, stderr=log)
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.running():
+            self.send(signal.SIGCONT)
+            self._process.kill()
+        self._process.wait(TIMEOUT_S)
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")
+
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def send(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def exit_code(self) -> int:
+        """Waits for its end. The code is negative if a signal killed it."""
+        return self._process.wait(TIMEOUT_S)
