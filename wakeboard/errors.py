@@ -57,6 +57,10 @@ class Locked(DatabaseUnavailable):
     """Another transaction holds a lock that this statement needs. The connection is usable; try again later."""
 
 
+class Forbidden(WakeboardError):
+    """A viewer of the board may not see or do this. The message names the permission."""
+
+
 class QueryTimedOut(DatabaseUnavailable):
     """A query of the board took too long and was stopped."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from wakeboard.board.settings import BoardSettings
 from wakeboard.errors import InvalidSettings
 from wakeboard.settings import ELSEWHERE, PREFIX, Settings, read_settings, unknown_settings
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
@@ -61,7 +62,7 @@ def test_an_unknown_setting_is_reported_with_the_nearest_name():
 
 
 def test_settings_of_other_programs_are_not_reported_as_unknown():
-    own = set(OperatorSettings.model_fields) - set(Settings.model_fields)
+    own = {*OperatorSettings.model_fields, *BoardSettings.model_fields} - set(Settings.model_fields)
     assert {PREFIX + name for name in {*map(str.upper, own), *OF_COMMANDS}} == ELSEWHERE
     assert not unknown_settings([*ELSEWHERE, "WAKEBOARD_DSN", "WAKEBOARD_SECRET_SMTP", "WAKEBOARD_TEST_POSTGRES"])
 

@@ -13,16 +13,19 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from wakeboard.board.access.viewer import Permission
 from wakeboard.board.static_files import assets
 from wakeboard.board.templating import render
+from wakeboard.errors import Forbidden
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 
     from starlette.requests import Request
 
-    from wakeboard.board.access import Permission, Viewer
+    from wakeboard.board.access.viewer import Viewer
     from wakeboard.board.state import Board
+    from wakeboard.store.admin_api import AdminStore
     from wakeboard.store.connection import AsyncConnection
 
 MAX_BODY: Final = 1 << 20  # bytes of a form
@@ -64,10 +67,23 @@ class BoardRequest:
     query: Mapping[str, str]
     parts: Mapping[str, Any]
     form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
+    permission: Permission = Permission.VIEW
 
     async def read(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError."""
         return await self.board.reads.get(key, query)
+
+    async def acting(self, namespaces: Collection[str | None]) -> AdminStore:
+        """The SQL functions for this action, if the viewer has its permission in all these namespaces.
+
+        `namespaces`: of what the action changes; None for what belongs to none. Raises Forbidden. There is no other
+        way to the functions, so no action can leave out the check.
+        """
+        for namespace in sorted(set(namespaces), key=lambda name: name or ""):
+            if not await self.viewer.may(self.permission, namespace):
+                where = f" in the namespace {namespace}" if namespace else ""
+                raise Forbidden(f"{self.viewer.name} may not do this{where} (permission: {self.permission})")
+        return await self.board.store_for(self.viewer.name)
 
     def url(self, path: str, **query: Any) -> str:
         """A link inside the board; parameters that are None or "" are left out."""
@@ -106,14 +122,11 @@ def stream(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Response]]
 def action(
     path: str, permission: Permission
 ) -> Callable[[Callable[[BoardRequest], Awaitable[Redirect | Page]]], Route]:
-    """Registers an action: POST `path`. Viewers without the permission in any namespace get 403.
-
-    The function itself asks `viewer.may` for the namespace of what it changes.
-    """
+    """Registers an action: POST `path`. The function changes the store through `BoardRequest.acting` only."""
 
     def register(function: Callable[[BoardRequest], Awaitable[Redirect | Page]]) -> Route:
         async def endpoint(request: Request) -> Response:
-            board_request = await _board_request(request, with_form=True)
+            board_request = await _board_request(request, permission)
             if isinstance(board_request, Response):
                 return board_request
             answer = await function(board_request)
@@ -128,15 +141,18 @@ def action(
     return register
 
 
-async def _board_request(request: Request, *, with_form: bool = False) -> BoardRequest | Response:
+async def _board_request(request: Request, permission: Permission | None = None) -> BoardRequest | Response:
+    """The request of a viewer. `permission`: of an action, which has a form."""
     board: Board = request.app.state.board
-    viewer = await board.options.access.viewer(request)
+    viewer = await board.viewer(request)
     if viewer is None:
-        return PlainTextResponse("401: log in first.\n", 401)
+        return _login(request, board)
+    if viewer.namespaces is not None and not viewer.namespaces:
+        raise Forbidden(f"{viewer.name} may see the runs of no namespace")
     if len(request.url.query) > MAX_QUERY:
         return PlainTextResponse(f"414: the search is longer than {MAX_QUERY} characters.\n", 414)
     form: dict[str, list[str]] = {}
-    if with_form:
+    if permission is not None:
         body = b""
         async for chunk in request.stream():
             body += chunk
@@ -153,7 +169,19 @@ async def _board_request(request: Request, *, with_form: bool = False) -> BoardR
         dict(request.query_params),
         request.path_params,
         form,
+        permission or Permission.VIEW,
     )
+
+
+def _login(request: Request, board: Board) -> Response:
+    """Sends a browser to the login page, and refuses everything else."""
+    if not board.options.access.asks_for_token:
+        return PlainTextResponse("401: this board is reached through a proxy that logs you in.\n", 401)
+    if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
+        return PlainTextResponse("401: log in first.\n", 401, {"WWW-Authenticate": "Bearer"})
+    root = request.scope.get("root_path", "")
+    wanted = request.scope["path"].removeprefix(root) + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(f"{root}/login?{urlencode({'next': wanted})}", 303)
 
 
 def _rendered(request: BoardRequest, shown: Page) -> Response:

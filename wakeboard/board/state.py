@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.board.access import Access, LocalAccess
+from wakeboard.board.access.viewer import Access, LocalAccess
 from wakeboard.board.change_feed import ChangeFeed
+from wakeboard.store.admin_api import AdminStore
+from wakeboard.store.queries.listings import Listings
 from wakeboard.store.read_pool import ReadPool, SharedReads
+from wakeboard.store.reconnecting import ReconnectingConnection
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+
+    from starlette.requests import HTTPConnection
+
+    from wakeboard.board.access.viewer import Viewer
 
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -42,8 +49,22 @@ class Board:
         self.pool = ReadPool(options.dsn, name="wakeboard board")
         self.reads = SharedReads(self.pool)
         self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self.reads.clear)
+        self._acting = ReconnectingConnection(options.acting_dsn or options.dsn, "wakeboard board action", AdminStore)
+
+    async def viewer(self, request: HTTPConnection) -> Viewer | None:
+        """The viewer who sent the request; None: the request must log in first. Raises WakeboardError."""
+
+        async def known() -> list[str]:
+            return await self.reads.get("namespaces", lambda conn: Listings(conn).namespaces())
+
+        return await self.options.access.viewer(request, known)
+
+    async def store_for(self, actor: str) -> AdminStore:
+        """The SQL functions for actions of `actor`. Raises DatabaseUnavailable."""
+        return AdminStore((await self._acting.store()).conn, actor=actor[:256], source="board")
 
     async def close(self) -> None:
         """Ends all event streams and closes the connections."""
         self.changes.end_streams()
         await self.pool.close()
+        await self._acting.close()

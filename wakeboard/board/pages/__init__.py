@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.board.pages import events, overview, run, runs
+from wakeboard.board.pages import events, login, overview, run, runs
 
 if TYPE_CHECKING:
     from starlette.routing import Route
@@ -14,4 +14,5 @@ ROUTES: list[Route] = [
     runs.runs,
     run.run,
     events.events,
+    *login.ROUTES,
 ]

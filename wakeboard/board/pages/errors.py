@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse
 
+from wakeboard.board.access.proxy import AmbiguousHeaders
+from wakeboard.board.access.reviews import ReviewFailed
 from wakeboard.board.templating import environment
-from wakeboard.errors import DatabaseUnavailable, InvalidValue, QueryTimedOut, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, Forbidden, InvalidValue, QueryTimedOut, WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -21,20 +23,21 @@ class NotFound(WakeboardError):
     """The page, run or schedule does not exist. The message says which."""
 
 
+_STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
+    (NotFound, 404),
+    (InvalidValue, 400),
+    (AmbiguousHeaders, 400),
+    (Forbidden, 403),
+    (QueryTimedOut, 504),
+    (ReviewFailed, 503),
+    (DatabaseUnavailable, 503),
+)
+
+
 def _status(error: Exception) -> int:
-    match error:
-        case HTTPException():
-            return error.status_code
-        case NotFound():
-            return 404
-        case InvalidValue():
-            return 400
-        case QueryTimedOut():
-            return 504
-        case DatabaseUnavailable():
-            return 503
-        case _:
-            return 500
+    if isinstance(error, HTTPException):
+        return error.status_code
+    return next((status for kind, status in _STATUSES if isinstance(error, kind)), 500)
 
 
 async def _show(request: Request, error: Exception) -> Response:

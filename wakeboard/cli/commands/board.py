@@ -14,33 +14,61 @@ from wakeboard.output import write_line
 EXAMPLES = (
     "wakeboard board                       for the database of --dsn, or of `wakeboard up`",
     "wakeboard board --port 9000",
+    "wakeboard board --new-token anna --role operator",
 )
 
 
 def command(
     port: Annotated[
-        int, typer.Option("--port", help="The port to listen on; 0: any free one.", min=0, max=65535)
-    ] = 8686,
+        int | None,
+        typer.Option("--port", help="The port to listen on (8686); 0: any free one.", min=0, max=65535),
+    ] = None,
+    bind: Annotated[
+        str | None,
+        typer.Option("--bind", metavar="ADDRESS", help="The address to listen on (127.0.0.1). Others need a login."),
+    ] = None,
+    new_token: Annotated[
+        str | None,
+        typer.Option(
+            "--new-token", metavar="NAME", help="Print a new token and its line for the token file, and exit."
+        ),
+    ] = None,
+    role: Annotated[str, typer.Option("--role", help="The role of a new token: viewer or operator.")] = "viewer",
 ) -> None:
-    """Serve the web board on 127.0.0.1 until Ctrl-C.
+    """Serve the web board until Ctrl-C.
 
-    The pages show schedules, runs and problems, and let you retry, cancel, replay and pause. Only this machine can
-    reach them, and nobody logs in.
+    The pages show schedules, runs and problems, and let you retry, cancel, replay and pause. Without a login only this
+    machine can reach them, and everything is allowed. docs/board.md describes logins; docs/settings.md lists all
+    settings.
     """
     try:
-        from wakeboard.board import BoardOptions
         from wakeboard.board.server import BoardServer, listening_socket
+        from wakeboard.board.settings import board_options, read_board_settings
     except ModuleNotFoundError as exc:
         raise WakeboardError(
             f"the board needs more packages ({exc.name} is missing): pip install 'wakeboard[board]'"
         ) from exc
 
-    dsn = database_dsn()
+    if new_token is not None:
+        _print_token(new_token, role)
+        return
+    settings = read_board_settings(board_port=port, board_bind=bind)
+    options = board_options(settings, database_dsn())
 
     async def check(_: object) -> None:
         """Connects once, so that a wrong DSN is an error here and not on a page."""
 
     with_session(check)
-    server = BoardServer(BoardOptions(dsn=dsn), listening_socket("127.0.0.1", port))
+    server = BoardServer(options, listening_socket(settings.board_bind, settings.board_port))
     write_line(f"The board is at {server.address} (Ctrl-C stops it)")
     asyncio.run(server.run_until_stopped())
+
+
+def _print_token(name: str, role: str) -> None:
+    from wakeboard.board.access.tokens import digest_of, new_token
+
+    if role not in {"viewer", "operator"}:
+        raise typer.BadParameter("write viewer or operator", param_hint="--role")
+    token = new_token()
+    write_line(f"Token (give it to {name}; it is not stored anywhere): {token}")
+    write_line(f"Line for the file of WAKEBOARD_BOARD_TOKENS_FILE:      {name} {role} {digest_of(token)}")

@@ -257,6 +257,10 @@ select id, source, namespace, name, removed_at is not null as removed
  order by namespace, name, source
 """
 
+_NAMESPACES: LiteralString = """
+select distinct namespace from wakeboard.job_definitions where removed_at is null order by namespace limit 1000
+"""
+
 _SCHEDULE_TIMES: LiteralString = f"""
 select def.schedule, def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.jitter_s, def.next_run_at,
        {_STATE}
@@ -390,6 +394,10 @@ class Listings:
     async def schedule_names(self, name: str | None = None) -> list[ScheduleName]:
         """The names of all schedules, removed ones too; only those with this `name` if it is given."""
         return await self._rows(ScheduleName, _SCHEDULE_NAMES, name=name)
+
+    async def namespaces(self) -> list[str]:
+        """The namespaces that have schedules, by name; at most 1,000."""
+        return await self._values(_NAMESPACES)
 
     async def schedule_times(self, definition_id: int) -> ScheduleTimes:
         """When a schedule is due, in its stored form."""

@@ -1,0 +1,102 @@
+"""Logs in with tokens that are listed in a file: one line for each, with a name, a role and the token's SHA-256.
+
+    # name   role      sha256 of the token
+    anna     operator  5f1c…
+    display  viewer    77ab…
+
+`wakeboard board --new-token NAME` prints a token and its line. The file holds no token, and it is read again when it
+changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from typing import TYPE_CHECKING, Final, NamedTuple, cast, get_args
+
+from wakeboard.board.access.viewer import Role, RoleViewer, token_of
+from wakeboard.errors import InvalidSettings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.requests import HTTPConnection
+
+    from wakeboard.board.access.viewer import KnownNamespaces, Viewer
+
+MAX_FILE_BYTES: Final = 1 << 20
+_LINE: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,127})\s+(\S+)\s+([0-9a-f]{64})")
+
+
+class _Entry(NamedTuple):
+    name: str
+    role: Role
+    digest: str
+
+
+class TokenAccess:
+    """The tokens of one file. Raises InvalidSettings for a file that is missing, invalid or empty."""
+
+    asks_for_token = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = self._read_stamp()
+        self._entries = read_tokens(path)
+
+    async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:  # noqa: ARG002
+        """The owner of the request's token. Raises InvalidSettings if the file has become invalid."""
+        token = token_of(request)
+        if not token:
+            return None
+        stamp = self._read_stamp()
+        if stamp != self._stamp:
+            self._entries, self._stamp = read_tokens(self._path), stamp
+        digest = digest_of(token)
+        matching = [entry for entry in self._entries if hmac.compare_digest(entry.digest, digest)]
+        return RoleViewer(matching[0].name, matching[0].role) if matching else None
+
+    def _read_stamp(self) -> tuple[int, int, int]:
+        try:
+            found = self._path.stat()
+        except OSError as exc:
+            raise InvalidSettings(f"the token file {self._path} cannot be read: {exc.strerror}.") from exc
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def new_token() -> str:
+    """A random token of 43 characters."""
+    return secrets.token_urlsafe(32)
+
+
+def digest_of(token: str) -> str:
+    """The SHA-256 of a token in hexadecimal."""
+    return hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+
+
+def read_tokens(path: Path) -> list[_Entry]:
+    """Reads a token file. Raises InvalidSettings with the number of the first invalid line."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_FILE_BYTES + 1)
+    except OSError as exc:
+        raise InvalidSettings(f"the token file {path} cannot be read: {exc.strerror}.") from exc
+    if len(content) > MAX_FILE_BYTES:
+        raise InvalidSettings(f"the token file {path} is larger than 1 MiB.")
+    entries: list[_Entry] = []
+    for number, line in enumerate(content.decode("utf-8", "replace").splitlines(), 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        found = _LINE.fullmatch(text)
+        if found is None or found[2] not in get_args(Role):
+            raise InvalidSettings(
+                f"line {number} of the token file {path} is invalid: write a name, viewer or operator, and the SHA-256"
+                " of the token in lower-case hexadecimal, as `wakeboard board --new-token NAME` prints them."
+            )
+        entries.append(_Entry(found[1], cast("Role", found[2]), found[3]))
+    if not entries:
+        raise InvalidSettings(f"the token file {path} lists no token.")
+    return entries

@@ -1,0 +1,106 @@
+"""Who may see and do what: permissions, viewers, and the protocol of a way to log in."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import HTTPConnection
+
+TOKEN_COOKIE: Final = "wakeboard-board"  # noqa: S105 - its name
+
+
+class Permission(StrEnum):
+    """What a viewer may do. Each action of the board has a permission of its own."""
+
+    VIEW = "view"
+    RETRY = "retry"
+    CANCEL = "cancel"
+    REPLAY = "replay"
+    DISCARD = "discard"
+    RUN_NOW = "run"
+    PAUSE = "pause"
+    LIMIT = "limit"
+    REVEAL = "reveal"  # see values that are masked because of their key
+
+
+KnownNamespaces: TypeAlias = Callable[[], Awaitable[Sequence[str]]]
+Role: TypeAlias = Literal["viewer", "operator"]
+ROLES: Final[Mapping[Role, frozenset[Permission]]] = {
+    "viewer": frozenset({Permission.VIEW}),
+    "operator": frozenset(Permission),
+}
+
+
+class Viewer(Protocol):
+    """A user who has logged in, or the user of a local board."""
+
+    @property
+    def name(self) -> str:
+        """The name for the audit log."""
+        ...
+
+    @property
+    def namespaces(self) -> frozenset[str] | None:
+        """The namespaces whose schedules and runs are shown; None: all, and runs without a schedule."""
+        ...
+
+    async def may(self, permission: Permission, namespace: str | None) -> bool:
+        """Whether an action is allowed in a namespace; None: on what belongs to no namespace."""
+        ...
+
+
+class Access(Protocol):
+    """A way to log in."""
+
+    @property
+    def asks_for_token(self) -> bool:
+        """Whether the login page has a field for a token."""
+        ...
+
+    async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:
+        """The viewer who sent the request; None: the request must log in first. Raises WakeboardError.
+
+        `known` lists the namespaces that have schedules.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RoleViewer:
+    """A viewer with one role in all namespaces."""
+
+    name: str
+    role: Role
+    namespaces: frozenset[str] | None = None
+
+    async def may(self, permission: Permission, namespace: str | None) -> bool:  # noqa: ARG002
+        """Whether the role has the permission."""
+        return permission in ROLES[self.role]
+
+
+class LocalAccess:
+    """No login, for a board that listens on loopback only. Everything is allowed."""
+
+    asks_for_token = False
+
+    async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:  # noqa: ARG002
+        """The user that runs the board."""
+        try:
+            return RoleViewer(getpass.getuser(), "operator")
+        except (KeyError, OSError):
+            return RoleViewer("local", "operator")
+
+
+def token_of(request: HTTPConnection) -> str:
+    """The token of a request: `Authorization: Bearer …`, or the cookie of the login page; "" for none."""
+    scheme, _, token = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    return request.cookies.get(TOKEN_COOKIE, "")

@@ -1,0 +1,97 @@
+"""The login page, for ways to log in that ask for a token, and the logout.
+
+The token is kept in a cookie that scripts cannot read and that is sent to this board only. It is in no URL and no log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from urllib.parse import parse_qs
+
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse
+from starlette.routing import Route
+
+from wakeboard.board.access.viewer import TOKEN_COOKIE
+from wakeboard.board.static_files import assets
+from wakeboard.board.templating import render
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from wakeboard.board.state import Board
+
+MAX_TOKEN: Final = 3500  # characters: browsers keep cookies of up to 4 KiB
+MAX_BODY: Final = 16_384  # bytes
+
+
+async def show_login(request: Request) -> Response:
+    """GET /login."""
+    return _page(request, str(request.query_params.get("next", "")), "")
+
+
+async def log_in(request: Request) -> Response:
+    """POST /login with the fields `token` and `next`."""
+    board: Board = request.app.state.board
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY:
+            return PlainTextResponse("413: the form is too large.\n", 413)
+    form = {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
+    token, wanted = form.get("token", "").strip(), form.get("next", "")
+    if not board.options.access.asks_for_token:
+        return PlainTextResponse("404: this board has no login page.\n", 404)
+    if not token or len(token) > MAX_TOKEN or not token.isascii() or not token.isprintable():
+        return _page(request, wanted, "Enter a token.", 400)
+    request.scope["headers"] = [*_without_login(request), (b"authorization", f"Bearer {token}".encode())]
+    viewer = await board.viewer(type(request)(request.scope, request.receive))
+    if viewer is None:
+        return _page(request, wanted, "This token is not valid.", 401)
+    prefix = request.scope.get("root_path", "")
+    answer = RedirectResponse(prefix + safe_path(wanted), 303)
+    secure = (board.options.origin or request.scope["scheme"]).startswith("https")
+    answer.set_cookie(
+        TOKEN_COOKIE, token, path=f"{prefix}/", secure=secure, httponly=True, samesite="strict", max_age=43_200
+    )
+    return answer
+
+
+async def log_out(request: Request) -> Response:
+    """POST /logout."""
+    prefix = request.scope.get("root_path", "")
+    answer = RedirectResponse(f"{prefix}/login", 303)
+    answer.delete_cookie(TOKEN_COOKIE, path=f"{prefix}/", httponly=True, samesite="strict")
+    return answer
+
+
+def safe_path(wanted: str) -> str:
+    """A path inside the board to go to after the login: never another origin."""
+    if not wanted.startswith("/") or wanted.startswith("//") or "\\" in wanted or not wanted.isprintable():
+        return "/"
+    return wanted
+
+
+def _without_login(request: Request) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in request.scope["headers"] if name not in {b"authorization", b"cookie"}]
+
+
+def _page(request: Request, wanted: str, problem: str, status: int = 200) -> HTMLResponse:
+    board: Board = request.app.state.board
+    prefix = request.scope.get("root_path", "")
+    html = render(
+        "login.html",
+        prefix=prefix,
+        wanted=safe_path(wanted),
+        problem=problem,
+        board_name=board.options.name,
+        asset=lambda name: f"{prefix}/static/{assets()[name][0]}",  # pyright: ignore[reportUnknownLambdaType]
+    )
+    return HTMLResponse(html, status)
+
+
+ROUTES = [
+    Route("/login", show_login, methods=["GET"]),
+    Route("/login", log_in, methods=["POST"]),
+    Route("/logout", log_out, methods=["POST"]),
+]
