@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
 HASH_LENGTH = 12  # characters of a spec's hash; --json has all
 SCHEDULE_KEY = "schedule:"  # begins the limit keys that wakeboard makes for schedules; users cannot use it
-COUNTED_OUTCOMES = frozenset({"failed", "timed_out"})  # of attempts that count against max_attempts
 MAX_STACK_LINES = 25  # the last lines of the stack
 
 _CREATED_BY = {
@@ -210,8 +209,7 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
 
 
 def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
-    for retried_at in _retries(run):
-        yield retried_at, "retried by hand"
+    yield from _action_events(run)
     ended = {attempt.started_at for attempt in run.attempts_made}
     for attempt in run.attempts_made:
         worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
@@ -224,20 +222,12 @@ def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
         yield run.started_at, f"attempt {run.attempts or 1} started{worker}"
 
 
-def _retries(run: RunDetails) -> Iterator[datetime]:
-    """When the run was retried by hand. A retry begins to count the attempts anew.
-
-    So the attempt after one that counted has no higher number. The time of a retry is stored as the time at which the
-    run is due, until that attempt ends; afterwards, the start of that attempt stands for it.
-    """
-    starts = [(attempt.attempt, attempt.started_at) for attempt in run.attempts_made[1:]]
-    if run.started_at not in {attempt.started_at for attempt in run.attempts_made}:
-        starts.append((run.attempts, run.run_at))
-    elif run.status in {"queued", "cancelled"}:  # not started again
-        starts.append((run.attempts + 1, run.run_at))
-    for earlier, (number, at) in zip(run.attempts_made, starts, strict=False):
-        if earlier.outcome in COUNTED_OUTCOMES and number <= earlier.attempt:
-            yield max(at, earlier.ended_at)
+def _action_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
+    for action in run.actions:
+        if action.run_id == run.id and action.action == "retry":
+            yield action.at, f"retried by {one_line(action.actor)}"
+        elif action.run_id == run.id and action.action == "replay":
+            yield action.at, f"replayed as run {action.new_run_id} by {one_line(action.actor)}"
 
 
 def _advice(run: RunDetails) -> Iterator[Text]:

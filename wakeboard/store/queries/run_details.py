@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row, dict_row
 
+from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
 from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
 from wakeboard.store.statements import read
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import psycopg
+
+
+MAX_ACTIONS = 100  # the newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +63,7 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunDetails(RunRow):
-    """A run with its payload, attempts, steps, effects and errors.
+    """A run with its payload, attempts, steps, effects, errors, and what administrators did to it.
 
     `spec_hash`: of the spec from which it was created; null if its schedule has another spec now.
     """
@@ -81,6 +85,7 @@ class RunDetails(RunRow):
     attempts_made: list[AttemptRow]
     steps: list[StepRow]
     effects: list[EffectRow]
+    actions: list[AuditRow]
 
 
 _MORE: LiteralString = """
@@ -140,4 +145,5 @@ async def read_run_details(conn: psycopg.AsyncConnection[Any], run_id: int) -> R
         attempts_made=await read(conn, class_row(AttemptRow), _ATTEMPTS, values),
         steps=await read(conn, class_row(StepRow), _STEPS, values),
         effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
+        actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MAX_ACTIONS))[::-1],
     )
