@@ -30,6 +30,7 @@ from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard.store.queries.listings import Listings, RunFilter
 from wakeboard.store.queries.recent_events import EventQueries
+from wakeboard.store.queries.rollups import read_series, read_top
 from wakeboard.store.queries.run_details import read_run_details
 from wakeboard.store.queries.schedule_state import schedule_states
 from wakeboard.store.statements import checked_call
@@ -137,6 +138,9 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "vitals": lambda: read_health_facts(conn),
         "finished": lambda: finished_since(conn, NOW),
         "failures": lambda: failures_since(conn, NOW, "ping"),
+        "series": lambda: read_series(conn, "week", datetime.now(UTC), "job_type", ["ping"]),
+        "minutes of a schedule": lambda: read_series(conn, "hour", datetime.now(UTC), "schedule", ["1"]),
+        "top": lambda: read_top(conn, "week", datetime.now(UTC), "schedule", "volume"),
     }
 
 
@@ -156,6 +160,7 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "enqueue_due_ticks": lambda: store.enqueue_due_ticks([]),
         "skip_past_deadline": store.skip_past_deadline,
         "create_partitions": store.create_partitions,
+        "roll_up": lambda: store.roll_up(0 * DAY),
         "drop_partitions": lambda: store.drop_partitions(90 * DAY),
         "delete_expired": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }

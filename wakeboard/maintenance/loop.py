@@ -8,6 +8,7 @@ that lost its connection is due again at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.maintenance.partitions import create_partitions
@@ -17,7 +18,6 @@ from wakeboard.maintenance.scheduler import NO_TICKS, schedule_due_ticks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from datetime import timedelta
 
     from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
 
@@ -25,6 +25,8 @@ EVERY_PASS_S: Final = 0.0
 REAP_INTERVAL_S: Final = 5.0
 PARTITIONS_INTERVAL_S: Final = 3600.0
 RETENTION_INTERVAL_S: Final = 3600.0
+ROLLUPS_INTERVAL_S: Final = 60.0
+WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
 
 
@@ -47,6 +49,7 @@ class _Task:
     interval_s: float
     run: Callable[[MaintenanceStore, MaintenancePass], Awaitable[bool]]
     due_at: float = float("-inf")
+    begins_in_second_pass: bool = False
 
 
 class MaintenanceLoop:
@@ -59,22 +62,27 @@ class MaintenanceLoop:
         self._misfire_grace = misfire_grace
         self._retention = retention
         self._sets_retention = sets_retention
+        self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
+            # A worker's first pass delays its first run, and its second one nothing.
+            _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, begins_in_second_pass=True),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
         )
 
     def due_tasks(self, now: float) -> list[str]:
-        """The names of the tasks that a pass at `now` would run, in order. The first pass runs all."""
-        return [task.name for task in self._tasks if task.due_at <= now]
+        """The names of the tasks that a pass at `now` would run, in order. The first pass runs all but the rollups."""
+        return [task.name for task in self._tasks if task.due_at <= now and not task.begins_in_second_pass]
 
     async def run_due(self, store: MaintenanceStore, now: float) -> MaintenancePass:
         """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`."""
         done = MaintenancePass()
         for task in self._tasks:
-            if task.due_at <= now:
+            if task.begins_in_second_pass:
+                task.begins_in_second_pass = False
+            elif task.due_at <= now:
                 task.due_at = now + await self._run(task, store, done)
         return done
 
@@ -99,6 +107,9 @@ class MaintenanceLoop:
     async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.partitions_created = await create_partitions(store)
         return False
+
+    async def _roll_up(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        return await store.roll_up(timedelta(seconds=self._rollups_interval_s))
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)

@@ -226,6 +226,10 @@ class MaintenanceStore:
         """Drops the history's partitions older than `retention`. Returns how many."""
         return await self._value("select wakeboard.drop_partitions(%s)", retention)
 
+    async def roll_up(self, min_interval: timedelta) -> bool:
+        """Continues `run_rollups`, unless another call began less than `min_interval` ago. True: work is left."""
+        return await self._value("select wakeboard.roll_up(%s)", min_interval)
+
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
         """Sets the minimum retention; a worker's settings can only lengthen it."""
         await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)

@@ -1,7 +1,8 @@
 -- for: operator, worker
 -- Detaches and drops the partitions of job_run_history of which every run finished more than `retention` ago. A retention that is null, or
 -- shorter than the installation's (set_retention), counts as the installation's. Returns how many it dropped. Raises 55P03 after waiting
--- 200 ms for a lock, because completions wait meanwhile: try again.
+-- 200 ms for a lock, because completions wait meanwhile: try again. A partition that `roll_up` has not verified stays, unless `roll_up` has
+-- verified nothing for a week.
 -- Example:
 --   select wakeboard.drop_partitions();
 
@@ -14,6 +15,7 @@ declare
   part record;
   dropped integer := 0;
   kept_for interval;
+  verified timestamptz;
 begin
   kept_for := (select longer_retention(greatest(min_history_retention, min_key_retention), retention) from installation);
   lock table only wakeboard.job_run_history in share update exclusive mode;   -- one at a time
@@ -24,6 +26,12 @@ begin
      order by 1
   loop
     continue when part.ends > statement_timestamp() - kept_for;
+    select verified_until into verified from rollup_progress;
+    if part.ends > verified then
+      update rollup_progress set drop_waits_since = statement_timestamp()
+       where drop_waits_since is null or drop_waits_since > statement_timestamp();
+      continue when exists (select from rollup_progress where drop_waits_since > statement_timestamp() - interval '1 week');
+    end if;
     execute format('alter table wakeboard.job_run_history detach partition wakeboard.%I', part.name);
     execute format('drop table wakeboard.%I', part.name);
     dropped := dropped + 1;

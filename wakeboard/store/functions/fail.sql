@@ -30,9 +30,9 @@ begin
      order by run.id
        for update of run skip locked
   ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at)
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, stack, locked_by, worker, started_at, died)
     select id, epoch, attempts, case outcome when 'timed_out' then 'timed_out' else 'failed' end, error_type, error, stack, fail.worker,
-           (select name from workers where worker_id = fail.worker), started_at
+           (select name from workers where worker_id = fail.worker), started_at, decision = 'dead'
       from locked
     on conflict do nothing
   ), noted as (

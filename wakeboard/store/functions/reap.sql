@@ -103,11 +103,11 @@ begin
      order by run.id
        for update of run skip locked
   ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at)
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at, died)
     select id, lease_epoch, attempts, case when decision like 'timed out%' then 'timed_out' else 'crashed' end,
            case when decision like 'timed out%' then 'Timeout' else 'WorkerCrashed' end,
            case when decision like 'timed out%' then 'it ran longer than its timeout' else 'its worker died or lost its lease' end,
-           locked_by, (select name from workers where worker_id = locked_by), started_at
+           locked_by, (select name from workers where worker_id = locked_by), started_at, decision like '%dead'
       from locked
      where decision <> 'never had'
     on conflict do nothing

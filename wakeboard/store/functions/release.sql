@@ -35,10 +35,10 @@ begin
      order by run.id
        for update of run skip locked
   ), recorded as (
-    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at)
+    insert into job_attempts (run_id, lease_epoch, attempt, outcome, error, locked_by, worker, started_at, died)
     select id, epoch, attempts, case reason when 'snoozed' then 'snoozed' else 'released' end,
            case reason when 'worker_stopped' then 'its worker was stopped' when 'disconnected' then 'the database could not be reached' end,
-           release.worker, (select name from workers where worker_id = release.worker), started_at
+           release.worker, (select name from workers where worker_id = release.worker), started_at, decision = 'dead'
       from locked
      where reason <> 'not_started'
     on conflict do nothing
@@ -66,7 +66,8 @@ begin
     perform pg_notify('wakeboard', '');
   end if;
   delete from job_attempts as past using unnest(ids, epochs) as given (id, epoch)      -- bounds the rows of a run that snoozes for days
-   where past.run_id = given.id and past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released');
+   where past.run_id = given.id and past.lease_epoch < given.epoch - 50 and past.outcome in ('snoozed', 'released')
+     and not past.died;
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     accepted := accepted || uncount_crashes(worker, ids, epochs, reasons);
     return query

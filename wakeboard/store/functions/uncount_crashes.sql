@@ -23,7 +23,7 @@ begin
        for no key update of run skip locked
   ), recorded as (
     update job_attempts as past
-       set outcome = 'released', error_type = null, error = 'the database could not be reached'
+       set outcome = 'released', error_type = null, error = 'the database could not be reached', died = false
       from survived
      where past.run_id = survived.id and past.lease_epoch = survived.epoch
   ), noted as (

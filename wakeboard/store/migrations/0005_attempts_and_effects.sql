@@ -12,6 +12,7 @@ create table job_attempts (
   worker      text,
   started_at  timestamptz not null,
   ended_at    timestamptz not null default statement_timestamp(),
+  died        boolean not null default false,          -- the run became dead with this attempt
   constraint an_attempt_ends_once primary key (run_id, lease_epoch),
   constraint outcome_is_failed_crashed_timed_out_snoozed_or_released
     check (outcome in ('failed', 'crashed', 'timed_out', 'snoozed', 'released'))
