@@ -11,14 +11,18 @@ import os
 import random
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+import psycopg
 import pytest
-from hypothesis import HealthCheck, seed, settings
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis.errors import FlakyFailure
+from hypothesis.stateful import rule, run_state_machine_as_test
 
 from tests.store.state_machine.database import StoreHarness
 from tests.store.state_machine.machine import StoreMachine
+from tests.store.state_machine.operations import operations
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +31,38 @@ STEPS = int(os.environ.get("STATE_MACHINE_STEPS", "0"))
 SEED = int(os.environ.get("STATE_MACHINE_SEED", "0")) or (random.getrandbits(32) if STEPS else 0)
 STEPS_PER_EXAMPLE = 60
 EXAMPLES = 30  # at least
+
+FUNCTIONS = Path(__file__).parents[2] / "wakeboard/store/functions"
+LIMITS: Final = ("declare", "run_now", "claim_limited", "a_lease_expires_and_is_reaped", "set_limit")
+PAUSES: Final = ("enqueue", "claim", "complete", "pause", "resume")
+RELEASES: Final = ("enqueue", "claim", "release", "a_run_becomes_due")
+RENEWALS: Final = ("enqueue", "claim", "renew", "a_lease_expires")
+SLOTS: Final = ("enqueue", "claim_limited", "complete")
+
+# The function, a condition, its replacement, and the operations that can show the difference (none: all).
+WRONG: Final = (
+    ("claim", "lease_epoch = lease_epoch + 1,", "", ()),
+    ("claim", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
+    ("claim_limited", "greatest(0, bound.max_running\n", "greatest(0, 1 + bound.max_running\n", SLOTS),
+    ("claim_limited", "least(turn_count, free_slots(turn.shared_key))", "turn_count", LIMITS),
+    ("sync_definitions", "or not other_keys then true", "or true then true", ()),
+    ("complete", "and locked_by = worker\n", "\n", ()),
+    (
+        "fail",
+        "and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end",
+        "",
+        (),
+    ),
+    ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
+    ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", ()),
+    (
+        "release",
+        "attempts = run.attempts - (not locked.costs_the_attempt)::integer",
+        "attempts = run.attempts",
+        RELEASES,
+    ),
+    ("renew", "run.locked_until > statement_timestamp() as holds", "true as holds", RENEWALS),
+)
 
 
 @pytest.fixture
@@ -57,3 +93,35 @@ def test_the_store_equals_the_model_after_any_operations(harness: StoreHarness) 
     finally:
         rate = harness.steps / (time.monotonic() - began)
         sys.stdout.write(f"\n{harness.steps} steps, {rate:.0f} a second, STATE_MACHINE_SEED={SEED}\n")
+
+
+@pytest.mark.parametrize(
+    ("function", "condition", "replacement", "names"), WRONG, ids=[f"{each[0]}: {each[1][:30]}" for each in WRONG]
+)
+def test_a_wrong_sql_function_is_found(
+    harness: StoreHarness, function: str, condition: str, replacement: str, names: tuple[str, ...]
+) -> None:
+    """The state machine can fail: it finds each of these at the same step each time."""
+    text = (FUNCTIONS / f"{function}.sql").read_text("utf-8")
+    assert condition in text
+    harness.user.sql(text.replace(condition, replacement))
+
+    class Machine(StoreMachine):
+        """On this test's store, with these operations only."""
+
+        @rule(operation=operations(*names))
+        def call(self, operation: tuple[str, dict[str, Any]]) -> None:
+            self.apply(operation)
+
+    Machine.harness = harness
+    chosen = settings(
+        max_examples=200,
+        stateful_step_count=STEPS_PER_EXAMPLE,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+    )
+    # FlakyFailure: Hypothesis repeated the steps and they passed, because backoff and claims are random.
+    with pytest.raises((AssertionError, psycopg.Error, FlakyFailure)):
+        run_state_machine_as_test(Machine, settings=chosen)
