@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 
 from tests.store.sql_clients import SqlClient
@@ -25,6 +27,13 @@ def open_client(database: str) -> Iterator[Callable[[int], SqlClient]]:
     yield open_one
     for one in opened:
         one.close()
+
+
+@pytest.fixture
+def conn(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A superuser's connection in autocommit mode."""
+    with closing(psycopg.connect(database, autocommit=True)) as conn:
+        yield conn
 
 
 @pytest.fixture

@@ -58,6 +58,15 @@ class SqlClient:
         query = f"select id from enqueue(%s, %s::text::jsonb{arguments})"
         return self.value(query, job_type, json.dumps(payload or {}), *named.values())
 
+    def define(self, name: str = "report", policy: str = "Allow", **columns: object) -> int:
+        """Inserts a schedule of the job type ping, which runs on demand unless `columns` say more; its id."""
+        row = {"source": "k8s:one", "namespace": "billing", "name": name, "spec_hash": "-", "job_type": "ping"}
+        given = {**row, "concurrency_policy": policy, **columns}
+        query = (
+            f"insert into job_definitions ({', '.join(given)}) values ({', '.join(['%s'] * len(given))}) returning id"
+        )
+        return self.value(query, *given.values())
+
     # -- workers
 
     def register(self, *, lease_s: int = 60, name: str = "", pool: str = "default", **named: object) -> bool:

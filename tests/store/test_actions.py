@@ -13,15 +13,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 
-DEFINE = """
-insert into job_definitions (source, namespace, name, spec_hash, job_type, concurrency_policy)
-values ('k8s:one', 'billing', 'report', '-', 'ping', %s) returning id
-"""
-
-
-def define(admin: SqlClient, policy: str = "Allow") -> int:
-    return admin.value(DEFINE, policy)
-
 
 def act(client: SqlClient, definition: int, action: str, token: str, *, record_only: bool = False) -> tuple[str, bool]:
     (row,) = client.sql("select * from run_annotation_action(%s, %s, %s, %s)", definition, action, token, record_only)
@@ -35,7 +26,7 @@ def dead_run(admin: SqlClient, definition: int) -> int:
 
 
 def test_run_now_queues_a_run_once_for_each_token(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     result, new = act(admin, definition, "run-now", "1")
     assert new
     assert result.startswith("queued run ")
@@ -46,14 +37,14 @@ def test_run_now_queues_a_run_once_for_each_token(admin: SqlClient) -> None:
 
 
 def test_a_token_that_was_there_first_is_remembered_and_not_acted_upon(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     assert act(admin, definition, "run-now", "1", record_only=True)[1]
     assert not act(admin, definition, "run-now", "1")[1]
     assert admin.value("select count(*) from job_runs") == 0
 
 
 def test_retry_dead_queues_every_dead_run_again(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     runs = [dead_run(admin, definition) for _ in range(3)]
     elsewhere = dead_run(admin, 99)
     assert act(admin, definition, "retry-dead", "a") == ("queued 3 dead runs again", True)
@@ -61,21 +52,15 @@ def test_retry_dead_queues_every_dead_run_again(admin: SqlClient) -> None:
     assert admin.run(elsewhere).status == "dead"
 
 
-def test_one_dead_run_is_spoken_of_as_one(admin: SqlClient) -> None:
-    definition = define(admin)
-    dead_run(admin, definition)
-    assert act(admin, definition, "retry-dead", "a") == ("queued 1 dead run again", True)
-
-
 def test_discard_dead_gives_them_up(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     dead_run(admin, definition)
     assert act(admin, definition, "discard-dead", "a") == ("discarded 1 dead run", True)
     assert admin.value("select status from job_run_history") == "dead"
 
 
 def test_a_refusal_is_remembered_too(admin: SqlClient) -> None:
-    definition = define(admin, "Forbid")
+    definition = admin.define(policy="Forbid")
     act(admin, definition, "run-now", "1")
     result, new = act(admin, definition, "run-now", "2")
     assert new
@@ -86,7 +71,7 @@ def test_a_refusal_is_remembered_too(admin: SqlClient) -> None:
 def test_two_operators_that_see_one_token_act_once(
     admin: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
-    definition = define(admin)
+    definition = admin.define()
     with worker.conn.transaction():
         assert act(worker, definition, "run-now", "1")[1]
         second = meanwhile.submit(act, other, definition, "run-now", "1")
@@ -96,13 +81,13 @@ def test_two_operators_that_see_one_token_act_once(
 
 
 def test_a_removed_schedule_refuses(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     admin.sql("update job_definitions set removed_at = now()")
     assert act(admin, definition, "run-now", "1") == ("refused: there is no such schedule", False)
 
 
 def test_tokens_are_forgotten_after_ninety_days(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     for token, days in (("old", 91), ("new", 89)):
         act(admin, definition, "run-now", token)
         admin.sql(

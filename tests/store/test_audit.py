@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from tests.store.test_decisions import dead, declared
+from tests.store.test_decisions import dead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,19 +83,19 @@ def test_an_action_on_a_run_says_who_did_it_when_why_and_from_where(
 
 
 def test_a_run_of_a_schedule_names_it(admin: SqlClient) -> None:
-    schedule = declared(admin)
+    schedule = admin.define()
     run = admin.value(f"select id from run_now(%s, {BY})", schedule)
     row = only_row(admin)
-    assert (row.action, row.run_id, row.definition_id, row.schedule) == ("run_now", run, schedule, "team/report")
+    assert (row.action, row.run_id, row.definition_id, row.schedule) == ("run_now", run, schedule, "billing/report")
     assert row.detail == {"answer": "queued", "other_payload": False, "replaced": 0}
 
 
 def test_a_pause_and_its_end_name_their_scope_and_schedule(admin: SqlClient) -> None:
-    schedule = declared(admin)
+    schedule = admin.define()
     admin.sql(f"select pause('schedule:{schedule}', {BY})")
     admin.sql("select resume(%s, 'fixed')", f"schedule:{schedule}")
     paused, resumed = written(admin)
-    assert (paused.action, paused.scope, paused.schedule) == ("pause", f"schedule:{schedule}", "team/report")
+    assert (paused.action, paused.scope, paused.schedule) == ("pause", f"schedule:{schedule}", "billing/report")
     assert (resumed.action, resumed.definition_id, resumed.reason) == ("resume", schedule, "fixed")
     assert resumed.detail["pause_reason"] == "the invoice was wrong"
 
@@ -133,7 +133,7 @@ def test_a_changed_retention_is_written_once(admin: SqlClient) -> None:
 def test_an_annotation_is_the_reason_of_the_action_that_it_requests(
     admin: SqlClient, worker: SqlClient, action: str, done: str
 ) -> None:
-    schedule = declared(admin)
+    schedule = admin.define()
     run = admin.value("select id from run_now(%s)", schedule)
     worker.fail(worker.claims(run), outcome="discarded")
     for _ in range(2):
@@ -155,7 +155,7 @@ def test_what_is_refused_or_changes_nothing_writes_no_row(admin: SqlClient, work
     done, given_up, running = finished(admin, worker), dead(admin, worker), admin.enqueue()
     worker.claims(running)
     queued = admin.enqueue()
-    schedule = declared(admin, "Forbid")
+    schedule = admin.define(policy="Forbid")
     admin.cancel(running)
     admin.sql("select pause('all')")
     admin.sql("select run_now(%s)", schedule)
@@ -177,7 +177,7 @@ def test_an_action_and_its_audit_row_are_rolled_back_together(
         dead(admin, worker),
         admin.enqueue(job_type="other"),
         finished(admin, worker),
-        declared(admin),
+        admin.define(),
     )
     calls = (
         f"retry(array[{given_up}::bigint])",
@@ -216,7 +216,7 @@ ACTIONS = {
 @pytest.fixture(params=ACTIONS)
 def accepted(request: pytest.FixtureRequest, admin: SqlClient, worker: SqlClient) -> str:
     """The beginning of a call that is accepted."""
-    held = declared(admin)
+    held = admin.define()
     admin.sql("select pause('queue:held')")
     run = finished(admin, worker) if request.param == "replay" else dead(admin, worker)
     if request.param == "cancel":
@@ -255,13 +255,13 @@ def test_a_replay_with_another_payload_has_that_one_and_says_so(admin: SqlClient
 
 
 def test_a_run_now_with_another_payload_has_that_one_and_says_so(admin: SqlClient) -> None:
-    new = admin.value("select id from run_now(%s, '{\"n\": 2}')", declared(admin))
+    new = admin.value("select id from run_now(%s, '{\"n\": 2}')", admin.define())
     assert admin.run(new).payload == {"n": 2}
     assert only_row(admin).detail["other_payload"]
 
 
 def test_a_payload_that_no_run_may_have_is_refused_and_nothing_is_created(admin: SqlClient, worker: SqlClient) -> None:
-    run, schedule = finished(admin, worker), declared(admin)
+    run, schedule = finished(admin, worker), admin.define()
     for payload, problem in (("3", "neither an object nor a list"), ('{"n": 9007199254740993}', "beyond 2^53")):
         for call in (f"replay(array[{run}::bigint], %s)", f"run_now({schedule}, %s)"):
             with pytest.raises(psycopg.DatabaseError, match=problem.replace("^", r"\^")):

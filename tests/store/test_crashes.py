@@ -174,24 +174,19 @@ def test_a_run_that_started_in_time_may_go_on_later(admin: SqlClient, worker: Sq
     assert worker.claims(run)
 
 
-def test_a_run_whose_claim_was_never_answered_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
+@pytest.mark.parametrize("crashed", [False, True], ids=["its claim was never answered", "its worker died"])
+def test_a_run_that_did_not_start_in_its_worker_keeps_its_deadline(
+    admin: SqlClient, worker: SqlClient, crashed: bool
+) -> None:
     run = admin.enqueue()
     starts_before(admin, run, 60)
     worker.register(lease_s=LEASE_S)
-    lost_answer(admin, worker)
-    admin.reap()
-    starts_before(admin, run, -1)
-    assert admin.value("select skip_past_deadline()") == 1
-
-
-def test_a_run_that_waited_in_a_worker_that_died_keeps_its_deadline(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    starts_before(admin, run, 60)
-    worker.register(lease_s=LEASE_S)
-    lease = worker.claims(run)
-    beats(admin, worker, lease, seconds=LEASE_S)
-    time_passes(admin, LEASE_S + 1)
-    assert admin.reap() == (1, 0, 0, 0)
+    if crashed:
+        beats(admin, worker, worker.claims(run), seconds=LEASE_S)
+        time_passes(admin, LEASE_S + 1)
+    else:
+        lost_answer(admin, worker)
+    assert admin.reap() == (int(crashed), 0, 0, 0)
     starts_before(admin, run, -1)
     assert admin.value("select skip_past_deadline()") == 1
 

@@ -84,13 +84,6 @@ def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
     assert taken.result(30)[1] == 1  # the next leader sees what was written before
 
 
-@pytest.mark.parametrize(
-    "statement", ["select pause('all')", "select * from acquire_leadership('k8s:one', 'x', '', 1)"]
-)
-def test_moves_of_others_need_no_term(admin: SqlClient, statement: str) -> None:
-    admin.sql(statement)
-
-
 def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(admin: SqlClient, other: SqlClient) -> None:
     lead(admin, "ann", lease_s=1)
     admin.sql("begin")

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import ThreadPoolExecutor
-
     from tests.store.sql_clients import SqlClient
 
 pytestmark = pytest.mark.every_postgres
@@ -68,13 +64,6 @@ def test_however_a_run_ends_its_slot_is_free(admin: SqlClient, worker: SqlClient
     assert len(worker.claim_limited("printer")) == 1
 
 
-def test_a_run_that_waits_for_its_retry_holds_no_slot(admin: SqlClient, worker: SqlClient) -> None:
-    admin.enqueue(limit_key="printer")
-    worker.fail(*worker.claim_limited("printer"))
-    second = admin.enqueue(limit_key="printer")
-    assert [lease.id for lease in worker.claim_limited("printer")] == [second]
-
-
 def test_a_lapsed_lease_holds_its_slot_until_it_is_taken_back(
     admin: SqlClient, worker: SqlClient, other: SqlClient
 ) -> None:
@@ -112,20 +101,6 @@ def test_no_more_are_leased_than_asked_for(admin: SqlClient, worker: SqlClient) 
     assert len(worker.claim_limited()) == 1
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        {"run_at": "2999-01-01 00:00Z"},
-        {"queue": "elsewhere"},
-        {"job_type": "unknown"},
-    ],
-    ids=["not due yet", "another queue", "an unknown type"],
-)
-def test_what_a_worker_may_not_take_stays(admin: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
-    admin.enqueue(limit_key="printer", **named)
-    assert worker.claim_limited("printer") == []
-
-
 def test_a_worker_goes_round_the_keys(admin: SqlClient, worker: SqlClient) -> None:
     for key in ("c", "a", "b", "a"):
         admin.enqueue(limit_key=key)
@@ -157,63 +132,7 @@ def test_keys_that_another_worker_is_looking_at_are_passed_by(
         assert [admin.run(lease.id).limit_key for lease in other.claim_limited("a", "b")] == ["b"]
 
 
-def test_slots_are_counted_in_read_committed_only(worker: SqlClient) -> None:
-    worker.sql("set default_transaction_isolation = 'repeatable read'")
-    with pytest.raises(psycopg.Error, match="claim_limited must run in READ COMMITTED") as error:
-        worker.claim_limited("a")
-    assert error.value.sqlstate == "WB003"
-
-
 def test_a_slot_is_a_fact_of_the_row(admin: SqlClient) -> None:
     admin.enqueue()
     with pytest.raises(psycopg.errors.CheckViolation, match="only_a_limited_run_with_a_lease_holds_a_slot"):
         admin.sql("update job_runs set holds_slot = true")
-
-
-def test_six_workers_and_twenty_keys_never_break_a_limit(
-    admin: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
-) -> None:
-    """Limits 1 and 3. Each claim locks in a witness table what it sees; the database counts."""
-    keys = [f"key-{number:02}" for number in range(20)]
-    admin.sql(
-        "insert into job_limits (key, max_running)"
-        " select key, 1 + 2 * (n %% 2) from unnest(%s::text[]) with ordinality as k (key, n)",
-        keys,
-    )
-    admin.sql(
-        "select enqueue_many(array_fill('ping'::text, '{1000}'), array_fill('{}'::jsonb, '{1000}'),"
-        " limit_keys => array(select (%s::text[])[1 + n %% 20] from generate_series(1, 1000) as n))",
-        keys,
-    )
-    stop = threading.Event()
-
-    def work(worker_id: int) -> int:
-        me, done = open_client(worker_id), 0
-        while not stop.is_set():
-            leases = me.claim_limited(*keys, count=10)
-            if not leases and not me.value("select exists (select from job_runs)"):
-                break
-            for lease in leases:
-                assert me.complete(lease) == []
-            done += len(leases)
-        return done
-
-    def watch() -> tuple[int, int]:
-        me, looks, broken = open_client(0), 0, 0
-        while not stop.is_set():
-            broken += me.value(
-                "select count(*) from (select from job_runs join job_limits on key = limit_key"
-                "  where holds_slot group by key, max_running having count(*) > max_running) as over"
-            )
-            looks += 1
-        return looks, broken
-
-    watching = meanwhile.submit(watch)
-    working = [meanwhile.submit(work, 100 + number) for number in range(6)]
-    try:
-        assert sum(future.result(60) for future in working) == 1000
-    finally:
-        stop.set()
-    looks, broken = watching.result(60)
-    assert looks > 10
-    assert broken == 0

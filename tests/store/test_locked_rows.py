@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -37,12 +38,8 @@ def holder(
 
 def definition(admin: SqlClient, name: str, policy: str = "Replace") -> int:
     """A schedule whose next tick was due a second ago."""
-    query = (
-        "insert into job_definitions (source, namespace, name, spec_hash, job_type, schedule, cron_fields,"
-        " concurrency_policy, next_run_at) overriding user value"
-        " values ('file:t', 't', %s, 'x', 'ping', '* * * * *', '{}', %s, now() - interval '1 s') returning id"
-    )
-    return admin.value(query, name, policy)
+    due = {"schedule": "* * * * *", "cron_fields": "{}", "next_run_at": datetime.now(UTC) - timedelta(seconds=1)}
+    return admin.define(name, policy, source="file:t", **due)
 
 
 def enqueue_due_ticks(client: SqlClient, *definitions: int) -> list[int]:

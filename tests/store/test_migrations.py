@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import psycopg
@@ -10,7 +10,6 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from tests.store.catalog import read_catalog
 from tests.store.sql_clients import SqlClient
 from tools.generate_functions_revision import next_revision
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch, WakeboardError
@@ -30,6 +29,42 @@ OLD_SCHEMA_STATE = (
     "create function wakeboard.schema_state() returns table (schema_version integer, min_code_version text)"
     " language sql as $$ select 14, '0.1.0' $$"
 )
+_QUERIES: Final = {
+    "columns": """
+select c.relname, c.relkind, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
+       pg_get_expr(d.adbin, d.adrelid), coalesce(a.attacl::text, ''), a.attstorage, a.attcompression
+  from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  left join pg_attrdef d on d.adrelid = c.oid and d.adnum = a.attnum
+ where c.relnamespace = 'wakeboard'::regnamespace and c.relkind in ('r', 'p', 'v', 'c', 'S')""",
+    "tables": """
+select relname, relkind, reloptions, relpersistence, coalesce(relacl::text, ''), pg_get_expr(relpartbound, oid),
+       case when relkind = 'v' then pg_get_viewdef(oid) end
+  from pg_class where relnamespace = 'wakeboard'::regnamespace""",
+    "constraints": """
+select conrelid::regclass::text, contypid::regtype::text, conname, pg_get_constraintdef(oid), convalidated
+  from pg_constraint where connamespace = 'wakeboard'::regnamespace""",
+    "indexes": "select tablename, indexname, indexdef from pg_indexes where schemaname = 'wakeboard'",
+    "triggers": """
+select tgrelid::regclass::text, tgname, pg_get_triggerdef(pg_trigger.oid), tgenabled
+  from pg_trigger join pg_class c on c.oid = tgrelid
+ where c.relnamespace = 'wakeboard'::regnamespace and not tgisinternal""",
+    "functions": """
+select proname, pg_get_functiondef(oid), coalesce(proacl::text, '')
+  from pg_proc where pronamespace = 'wakeboard'::regnamespace""",
+    "types": """
+select typname, typtype, typnotnull, format_type(typbasetype, typtypmod),
+       array(select enumlabel from pg_enum where enumtypid = t.oid order by enumsortorder)
+  from pg_type t where typnamespace = 'wakeboard'::regnamespace and typtype in ('e', 'd', 'c')""",
+    "schema": "select nspname, coalesce(nspacl::text, '') from pg_namespace where nspname = 'wakeboard'",
+    "settings": "select only_row, min_code_version, functions_by, functions_hash, roles from wakeboard.installation",
+    "migrations": "select version, name from wakeboard.migrations",
+}
+
+
+def read_catalog(dsn: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Everything in the schema but its rows: two schemas are equal when these are."""
+    with psycopg.connect(dsn) as conn:
+        return {what: sorted(conn.execute(query.encode()).fetchall(), key=str) for what, query in _QUERIES.items()}
 
 
 def migrated(dsn: str, **named: Any) -> Migrated:

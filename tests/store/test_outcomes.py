@@ -164,13 +164,6 @@ def test_the_backoff_doubles_up_to_its_cap_and_half_of_it_is_random(
     assert longest_s * 0.95 < max(seconds) <= longest_s
 
 
-def test_an_edit_never_changes_a_run_that_exists(admin: SqlClient, worker: SqlClient) -> None:
-    """The backoff is the run's own."""
-    run = admin.enqueue(backoff="fixed", backoff_base_s=1000, backoff_cap_s=1000)
-    worker.fail(*worker.claim())
-    assert 499 < waits_s(admin, run) <= 1000
-
-
 # -- releasing ---------------------------------------------------------------------------------------------------------
 
 
@@ -210,14 +203,6 @@ def test_a_run_may_snooze_for_ever(admin: SqlClient, worker: SqlClient) -> None:
     for _ in range(9):
         worker.release(worker.claims(run), reason="snoozed")
     assert admin.status(run) == "queued"
-
-
-def test_a_release_of_a_run_that_was_asked_to_cancel_cancels_it(admin: SqlClient, worker: SqlClient) -> None:
-    run = admin.enqueue()
-    (lease,) = worker.claim()
-    admin.cancel(run)
-    assert worker.release(lease) == []
-    assert admin.status(run) == "cancelled"
 
 
 def test_a_release_may_be_repeated_until_another_worker_has_the_run(

@@ -13,10 +13,11 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import conninfo_to_dict
 
 from tests.postgres_servers import running_pooler
 from tests.store.sql_clients import SqlClient
+from tests.store.test_roles import RoleDatabase
 from wakeboard.errors import WakeboardError
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
@@ -24,7 +25,7 @@ from wakeboard.store.effects import Lease, once
 from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.maintenance_api import MaintenanceStore
-from wakeboard.store.migrate import Roles, migrate
+from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
@@ -43,7 +44,6 @@ pytestmark = [pytest.mark.anyio, pytest.mark.every_postgres]
 
 STORE: Final = Path(__file__).parents[2] / "wakeboard/store"
 PLANTED: Final = (Path(__file__).parent / "planted_objects.sql").read_bytes()
-ROLES: Final = ("operator", "worker", "client", "viewer")
 NONCE: Final = 71
 ME: Final = Worker(
     worker_id=NONCE, name="w", pool="p", host="h", version="1", queues=["default"], capacity=9, lease_s=60
@@ -53,17 +53,11 @@ DAY: Final = timedelta(days=1)
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-class Garden:
+class Garden(RoleDatabase):
     """A migrated database with runs in it, whose roles have planted objects in their search path."""
 
-    def __init__(self, dsn: str) -> None:
-        self.superuser = dsn
-        self.base = str(conninfo_to_dict(dsn)["dbname"])
-        self.names = {role: f"{self.base}_{role}" for role in ROLES}
-        self.do(*(f"create role {name} login" for name in self.names.values()))
-
     async def prepare(self) -> None:
-        await migrate(self.superuser, roles=Roles(**self.names))
+        await migrate(self.superuser, roles=self.roles)
         self.seed()
         admin = SqlClient(self.superuser, NONCE)
         admin.register()
@@ -86,19 +80,8 @@ class Garden:
     def search(self, path: str) -> None:
         """The search path of every role, as an administrator may have set it."""
         self.do(*(f"alter role {name} set search_path = {path}" for name in self.names.values()))
-        self.do(f"alter database {self.base} set search_path = {path}")
-
-    def dsn(self, role: str) -> str:
-        return make_conninfo(self.superuser, user=self.names[role])
-
-    def do(self, *statements: str) -> None:
-        with psycopg.connect(self.superuser, autocommit=True) as conn:
-            for statement in statements:
-                conn.execute(statement.encode())
-
-    def close(self) -> None:
-        for name in self.names.values():
-            self.do(f"drop owned by {name}; drop role {name}")
+        base = conninfo_to_dict(self.superuser)["dbname"]
+        self.do(f"alter database {base} set search_path = {path}")
 
 
 @pytest.fixture
@@ -301,7 +284,7 @@ async def test_a_planted_object_would_be_noticed(garden: Garden) -> None:
 async def test_migrating_again_calls_no_planted_object(garden: Garden) -> None:
     garden.search("public, pg_catalog")
     garden.do("update wakeboard.installation set functions_hash = ''")
-    assert (await migrate(garden.superuser, roles=Roles(**garden.names))).functions_written
+    assert (await migrate(garden.superuser, roles=garden.roles)).functions_written
 
 
 async def test_every_statement_of_the_store_is_tried_here(database: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -43,27 +42,6 @@ def test_the_suspect_that_has_waited_longest_goes_first(admin: SqlClient, worker
         str(worker.value("select quarantined_since('{default}', '{ping}') at time zone 'UTC'")) == "2020-01-01 00:00:00"
     )
     assert worker.claim_quarantined() == [(oldest, 1)]
-
-
-@pytest.mark.parametrize(
-    "named",
-    [{"run_at": "2999-01-01 00:00Z"}, {"queue": "elsewhere"}, {"job_type": "unknown"}],
-    ids=["not due yet", "another queue", "an unknown type"],
-)
-def test_a_suspect_that_a_worker_may_not_take_stays(admin: SqlClient, worker: SqlClient, named: dict[str, Any]) -> None:
-    run = admin.enqueue(**named)
-    admin.crashed(run, 2)
-    assert worker.claim_quarantined() == []
-    assert worker.value("select quarantined_since('{default}', '{ping}')") is None
-
-
-def test_a_suspect_that_another_worker_is_taking_is_passed_by(
-    admin: SqlClient, worker: SqlClient, other: SqlClient
-) -> None:
-    first, second = suspect(admin), suspect(admin)
-    with worker.conn.transaction():
-        assert worker.claim_quarantined() == [(first, 1)]
-        assert other.claim_quarantined() == [(second, 1)]
 
 
 def test_a_suspect_respects_its_limit(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
@@ -105,13 +83,6 @@ def test_a_retry_by_hand_clears_the_suspicion(admin: SqlClient, worker: SqlClien
     worker.fail(*worker.claim_quarantined(), outcome="discarded")
     admin.retry(run)
     assert worker.claim() == [(run, 2)]
-
-
-def test_suspects_are_counted_in_read_committed_only(admin: SqlClient, worker: SqlClient) -> None:
-    worker.sql("set default_transaction_isolation = 'repeatable read'")
-    with pytest.raises(psycopg.Error, match="claim_quarantined must run in READ COMMITTED") as error:
-        worker.claim_quarantined()
-    assert error.value.sqlstate == "WB003"
 
 
 def test_a_quarantined_run_is_claimed_after_its_limit_was_deleted(admin: SqlClient, worker: SqlClient) -> None:

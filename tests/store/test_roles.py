@@ -26,7 +26,7 @@ FORBIDDEN: Final = "42501"
 
 
 class RoleDatabase:
-    """A migrated database, and a DSN for each role."""
+    """A database, and a DSN for each role."""
 
     def __init__(self, dsn: str) -> None:
         self.superuser = dsn
@@ -35,7 +35,6 @@ class RoleDatabase:
         self.names = {role: f"{base}_{role}" for role in (*ROLES, STRANGER)}
         self.roles = Roles(**{role: self.names[role] for role in ROLES})
         self.do(create_roles(self.roles), f"create role {self.names[STRANGER]} login")
-        self.migrate(self.roles)
 
     def migrate(self, roles: Roles, *revoke: str) -> Migrated:
         async def go() -> Migrated:
@@ -68,6 +67,7 @@ class RoleDatabase:
 @pytest.fixture
 def role_database(database: str) -> Iterator[RoleDatabase]:
     made = RoleDatabase(database)
+    made.migrate(made.roles)
     yield made
     made.close()
 
@@ -87,15 +87,6 @@ def test_each_role_may_make_exactly_its_moves(role_database: RoleDatabase) -> No
     for name, call in calls(role_database).items():
         allowed = {role for role in (*ROLES, STRANGER) if not role_database.refused(role, call)}
         assert allowed == may[name], name
-
-
-def test_no_function_may_be_executed_by_public(role_database: RoleDatabase) -> None:
-    with psycopg.connect(role_database.superuser) as conn:
-        open_to_all = conn.execute(
-            "select proname from pg_proc, aclexplode(coalesce(proacl, acldefault('f', proowner)))"
-            " where pronamespace = 'wakeboard'::regnamespace and grantee = 0"
-        ).fetchall()
-    assert open_to_all == []
 
 
 def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(role_database: RoleDatabase) -> None:
@@ -177,30 +168,6 @@ def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(r
     worker.close()
 
 
-def test_a_whole_run_needs_no_more_than_each_roles_own_moves(role_database: RoleDatabase) -> None:
-    """Enqueued by an application, run by a worker, decided about by an operator, looked at by a viewer."""
-    by = {role: SqlClient(role_database.dsn(role), 71) for role in ROLES}
-    first, second = by["client"].enqueue(limit_key="one"), by["client"].enqueue()
-    worker = by["worker"]
-    worker.register()
-    (plain,), (limited,) = worker.claim(), worker.claim_limited("one")
-    worker.renew(plain, limited, progress=0.5)
-    worker.step(plain, "Render", 1)
-    uuid = by["viewer"].value("select uuid from job_runs where id = %s", second)
-    assert worker.value("select once(71, %s, %s, %s, 'charge')", second, uuid, plain.epoch) is True
-    assert by["client"].value("select once(71, %s, %s, %s, 'charge')", second, uuid, plain.epoch) is False
-    assert worker.fail(plain, outcome="discarded") == []
-    assert worker.complete(limited) == []
-    assert by["operator"].retry(second) == {second: "queued"}
-    assert by["operator"].cancel(second) == {second: "cancelled"}
-    worker.reap()
-    worker.sql("select delete_expired(always => true)")
-    assert by["viewer"].column("select status::text from all_runs order by id") == ["succeeded", "cancelled"]
-    assert by["viewer"].past(first).status == "succeeded"
-    for client in by.values():
-        client.close()
-
-
 def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(role_database: RoleDatabase) -> None:
     worker = SqlClient(role_database.dsn("worker"), 71)
     assert worker.value("select create_partitions(9)") == 4
@@ -266,13 +233,6 @@ def test_a_role_that_was_dropped_meanwhile_is_no_obstacle(role_database: RoleDat
     role_database.do(f"drop owned by {name}; drop role {name}")
     role_database.migrate(replace(role_database.roles, client=None))
     role_database.do(f"create role {name}")
-
-
-def test_one_role_may_have_the_moves_of_two(role_database: RoleDatabase) -> None:
-    name = role_database.names["worker"]
-    role_database.migrate(Roles(worker=name, client=name))
-    for call in ("select wakeboard.due_limit_keys('{}')", "insert into wakeboard.job_runs (job_type) values ('ping')"):
-        assert not role_database.refused("worker", call)
 
 
 def test_a_table_of_the_callers_own_is_not_taken_for_ours(role_database: RoleDatabase) -> None:

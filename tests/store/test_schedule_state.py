@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 
-DEFINE = """
-insert into job_definitions (source, namespace, name, uid, generation, spec_hash, job_type, schedule, cron_fields, next_run_at)
-values ('k8s:one', 'billing', %s, 'u1', 3, '-', 'ping', '0 8 * * *', '-', '2030-01-01 08:00Z') returning id
-"""  # noqa: E501
-
-
-def define(admin: SqlClient, name: str = "report") -> int:
-    return admin.value(DEFINE, name)
+TICKING: dict[str, Any] = {
+    "schedule": "0 8 * * *",
+    "cron_fields": "-",
+    "next_run_at": "2030-01-01 08:00Z",
+    "uid": "u1",
+    "generation": 3,
+}
 
 
 def run_of(admin: SqlClient, definition: int) -> int:
@@ -42,7 +41,7 @@ def facts(client: SqlClient, *ids: int) -> list[ScheduleState]:
 
 
 def test_a_new_schedule_has_a_next_run_and_no_past(admin: SqlClient) -> None:
-    (found,) = facts(admin, define(admin))
+    (found,) = facts(admin, admin.define(**TICKING))
     assert (found.namespace, found.name, found.uid, found.generation) == ("billing", "report", "u1", 3)
     assert found.next_run_at == datetime(2030, 1, 1, 8, tzinfo=UTC)
     assert (found.queued, found.running, found.failed, found.dead) == (0, 0, 0, 0)
@@ -51,7 +50,7 @@ def test_a_new_schedule_has_a_next_run_and_no_past(admin: SqlClient) -> None:
 
 
 def test_live_runs_are_counted_by_status(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     runs = [run_of(admin, definition) for _ in range(4)]
     taken = {lease.id: lease for lease in worker.claim(3)}
     worker.fail(taken[runs[0]], outcome="discarded", error_type="Gone", error="no such customer")
@@ -64,7 +63,7 @@ def test_live_runs_are_counted_by_status(admin: SqlClient, worker: SqlClient) ->
 
 
 def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(admin: SqlClient, worker: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     well, badly = run_of(admin, definition), run_of(admin, definition)
     leases = {lease.id: lease for lease in worker.claim(2)}
     worker.complete(leases[well])
@@ -82,14 +81,14 @@ def test_the_last_run_the_last_success_and_the_last_failure_may_be_three(admin: 
 
 
 def test_the_worst_pause_is_told(admin: SqlClient) -> None:
-    definition = define(admin)
+    definition = admin.define()
     admin.sql("select pause('queue:default', 'moving house')")
     (found,) = facts(admin, definition)
     assert (found.paused, found.pause_reason) == ("queue:default", "moving house")
 
 
 def test_those_that_were_asked_for_are_told_and_removed_ones_say_so(admin: SqlClient) -> None:
-    kept, gone, _ = define(admin), define(admin, "gone"), define(admin, "another")
+    kept, gone, _ = admin.define(), admin.define("gone"), admin.define("another")
     admin.sql("update job_definitions set removed_at = now() where id = %s", gone)
     assert {found.id: found.removed for found in facts(admin, kept, gone, 12345)} == {kept: False, gone: True}
 

@@ -6,11 +6,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import psycopg
 
 pytestmark = pytest.mark.every_postgres
 
@@ -53,12 +52,6 @@ FUNCTIONS = {
     "replay": "select answer from wakeboard.replay('{1}')",
     "discard": "select answer from wakeboard.discard('{1}')",
 }
-
-
-@pytest.fixture
-def conn(database: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database, autocommit=True) as conn:
-        yield conn
 
 
 def _column(conn: psycopg.Connection[Any], statement: str) -> list[Any]:

@@ -1,15 +1,20 @@
-"""Errors of connection strings repeat no part of the password; a malformed string is final."""
+"""Errors of connection strings repeat no password and are final; tasks share a connection without harm."""
 
 from __future__ import annotations
 
+import asyncio
 import traceback
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from wakeboard.errors import DatabaseUnavailable, InvalidSettings, LoginRefused, WakeboardError
+from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, describe_dsn
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.statements import connection_lock, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,3 +93,38 @@ async def test_a_database_that_is_missing_may_be_made_yet(database: str) -> None
     with pytest.raises(DatabaseUnavailable, match=r"database not_made_yet on .*: database does not exist") as caught:
         await connect(f"{database}&dbname=not_made_yet")
     assert not isinstance(caught.value, LoginRefused)
+
+
+async def test_reads_and_calls_of_many_tasks_do_not_meet_in_a_transaction(database: str):
+    async with await connect(database) as conn:
+        reports, store = Listings(conn), AdminStore(conn)
+
+        for _ in range(5):
+            await asyncio.gather(*(reports.pauses() for _ in range(5)), *(store.pause("all", "x") for _ in range(5)))
+            await asyncio.gather(*(store.resume("all") for _ in range(5)), *(reports.now() for _ in range(5)))
+
+        assert not conn.info.transaction_status
+
+
+async def test_a_read_that_fails_takes_no_call_of_another_task_with_it(database: str):
+    async with await connect(database) as conn:
+        failing = [asyncio.create_task(_fail(conn)) for _ in range(10)]
+        paused = [asyncio.create_task(AdminStore(conn).pause(f"queue:q{number}", "")) for number in range(10)]
+        await asyncio.gather(*failing, *paused)
+
+        assert len(await Listings(conn).pauses()) == 10
+
+
+async def test_a_task_that_is_cancelled_gives_its_turn_back(database: str):
+    async with await connect(database) as conn:
+        async with connection_lock(conn):
+            waiting = asyncio.create_task(Listings(conn).pauses())
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        assert await Listings(conn).pauses() == []
+
+
+async def _fail(conn: psycopg.AsyncConnection[Any]) -> None:
+    with pytest.raises(WakeboardError):
+        await read(conn, dict_row, "select 1 / 0")
