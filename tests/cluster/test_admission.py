@@ -72,11 +72,6 @@ def test_the_api_server_refuses_what_the_loader_refuses(control_plane: Cluster, 
     assert (refusals(control_plane, job_schedule(**bad["spec"])) == []) is left
 
 
-def test_every_known_zone_is_admitted(control_plane: Cluster):
-    refused = {zone: refusals(control_plane, job_schedule(timeZone=zone)) for zone in sorted(known_zones())}
-    assert {zone: why for zone, why in refused.items() if why} == {}
-
-
 @pytest.mark.parametrize(
     "zone",
     ["Europe/Lisboa", "CEST", "+05:00", "05:30", "Local", "europe/lisbon", "EUROPE/LISBON", " UTC", "UTC ", "GMT+1",

@@ -18,8 +18,8 @@ import pytest
 from testbed.cluster.cluster import Refused
 from testbed.cluster.control_plane import ControlPlane
 from testbed.cluster.job_schedules import install_crds, job_schedule, path
-from testbed.cluster.operators import Environment, Operator, wait_for
-from tests.chart.rendering import environment, named, pod_specs
+from testbed.cluster.operators import wait_for
+from tests.chart.rendering import environment, named
 from tests.cluster.helm_client import CLUSTER_WIDE, RELEASE, HelmClient
 
 if TYPE_CHECKING:
@@ -323,9 +323,7 @@ def test_with_a_list_of_namespaces_an_operator_may_do_it_there_alone(user: HelmC
     user.cluster.kubectl("delete", "namespace", "shop", "--wait=false")
 
 
-def test_viewers_see_schedules_and_editors_may_write_them_only_if_a_value_allows_it(
-    user: HelmClient,
-) -> None:
+def test_viewers_see_schedules_and_editors_may_write_them_only_if_a_value_allows_it(user: HelmClient) -> None:
     user.install("wakeboard", database=URL)
     user.kubectl("create", "serviceaccount", "ann")
     user.kubectl("create", "rolebinding", "ann", "--clusterrole=edit", "--serviceaccount=jobs:ann")
@@ -334,25 +332,6 @@ def test_viewers_see_schedules_and_editors_may_write_them_only_if_a_value_allows
     user.upgrade("wakeboard", database=URL, rbac={"aggregateToEdit": True})
     wait_for(lambda: user.may("ann", "create", "jobschedules.wakeboard.dev", "jobs"))
     user.kubectl("delete", "serviceaccount/ann", "rolebinding/ann")
-
-
-def test_an_operator_runs_with_the_rights_and_settings_of_the_release(
-    user: HelmClient, database: str, tmp_path: Path
-) -> None:
-    """The pod's own variables and service account, in a process here, since there is no node."""
-    user.install("wakeboard", database=URL, operator={"statusMinIntervalSeconds": 1})
-    have_schedule(user)
-    deployed = user.get("deployment", "wakeboard-operator")
-    container = dict(pod_specs([deployed]))["Deployment/wakeboard-operator"]["containers"][0]
-    given = {name.removeprefix("WAKEBOARD_"): value for name, value in environment(container).items()}
-    settings = {**given, "OPERATOR_PORT": "0", "LOG_FORMAT": "console"}
-    login = user.cluster.kubeconfig_of_service_account("jobs", "wakeboard-operator")
-    with Operator(database, login, tmp_path, **settings) as operator:
-        env = Environment(user.cluster, "jobs", database)
-        wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
-        assert '"isLeader": true' in operator.ask("/readyz")[1]
-        assert env.sql("select release from leadership") == [("jobs/wakeboard",)]
-    env.delete("report")
 
 
 def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmClient) -> None:

@@ -64,11 +64,6 @@ VALUES: dict[str, Any] = {
         "default": {},  # woken by its CronJob every minute, as it comes
         "story": {"queues": ["story"], "schedule": "0 0 1 1 *", **HANDLERS_VOLUME},  # woken by the story
         "steady": {"mode": "forever", "queues": ["steady"]},
-        "example": {
-            "queues": ["example"],
-            "schedule": "0 0 1 1 *",
-            "image": {"repository": f"{LOCAL}wakeboard-example", "tag": "dev"},
-        },
     },
     "networkPolicy": {"enabled": True},
 }
@@ -192,18 +187,6 @@ def test_an_upgrade_changes_the_pods_and_loses_nothing(release: Release) -> None
     assert after.items() >= before.items()
 
 
-def test_a_users_own_image_runs_their_handler(release: Release) -> None:
-    release.declare("example", jobType="greet", queue="example", payload={"name": "Ada"})
-    release.ask_for("example", "run-now", "1")
-    release.wake("example")
-    release.comes("example", succeeded)
-
-
-def test_helm_test_sees_a_schedule_become_a_run_become_a_status(release: Release) -> None:
-    output = release.helm("test", NAME, "--logs", "--timeout=180s")
-    assert "succeeded" in output.lower()
-
-
 def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release: Release) -> None:
     node = release.node
     for name in ("second-system", "warehouse"):
@@ -226,12 +209,6 @@ def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release
     second.comes("count", succeeded)
     assert [each["schedule"] for each in second.asked("runs")] == ["warehouse/count"]
     second.helm("uninstall", "second", "--wait", "--timeout=120s")
-
-
-def test_a_rollback_keeps_schedules_and_runs(release: Release) -> None:
-    before = {row["id"] for row in release.asked("runs", "-n", "1000")}
-    release.helm("rollback", NAME, "1", "--wait", "--timeout=120s")
-    assert {row["id"] for row in release.asked("runs", "-n", "1000")} >= before
 
 
 def test_uninstalling_leaves_the_definition_the_schedules_and_the_data(release: Release) -> None:

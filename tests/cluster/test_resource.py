@@ -93,11 +93,6 @@ def test_an_unknown_field_is_never_stored(control_plane: Cluster, namespace: str
     assert served["spec"]["dst"] == {"gap": "RunAfter", "overlap": "First"}
 
 
-def test_a_payload_is_kept_as_it_is(control_plane: Cluster, namespace: str):
-    payload = {"deep": {"list": [1, "two", {"three": None}]}, "empty": {}}
-    assert create(control_plane, namespace, job_schedule(payload=payload))["spec"]["payload"] == payload
-
-
 def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
     create(control_plane, namespace, FULL)
     name = FULL["metadata"]["name"]

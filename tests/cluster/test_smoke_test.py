@@ -12,6 +12,7 @@ import pytest
 
 from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import Environment, Operator, wait_for
+from tests.chaos.processes import Worker
 from wakeboard_operator.resources import Resource
 from wakeboard_operator.smoke_test import SmokeTestFailed, has_succeeded, is_synced, progress
 
@@ -57,25 +58,17 @@ def smoke_test(env: Environment, within_s: float, queue: str = "default") -> sub
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def wake(env: Environment) -> None:
-    """One wake of a worker, as the CronJob's pod makes it."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")]),
-        "WAKEBOARD_DSN": env.dsn,
-        "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": "0",
-    }
-    subprocess.run([sys.executable, "-m", "wakeboard_worker"], env=environment, check=True, capture_output=True)
-
-
 def schedules(env: Environment) -> list[Any]:
     return env.cluster.call("GET", path(env.namespace))["items"]
 
 
-def test_a_smoke_test_sees_its_run_succeed_and_leaves_nothing(env: Environment, operator: Operator) -> None:
+def test_a_smoke_test_sees_its_run_succeed_and_leaves_nothing(
+    env: Environment, operator: Operator, tmp_path: Path
+) -> None:
     with smoke_test(env, within_s=60) as process:
         wait_for(lambda: env.sql("select id from job_runs where status = 'queued'"), why=lambda: operator.log)
-        wake(env)
+        with Worker(env.dsn, tmp_path, drain_lookahead_seconds=0) as worker:
+            assert worker.exit_code() == 0, worker.log
         output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (0, "")
     assert "the run succeeded" in output
