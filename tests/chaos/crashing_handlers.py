@@ -68,12 +68,3 @@ async def poison(run: wakeboard.Run) -> None:
     with psycopg.connect(DSN, autocommit=True) as conn:
         _record(conn, run, "poisoned")
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-@wakeboard.handler("blocks")
-async def blocks(run: wakeboard.Run) -> None:
-    """Blocks the event loop for longer than a lease."""
-    with psycopg.connect(DSN, autocommit=True) as conn:
-        _record(conn, run, "began")
-        conn.execute("select pg_sleep(5)")
-        _record(conn, run, "ended")

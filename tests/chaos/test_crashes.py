@@ -1,4 +1,4 @@
-"""Killed workers: nothing is lost, nothing is accepted twice, and a poison pill dies alone."""
+"""Killed, frozen and terminated workers: nothing is lost or accepted twice, zombies are refused, poison dies alone."""
 
 from __future__ import annotations
 
@@ -53,15 +53,67 @@ def test_a_poison_run_dies_alone_after_three_crashes_and_its_neighbours_succeed(
     )  # runs that shared its worker at its first two crashes; a quarantined run has a worker of its own
 
 
-def test_a_sigkill_in_the_middle_of_a_backlog_loses_nothing_and_repeats_no_effect(
+def test_a_run_that_outlasts_the_grace_period_is_released_with_its_attempt(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
-    watcher.enqueue("counts", 2000)
-    with Worker(database, tmp_path, "--forever") as victim:
-        watcher.wait("select count(*) > 300 from ledger")
-        victim.send(signal.SIGKILL)
-        victim.exit_code()
-    with Worker(database, tmp_path, "--forever"), Worker(database, tmp_path, "--forever"):
-        watcher.wait("select count(*) = 2000 from wakeboard.job_run_history where status = 'succeeded'")
-    assert watcher.ask("select count(*) from wakeboard.job_runs") == 0
-    assert watcher.rows("select count(*), count(distinct run_id) from ledger") == [(2000, 2000)]
+    (run,) = watcher.enqueue("waits")
+    with Worker(database, tmp_path, "--forever") as worker:
+        watcher.wait("select true from events")
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0
+    row = watcher.rows(
+        "select status::text, attempts, release_count, crash_count from wakeboard.job_runs where id = %s", run
+    )
+    assert row == [("queued", 0, 1, 0)]
+    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it deregistered
+
+
+def test_a_run_that_finishes_within_the_grace_period_is_completed(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    (run,) = watcher.enqueue("waits")
+    with Worker(database, tmp_path, "--forever", grace_seconds=30) as worker:
+        watcher.wait("select true from events")
+        worker.send(signal.SIGTERM)
+        watcher.do("insert into gate values (true)")
+        assert worker.exit_code() == 0
+    assert watcher.status(run) == "succeeded"
+
+
+def test_a_zombies_completion_and_its_effect_are_refused(database: str, watcher: Watcher, tmp_path: Path) -> None:
+    (run,) = watcher.enqueue("charges")
+    with Worker(database, tmp_path, "--forever") as zombie:
+        watcher.wait("select true from events where pid = %s", zombie.pid)
+        zombie.send(signal.SIGSTOP)
+        watcher.do("insert into gate values (true)")
+        with Worker(database, tmp_path, "--forever") as successor:
+            watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+            zombie.send(signal.SIGCONT)
+            zombie.send(signal.SIGTERM)
+            assert zombie.exit_code() == 0
+            assert watcher.rows("select run_id, pid from ledger") == [(run, successor.pid)]
+    assert watcher.rows("select status::text from wakeboard.all_runs where id = %s", run) == [("succeeded",)]
+    assert not watcher.ask("select true from events where what = 'charged' and pid = %s", zombie.pid)
+
+
+def test_a_zombie_does_not_trust_its_lease_although_no_worker_claimed_its_run(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    (run,) = watcher.enqueue("waits")
+    with Worker(database, tmp_path, "--forever") as zombie:
+        watcher.wait("select true from events where pid = %s", zombie.pid)
+        zombie.send(signal.SIGSTOP)
+        watcher.wait("select locked_until < clock_timestamp() from wakeboard.job_runs where id = %s", run)
+        watcher.do("insert into gate values (true)")
+        zombie.send(signal.SIGCONT)
+        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
+    assert watcher.ask("select status::text from wakeboard.all_runs where id = %s", run) == "succeeded"
+
+
+def test_a_worker_whose_registration_was_deleted_registers_again(
+    database: str, watcher: Watcher, tmp_path: Path
+) -> None:
+    with Worker(database, tmp_path, "--forever"):
+        watcher.wait("select true from wakeboard.workers")
+        watcher.do("delete from wakeboard.workers")
+        watcher.wait("select true from wakeboard.workers")

@@ -22,7 +22,6 @@ from tests.maintenance.schedules import (
     rows,
     runs,
 )
-from wakeboard.maintenance.reaper import reap
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.store.admin_api import AdminStore
 
@@ -110,12 +109,6 @@ async def test_forbid_makes_a_run_when_the_last_one_is_over(store: MaintenanceSt
     assert (await tick(store)).runs == 1
 
 
-async def test_forbid_counts_runs_that_people_made_too(store: MaintenanceStore):
-    await put(store, declared("a", concurrencyPolicy="Forbid"))
-    await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
-    assert (await tick(store)).skipped == 1
-
-
 async def test_forbid_makes_the_first_of_several_ticks_and_records_the_others_as_one_stretch(store: MaintenanceStore):
     await put(store, declared("a", schedule=hourly(), concurrencyPolicy="Forbid"))
     first = await make_due(store, ago=5 * HOUR)
@@ -126,13 +119,6 @@ async def test_forbid_makes_the_first_of_several_ticks_and_records_the_others_as
         ("Forbidden", first + HOUR, first + made.skipped * HOUR, made.skipped)
     ]
     assert made.skipped in (4, 5)
-
-
-async def test_forbid_looks_at_its_own_runs_alone(store: MaintenanceStore):
-    await put(store, declared("a", concurrencyPolicy="Forbid"), declared("b", concurrencyPolicy="Forbid"))
-    await make_due(store, "b")
-    await make_ticks(store)
-    assert (await tick(store)).runs == 1
 
 
 # -- Replace
@@ -215,16 +201,6 @@ async def test_queue_makes_every_tick_and_runs_them_one_after_the_other(store: M
     assert done == ticks
 
 
-async def test_a_schedule_with_a_policy_and_a_shared_key_needs_a_slot_of_both(store: MaintenanceStore):
-    await put(store, declared("a", concurrencyPolicy="Queue", limitKey="api"), declared("b", limitKey="api"))
-    await make_due(store)
-    await make_ticks(store)
-    key = f"schedule:{await definition(store, 'a', 'id')}"
-    assert await runs(store, columns="limit_key::text, shared_limit_key") == [(key, "api"), ("api", None)]
-    assert len(await claim(store, limited=True)) == 1
-    assert await claim(store, limited=True) == []
-
-
 # -- races
 
 
@@ -249,13 +225,3 @@ async def test_forbid_sees_a_run_that_a_person_makes_at_the_same_moment(store: M
             assert (await make_ticks(store)).definitions == 0  # the schedule is locked: later
         made = await make_ticks(store)
     assert (made.runs, made.skipped) == (0, 1)
-
-
-async def test_a_crashed_run_is_unfinished_until_it_is_taken_back_and_run_again(store: MaintenanceStore):
-    await put(store, declared("a", concurrencyPolicy="Forbid"))
-    await tick(store)
-    await claim(store, limited=True)
-    await rows(store, "update job_runs set locked_until = now() - interval '1 s'")
-    assert (await reap(store, always=True)).crashed == 1
-    assert (await tick(store)).skipped == 1
-    assert await runs(store) == ["queued"]

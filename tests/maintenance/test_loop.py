@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -90,10 +88,3 @@ async def test_tidying_that_is_not_done_goes_on_in_the_next_round(store: Mainten
     assert ours.due_tasks(0.1) == ["scheduler", "rollups", "retention"]
     assert (await ours.run_due(store, 0.1)).deleted.rows == 1
     assert ours.due_tasks(0.2) == ["scheduler"]
-
-
-def test_a_waking_worker_imports_rounds_without_what_it_seldom_needs():
-    heavy = {"croniter", "pydantic", "tzdata", "yaml", "wakeboard.rules.dst_ticks", "wakeboard.rules.job_schedule"}
-    script = f"import sys, wakeboard.maintenance.loop; print({heavy!r} & set(sys.modules))"
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "set()"

@@ -46,15 +46,11 @@ async def live(store: MaintenanceStore) -> int:
     return len(await rows(store, "select 1 from job_definitions where removed_at is null"))
 
 
-async def test_nothing_is_removed_unless_it_is_asked_for(store: MaintenanceStore):
+async def test_what_is_declared_no_longer_goes_if_that_is_asked_for(store: MaintenanceStore):
     await put(store, declared("a"), declared("b"))
     report = await put(store, declared("a"))
     assert (report.removed, report.missing) == ([], ["team/b"])
     assert await live(store) == 2
-
-
-async def test_what_is_declared_no_longer_goes(store: MaintenanceStore):
-    await put(store, declared("a"), declared("b"))
     report = await put(store, declared("a"), prune=True)
     assert (report.removed, report.missing, report.unchanged) == (["team/b"], [], ["team/a"])
     assert await definition(store, "b", "removed_at is not null, next_run_at") == (True, None)
@@ -83,13 +79,6 @@ async def test_ticks_that_were_due_are_recorded_as_skipped(store: MaintenanceSto
     assert (await put(store, prune=True)).removed == ["team/a"]
     assert await runs(store) == []
     assert [(status, reason) for status, reason, _ in await history(store)] == [("skipped", "ScheduleRemoved")]
-
-
-async def test_a_pause_does_not_keep_a_removed_schedule(store: MaintenanceStore):
-    await put(store, declared("a"))
-    await make_due(store)
-    await AdminStore(store.conn).pause("all")
-    assert (await put(store, prune=True)).removed == ["team/a"]
 
 
 async def test_what_comes_back_is_the_same_row_and_its_past_does_not_fire(store: MaintenanceStore):

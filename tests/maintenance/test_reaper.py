@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.maintenance.schedules import claim, history, rows, runs
+from tests.maintenance.schedules import history, rows, runs
 from wakeboard.maintenance.reaper import ReapCounts, reap
 
 if TYPE_CHECKING:
@@ -30,44 +30,6 @@ async def test_a_walk_goes_on_to_its_end(store: MaintenanceStore):
     await lapse(store)
     assert await reap(store, always=True) == ReapCounts(crashed=12)
     assert set(await runs(store)) == {"queued"}
-
-
-async def test_a_live_lease_is_left_alone(store: MaintenanceStore):
-    await enqueue(store)
-    await claim(store)
-    assert await reap(store, always=True) == ReapCounts()
-    assert await runs(store) == ["running"]
-
-
-async def seconds_pass(store: MaintenanceStore, seconds: int) -> None:
-    """For walks over the leases."""
-    passed = f"interval '{seconds} s'"
-    await rows(
-        store,
-        f"update installation set reap_started_at = reap_started_at - {passed},"
-        f" reap_completed_at = reap_completed_at - {passed}",
-    )
-
-
-async def test_leases_are_looked_at_when_a_worker_has_fallen_silent_and_once_a_minute(store: MaintenanceStore):
-    await reap(store, always=True)
-    await enqueue(store)
-    await claim(store)
-    await lapse(store)
-    await seconds_pass(store, 5)
-    assert await reap(store) == ReapCounts()
-    await rows(
-        store,
-        "insert into workers (worker_id, name, pool, queues, capacity, lease_s, last_seen)"
-        " values (7, 'w', 'default', '{default}', 1, 60, now() - interval '61 s')",
-    )
-    assert await reap(store) == ReapCounts(crashed=1)
-    await rows(store, "delete from workers")
-    await claim(store)
-    await lapse(store)
-    assert await reap(store) == ReapCounts()
-    await seconds_pass(store, 61)
-    assert (await reap(store)).crashed == 1
 
 
 async def test_what_did_not_begin_in_time_is_skipped_and_what_did_is_not(store: MaintenanceStore):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.maintenance.schedules import connected, rows, until
-from wakeboard.errors import DatabaseUnavailable, WakeboardError
+from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.partitions import create_partitions, drop_partitions, with_partition
 from wakeboard.maintenance.retention import MAX_BATCHES, DeletedCounts, Retention, delete_expired
 from wakeboard.settings import read_settings
@@ -96,14 +96,6 @@ async def test_a_partition_in_use_is_tried_again(store: MaintenanceStore, databa
         assert await dropping == 1
 
 
-async def test_a_partition_that_stays_in_use_is_given_up_for_now(store: MaintenanceStore, database: str):
-    await old_partition(store, 9)
-    async with connected(database) as reader, reader.conn.transaction():
-        await rows(reader, "select count(*) from job_run_history")
-        with pytest.raises(DatabaseUnavailable):
-            await drop_partitions(store, timedelta(days=30))
-
-
 async def test_what_fails_for_another_reason_than_a_missing_partition_fails(store: MaintenanceStore):
     with pytest.raises(WakeboardError, match="keys are not kept longer than history"):
         await with_partition(store, lambda: store.set_retention(timedelta(days=1), timedelta(days=2), None))
@@ -121,12 +113,6 @@ async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(stor
     assert await delete_expired(store, KEEP) == DeletedCounts(rows=11)
     assert await left(store, "job_attempts") == 0
     assert {row[0] for row in await rows(store, "select name from job_steps")} == {"live", "young"}
-
-
-async def test_tidying_goes_on_until_nothing_is_left(store: MaintenanceStore):
-    await attempts(store, 3500, "31 days")
-    assert await delete_expired(store, KEEP) == DeletedCounts(rows=3500)
-    assert await left(store, "job_attempts") == 0
 
 
 async def test_tidying_stops_after_a_while_and_says_that_there_is_more(store: MaintenanceStore):

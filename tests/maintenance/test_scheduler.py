@@ -14,7 +14,6 @@ from tests.maintenance.schedules import (
     DAY,
     HOUR,
     MINUTE,
-    claim,
     connected,
     declared,
     definition,
@@ -176,14 +175,6 @@ async def test_a_schedule_locked_by_another_transaction_is_skipped(store: Mainte
     assert await make_ticks(store) == (1, 1, 0, 0)
 
 
-async def test_a_scheduler_that_dies_after_reading_loses_nothing(store: MaintenanceStore, database: str):
-    await put(store, declared("a"))
-    await make_due(store)
-    async with connected(database) as doomed:
-        await doomed.due_definitions()
-    assert await make_ticks(store) == (1, 1, 0, 0)
-
-
 async def test_a_scheduler_that_dies_while_writing_leaves_nothing_half_made(store: MaintenanceStore, database: str):
     await put(store, declared("a", concurrencyPolicy="Replace"), declared("b"))
     await make_due(store)
@@ -275,14 +266,6 @@ async def test_a_pause_is_an_outage_and_after_it_catch_up_decides(store: Mainten
     assert {reason for _, reason, _ in await history(store)} == {"CatchUpLatest"}
 
 
-async def test_a_pause_of_one_queue_holds_no_other(store: MaintenanceStore):
-    await put(store, declared("a", queue="mail"), declared("b"))
-    await make_due(store)
-    await AdminStore(store.conn).pause("queue:mail")
-    assert await make_ticks(store) == (1, 1, 0, 0)
-    assert await runs(store, columns="schedule") == ["team/b"]
-
-
 async def test_jitter_moves_the_start_and_not_the_tick(store: MaintenanceStore):
     await put(store, declared("first", jitterSeconds=600))
     tick = await make_due(store)
@@ -305,12 +288,6 @@ async def test_a_starting_deadline_ends_with_its_tick_and_not_with_its_making(st
     assert await runs(store, columns="start_before") == [tick + timedelta(seconds=90)]
 
 
-async def test_suspended_schedules_make_no_ticks(store: MaintenanceStore):
-    await put(store, declared("a", suspend=True))
-    await rows(store, "update job_definitions set next_run_at = now()")
-    assert await make_ticks(store) == (0, 0, 0, 0)
-
-
 async def test_moments_come_in_utc_whatever_the_session_says(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)
@@ -318,15 +295,6 @@ async def test_moments_come_in_utc_whatever_the_session_says(store: MaintenanceS
     (due,) = await store.due_definitions()
     assert due.next_run_at == tick
     assert {str(moment.tzinfo) for moment in (due.next_run_at, due.last_tick_at, due.now)} == {"UTC"}
-
-
-async def test_a_claimed_run_does_not_hinder_the_next_tick(store: MaintenanceStore):
-    await put(store, declared("a", schedule=hourly()))
-    await make_due(store, ago=HOUR)
-    await make_ticks(store)
-    assert len(await claim(store)) >= 1
-    await rows(store, "update job_definitions set next_run_at = date_trunc('second', now()) where name = 'a'")
-    assert await make_ticks(store) == (1, 1, 0, 0)
 
 
 async def test_making_ticks_never_reads_all_runs(store: MaintenanceStore):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,14 +24,13 @@ from tests.maintenance.schedules import (
     until,
     yearly,
 )
-from wakeboard.maintenance.desired_schedule import DesiredSchedule, desired_from_files
-from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
+from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.maintenance.sync import sync
-from wakeboard.rules.job_schedule import load_job_schedule
 from wakeboard.rules.zones import tzdata_version
 from wakeboard.store.admin_api import AdminStore
 
 if TYPE_CHECKING:
+    from wakeboard.maintenance.desired_schedule import DesiredSchedule
     from wakeboard.store.maintenance_api import MaintenanceStore
 
 pytestmark = pytest.mark.anyio
@@ -46,30 +45,24 @@ async def is_ahead(store: MaintenanceStore, name: str) -> bool:
 
 
 async def test_a_spec_becomes_a_row(store: MaintenanceStore):
-    manifest = {
-        "apiVersion": "wakeboard.dev/v1alpha1",
-        "kind": "JobSchedule",
-        "metadata": {"name": "weekly", "namespace": "billing"},
-        "spec": {
-            "schedule": "0 8 * * MON",
-            "timeZone": "Europe/Lisbon",
-            "jobType": "report",
-            "payload": {"b": 1, "a": "ü"},
-            "queue": "slow",
-            "priority": 1,
-            "concurrencyPolicy": "Forbid",
-            "catchUp": {"policy": "All", "limit": 7},
-            "startingDeadlineSeconds": 3600,
-            "dst": {"gap": "Skip", "overlap": "Both"},
-            "jitterSeconds": 9,
-            "maxAttempts": 2,
-            "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 4},
-            "timeoutSeconds": 5,
-            "limitKey": "api",
-        },
+    spec: dict[str, Any] = {
+        "schedule": "0 8 * * MON",
+        "timeZone": "Europe/Lisbon",
+        "jobType": "report",
+        "payload": {"b": 1, "a": "ü"},
+        "queue": "slow",
+        "priority": 1,
+        "concurrencyPolicy": "Forbid",
+        "catchUp": {"policy": "All", "limit": 7},
+        "startingDeadlineSeconds": 3600,
+        "dst": {"gap": "Skip", "overlap": "Both"},
+        "jitterSeconds": 9,
+        "maxAttempts": 2,
+        "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 4},
+        "timeoutSeconds": 5,
+        "limitKey": "api",
     }
-    report = await put(store, *desired_from_files([load_job_schedule(manifest, "a file")]))
-    assert report.created == ["billing/weekly"]
+    assert (await put(store, declared("weekly", **spec))).created == ["team/weekly"]
     columns = (
         "source, namespace, uid, generation, job_type::text, payload, queue::text, priority, schedule, time_zone,"
         " dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key::text, catch_up, catch_up_limit,"
@@ -77,7 +70,7 @@ async def test_a_spec_becomes_a_row(store: MaintenanceStore):
         " suspended, tzdata_version"
     )
     assert await definition(store, "weekly", columns) == (
-        *(SOURCE, "billing", "", 1, "report", {"a": "ü", "b": 1}, "slow", 1, "0 8 * * MON", "Europe/Lisbon", "Skip"),
+        *(SOURCE, "team", "", 1, "report", {"a": "ü", "b": 1}, "slow", 1, "0 8 * * MON", "Europe/Lisbon", "Skip"),
         *("Both", 9, "Forbid", "api", "All", 7, 3600),
         *(2, "fixed", 3, 4, 5, False, tzdata_version()),
     )
@@ -89,12 +82,6 @@ async def test_a_spec_becomes_a_row(store: MaintenanceStore):
 async def test_a_schedule_without_a_line_runs_only_on_demand(store: MaintenanceStore):
     await put(store, declared("a", schedule=None))
     assert await definition(store, "a", "schedule, cron_fields, next_run_at") == (None, None, None)
-
-
-async def test_h_is_a_value_of_its_own_for_each_name(store: MaintenanceStore):
-    await put(store, *(declared(f"s{n}", schedule="H H * * *") for n in range(20)))
-    fields = {row[0] for row in await rows(store, "select cron_fields from job_definitions")}
-    assert len(fields) > 15
 
 
 async def test_syncing_twice_is_syncing_once(store: MaintenanceStore):
@@ -244,15 +231,6 @@ async def test_more_edits_than_fit_into_one_statement(store: MaintenanceStore):
 # -- races
 
 
-async def test_two_syncs_at_once_end_as_one(store: MaintenanceStore, database: str):
-    schedules = [declared(f"s{n}") for n in range(700)]
-    async with connected(database) as other:
-        reports = await asyncio.gather(put(store, *schedules), put(other, *reversed(schedules)))
-    assert sorted(reports[0].created + reports[1].created) == sorted(each.full_name for each in schedules)
-    assert all(not report.contended for report in reports)
-    assert len(await rows(store, "select 1 from job_definitions")) == 700
-
-
 async def test_two_syncs_that_disagree_leave_one_of_them_whole(store: MaintenanceStore, database: str):
     names = [f"s{n}" for n in range(600)]
     await put(store, *(declared(name) for name in names))
@@ -293,16 +271,6 @@ async def test_a_schedule_that_another_sync_is_about_to_create_is_asked_for_agai
                 await until(watcher, "select 1 from pg_stat_activity where pid = %s and wait_event_type = 'Lock'", pid)
         assert (await waiting).updated == ["team/a"]
     assert await definition(store, "a", "generation, queue::text") == (2, "second")
-
-
-async def test_a_plan_made_before_an_edit_is_void(store: MaintenanceStore):
-    await put(store, declared("a", payload={"v": 1}))
-    await make_due(store)
-    plans = [plan_ticks(each, MISFIRE_GRACE) for each in await store.due_definitions()]
-    await put(store, declared("a", payload={"v": 2}))
-    assert (await store.enqueue_due_ticks(plans)).definitions == 0
-    assert await runs(store, columns="payload") == [{"v": 1}]
-    assert await is_ahead(store, "a")
 
 
 async def test_an_edit_that_meets_a_worker_making_its_ticks_waits_and_goes_on_from_there(
