@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.chaos.processes import Watcher, Worker
+from tests.worker.http_receiver import receiving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
+
+    from tests.worker.http_receiver import Receiver
 
 HANDLERS = "tests.worker.reporting_handlers"
 
@@ -47,3 +50,10 @@ def store(database: str, tmp_path: Path) -> Iterator[Store]:
     with Watcher(database) as watcher:
         watcher.do("create table calls (name text)")
         yield Store(database, tmp_path, watcher)
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    """A web server on loopback."""
+    async with receiving() as receiver:
+        yield receiver

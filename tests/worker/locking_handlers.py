@@ -36,17 +36,6 @@ def hang_behind_its_own_lock(run: Any) -> None:
         time.sleep(300)
 
 
-@wakeboard.handler("until_cancelled_behind_once")
-def until_cancelled_behind_once(run: wakeboard.Run) -> None:
-    """Stops when `run.cancelled` is set, as it should."""
-    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
-        run.once(conn, "charge")
-        _note(run, "began")
-        while not run.cancelled:
-            time.sleep(0.05)
-        raise wakeboard.Discard("asked to stop")
-
-
 @wakeboard.handler("linger")
 async def linger(run: wakeboard.Run) -> str:
     """Takes a second."""

@@ -223,15 +223,3 @@ async def charges_slowly(run: wakeboard.Run) -> int:
         assert await run.once(conn, "charge")
         await conn.execute("insert into calls select 'charge' from pg_sleep(4)")
     return run.attempt
-
-
-@wakeboard.handler("counts-neighbours")
-async def counts_neighbours(run: wakeboard.Run) -> int:
-    """How many of its limit key run while it runs."""
-    async with await psycopg.AsyncConnection.connect(DSN, autocommit=True) as conn:
-        await conn.execute("insert into calls values (%s)", (str(run.id),))
-        row = await (await conn.execute("select count(*) from calls")).fetchone()
-        await asyncio.sleep(0.02)
-        await conn.execute("delete from calls where name = %s", (str(run.id),))
-    assert row
-    return row[0]

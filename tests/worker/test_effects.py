@@ -64,14 +64,6 @@ def test_an_outside_effect_that_was_not_recorded_as_done_is_in_doubt(store: Stor
     assert len(provider_key) == 36
 
 
-def test_a_limit_key_bounds_what_runs_at_once(store: Store) -> None:
-    store.watcher.do("select wakeboard.set_limit('printer', 2)")
-    store.enqueue("counts-neighbours", count=20, limit_key="printer")
-    with store.worker("--linger", "2"), store.worker("--linger", "2"):
-        store.watcher.wait("select count(*) = 20 from wakeboard.job_run_history where status = 'succeeded'")
-    assert store.watcher.ask("select max(result::int) from wakeboard.job_run_history") <= 2
-
-
 @pytest.mark.parametrize("what", ["step", "effect"])
 def test_a_name_that_postgres_cannot_store_fails_at_once_with_a_sentence(store: Store, what: str) -> None:
     (run,) = store.enqueue("says-NUL", f'{{"what": "{what}"}}', max_attempts=1, timeout_s=60)

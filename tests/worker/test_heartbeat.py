@@ -1,10 +1,11 @@
-"""Which leases the heartbeat renews, and what it does with the answers."""
+"""Which leases the heartbeat renews, the watchdog of its connection, and what ends a worker."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import psycopg
 import pytest
 
 from tests.worker.test_completer import claimed, returns, until
@@ -15,9 +16,8 @@ from wakeboard_worker import heartbeat
 from wakeboard_worker.attempt import AttemptContext
 from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
-
-if TYPE_CHECKING:
-    import psycopg
+from wakeboard_worker.watchdog import Watchdog
+from wakeboard_worker.worker import wait_for_first
 
 pytestmark = pytest.mark.anyio
 
@@ -95,3 +95,40 @@ async def renewal(conn: psycopg.AsyncConnection[Any]) -> None:
 
 async def lease(conn: psycopg.AsyncConnection[Any]) -> Any:
     return await (await conn.execute("select locked_until from wakeboard.job_runs")).fetchone()
+
+
+def test_a_connection_whose_reply_is_late_is_aborted(database: str) -> None:
+    watchdog = Watchdog()
+    watchdog.start()
+    for _ in range(2):  # one thread, again and again
+        with psycopg.connect(database) as conn, watchdog.waiting(conn, 30):
+            assert conn.execute("select 1").fetchone() == (1,)
+        conn = psycopg.connect(database)
+        with pytest.raises(psycopg.OperationalError), watchdog.waiting(conn, 0.1):
+            conn.execute("select pg_sleep(60)")
+        conn.close()
+
+
+def test_a_connection_whose_reply_arrived_is_not_aborted(database: str) -> None:
+    watchdog = Watchdog()
+    watchdog.start()
+    with psycopg.connect(database) as conn:
+        with watchdog.waiting(conn, 0.05):
+            conn.execute("select 1")
+        conn.execute("select pg_sleep(0.2)")
+
+
+async def test_an_error_in_one_task_of_the_worker_ends_all() -> None:
+    async def breaks() -> None:
+        raise MemoryError("no room for an outcome")
+
+    continues = asyncio.create_task(asyncio.sleep(60))
+    with pytest.raises(MemoryError, match="no room"):
+        await wait_for_first([continues, asyncio.create_task(breaks())])
+    continues.cancel()
+
+
+async def test_a_task_that_is_done_is_not_an_error() -> None:
+    continues = asyncio.create_task(asyncio.sleep(60))
+    await wait_for_first([asyncio.create_task(asyncio.sleep(0)), continues])
+    continues.cancel()

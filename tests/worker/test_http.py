@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.worker.http_receiver import receiving
 from wakeboard.errors import Discard, RetryAfter
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, Outcome, run_handler
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 LOOPBACK = {"http_allowed_hosts": "127.0.0.1,localhost", "http_allowed_private_networks": "127.0.0.0/8,::1/128"}
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
-"""What a worker claims: no more than it can start soon, and the most urgent runs first."""
+"""What a worker claims: no more than it can start soon, the most urgent runs first, and nothing by a late reply."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
+
+import pytest
 
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard_worker.in_flight import ExecutorState
@@ -19,23 +21,23 @@ def _many(store: Store, job_type: str, count: int, payload: str = "{}", priority
     store.watcher.do(f"{MANY} from generate_series(1, %s)", job_type, payload, priority, age, count)
 
 
-def test_excess_prefetch_is_released_when_runs_become_long(store: Store) -> None:
-    _many(store, "does-nothing", 20_000, age="1 minute")
-    _many(store, "naps", 2_000, '{"seconds": 60}')
-    with store.worker("--forever", handlers=ASYNC, concurrency=10):
+@pytest.mark.parametrize(
+    ("job_type", "short", "settings"),
+    [
+        ("naps", "does-nothing", {"handlers": ASYNC, "concurrency": 2}),
+        ("sits", "sits", {"handlers": PLAIN, "threads": 2}),
+    ],
+    ids=["coroutines", "threads"],
+)
+def test_excess_prefetch_is_released_when_runs_become_long(
+    store: Store, job_type: str, short: str, settings: dict[str, object]
+) -> None:
+    _many(store, short, 5_000, '{"seconds": 0}', age="1 minute")
+    _many(store, job_type, 1_000, '{"seconds": 60}')
+    with store.worker("--forever", **settings):
         store.watcher.wait(
-            "select count(*) filter (where locked_by <> 0) = 10 and max(lease_epoch) > 0"
-            " from wakeboard.job_runs having (select count(*) from wakeboard.job_run_history) = 20000"
-        )
-
-
-def test_the_prefetch_of_threads_is_released_when_runs_become_long(store: Store) -> None:
-    _many(store, "sits", 5_000, '{"seconds": 0}', age="1 minute")
-    _many(store, "sits", 1_000, '{"seconds": 60}')
-    with store.worker("--forever", handlers=PLAIN, threads=2):
-        store.watcher.wait(
-            "select count(*) filter (where locked_by <> 0) = 2 from wakeboard.job_runs"
-            " having (select count(*) from wakeboard.job_run_history) = 5000"
+            "select count(*) filter (where locked_by <> 0) = 2 and max(lease_epoch) > 0"
+            " from wakeboard.job_runs having (select count(*) from wakeboard.job_run_history) = 5000"
         )
 
 
@@ -122,3 +124,36 @@ def test_an_executor_that_released_more_than_it_started_releases_all_waiting_row
     executor.started = -40  # 40 prefetched attempts were released since the last check
     assert len(executor.pop_excess()) == 3
     assert not executor.waiting
+
+
+# The first claim of a run takes 0.8 s. A lease of 2 s is valid for 1.5 s, so a claim may take half a second.
+SLOW_FIRST_CLAIM = """
+create function slowly() returns trigger language plpgsql as $$
+begin
+  if new.status = 'running' and new.lease_epoch = 1 then
+    perform pg_sleep(0.8);
+  end if;
+  return new;
+end $$;
+create trigger slowly before update on wakeboard.job_runs for each row execute function slowly()
+"""
+
+
+@pytest.mark.parametrize("kind", ["any", "limited", "quarantined"])
+def test_runs_of_a_claim_whose_reply_came_late_are_released_before_they_start(store: Store, kind: str) -> None:
+    (run,) = store.enqueue("answers")
+    if kind == "limited":
+        store.watcher.do("update wakeboard.job_runs set limit_key = 'one'")
+    if kind == "quarantined":
+        store.watcher.do("update wakeboard.job_runs set crash_count = 2")
+    store.watcher.do(SLOW_FIRST_CLAIM)
+    worker = store.wake(lease_seconds=2)
+    assert "the reply to a claim came too late: 1 lease released" in worker.log
+    row = store.run(run)
+    assert (row["status"], row["lease_epoch"], row["attempts"], row["release_count"]) == ("succeeded", 2, 1, 0)
+
+
+def test_after_a_quarantined_run_succeeded_the_worker_claims_the_next_one(store: Store) -> None:
+    suspects = store.enqueue("answers", '{"a": 1}', 2, crash_count=2)
+    store.wake()
+    assert [store.run(run)["status"] for run in suspects] == ["succeeded", "succeeded"]

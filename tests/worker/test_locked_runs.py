@@ -79,15 +79,3 @@ def test_the_outcome_of_a_run_that_an_administrator_has_locked_is_kept_and_delay
         store.watcher.wait("select exists (select from wakeboard.job_run_history where id = %s)", locked)
     assert executed_once(store)
     assert (store.run(locked)["lease_epoch"], store.run(locked)["result"]) == (1, "lingered")
-
-
-def test_a_run_with_an_open_effect_can_be_cancelled_at_once(store: Store) -> None:
-    with store.worker("--forever", **HANDLERS):
-        (busy,) = store.enqueue("until_cancelled_behind_once")
-        begins(store, busy)
-        with psycopg.connect(store.dsn, autocommit=True) as administrator:
-            administrator.execute("set statement_timeout = '1s'")
-            answers = administrator.execute("select answer from wakeboard.cancel(%s)", ([busy],)).fetchall()
-        assert answers == [("requested",)]
-        store.watcher.wait("select exists (select from wakeboard.job_run_history where id = %s)", busy)
-    assert store.run(busy)["status"] == "cancelled"

@@ -20,10 +20,7 @@ pytestmark = pytest.mark.every_postgres
 
 HANDLERS = "tests.worker.reporting_handlers"
 SETTINGS = {
-    "serializable": {"default_transaction_isolation": "serializable"},
     "repeatable read": {"default_transaction_isolation": "'repeatable read'"},
-    "array_nulls": {"array_nulls": "off"},
-    "DateStyle": {"DateStyle": "'SQL, DMY'", "IntervalStyle": "sql_standard"},
     "everything": {
         "default_transaction_isolation": "serializable",
         "array_nulls": "off",

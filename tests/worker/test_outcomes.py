@@ -1,13 +1,19 @@
-"""The outcomes of runs, by what their handlers return and raise."""
+"""The outcomes of runs by what handlers return and raise; what is stored has no credentials and is valid JSON."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import uuid
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from wakeboard_worker.outcomes import MAX_ERROR, MAX_RESULT, failure, result_json
+
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
+    from wakeboard.store.worker_api import Failure
 
 
 @pytest.mark.parametrize("job_type", ["answers", "answers-plainly"])
@@ -33,63 +39,38 @@ def test_a_handler_can_read_all_fields_of_its_run(store: Store) -> None:
     assert f'"message": "here", "run": {run}, "job_type": "facts", "attempt": 1' in log
 
 
-def test_a_failed_run_is_retried_and_its_error_is_stored(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "error"}')
-    store.wake()
-    seen = store.run(run)
-    assert (seen["status"], seen["attempts"], seen["error_type"]) == ("failed", 1, "ValueError")
-    assert seen["last_error"] == "no such customer"
-    assert "reporting_handlers.py" in store.watcher.ask("select stack from wakeboard.job_attempts")
+# What a handler raises or returns, and: status, attempts, error, whether it is due again in less than 50 minutes.
+OUTCOMES = {
+    "error": ("failed", 1, "no such customer", True),
+    "discard": ("dead", 1, "it makes no sense", True),
+    "retry": ("failed", 1, "", False),
+    "snooze": ("queued", 0, "", False),
+    "long": ("failed", 1, "xxx", True),
+    "binary": ("failed", 1, "a", True),
+    "cancelled": ("failed", 1, "", True),
+    "exit": ("failed", 1, "3", True),
+    "object": ("succeeded", 1, "", True),
+    "nul": ("succeeded", 1, "", True),
+    "nan": ("succeeded", 1, "", True),
+}
 
 
-def test_the_last_attempt_leaves_a_dead_run(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "error"}', max_attempts=1)
-    store.wake()
-    assert store.run(run)["status"] == "dead"
-
-
-def test_discard_is_dead_at_once(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "discard"}')
-    store.wake()
-    seen = store.run(run)
-    assert (seen["status"], seen["attempts"], seen["last_error"]) == ("dead", 1, "it makes no sense")
-
-
-def test_retry_after_chooses_the_moment_of_the_next_attempt(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "retry"}')
-    store.wake()
-    assert store.run(run)["status"] == "failed"
-    assert store.watcher.ask("select run_at > now() + interval '50 minutes' from wakeboard.job_runs")
-
-
-def test_snooze_does_not_count_as_an_attempt(store: Store) -> None:
-    (run,) = store.enqueue("raises", '{"what": "snooze"}')
-    store.wake()
-    seen = store.run(run)
-    assert (seen["status"], seen["attempts"], seen["release_count"]) == ("queued", 0, 0)
-    assert store.watcher.ask("select run_at > now() + interval '50 minutes' from wakeboard.job_runs")
-
-
-@pytest.mark.parametrize(
-    ("what", "status"),
-    [
-        ("long", "failed"),
-        ("binary", "failed"),
-        ("cancelled", "failed"),
-        ("exit", "failed"),
-        ("object", "succeeded"),
-        ("nul", "succeeded"),
-        ("nan", "succeeded"),
-    ],
-)
-def test_huge_and_invalid_results_and_errors_are_stored_as_cut_text(store: Store, what: str, status: str) -> None:
-    (run,) = store.enqueue("raises", f'{{"what": "{what}"}}')
+def test_what_a_handler_raises_or_returns_decides_the_outcome_of_its_run_alone(store: Store) -> None:
+    runs = {what: store.enqueue("raises", f'{{"what": "{what}"}}')[0] for what in OUTCOMES}
+    (last,) = store.enqueue("raises", '{"what": "error"}', max_attempts=1)
     (neighbour,) = store.enqueue("answers")
     store.wake()
-    seen = store.run(run)
-    assert seen["status"] == status
-    assert len(seen["last_error"] or "") <= 2000
-    assert store.run(neighbour)["status"] == "succeeded"
+    for what, (status, attempts, error, soon) in OUTCOMES.items():
+        seen = store.run(runs[what])
+        assert (seen["status"], seen["attempts"]) == (status, attempts), what
+        assert error in (seen["last_error"] or ""), what
+        assert len(seen["last_error"] or "") <= 2000, what
+        due = "select run_at < now() + interval '50 minutes' from wakeboard.all_runs where id = %s"
+        assert store.watcher.ask(due, runs[what]) is soon, what
+    assert store.run(runs["error"])["error_type"] == "ValueError"
+    stack = store.watcher.ask("select stack from wakeboard.job_attempts where run_id = %s", runs["error"])
+    assert "reporting_handlers.py" in stack
+    assert (store.run(last)["status"], store.run(neighbour)["status"]) == ("dead", "succeeded")
 
 
 def test_a_run_of_an_unknown_job_type_stays_queued(store: Store) -> None:
@@ -105,3 +86,79 @@ def test_a_thousand_runs_of_both_kinds_are_isolated_and_all_succeed(store: Store
     assert store.watcher.ask("select count(*) from wakeboard.job_run_history where status = 'succeeded'") == 1000
     found = store.watcher.rows("select distinct result from wakeboard.job_run_history where job_type = 'isolated'")
     assert found == [([0, True, True],)]
+
+
+class Attempt:
+    id = epoch = 1
+    stopped_because = effect_conn = None
+
+
+def failed_with(text: str) -> Failure:
+    return cast("Failure", failure(cast("Any", Attempt()), ConnectionError(text)))
+
+
+def test_an_error_and_its_stack_are_stored_without_credentials() -> None:
+    stored = failed_with("cannot connect to postgresql://app:hunter2@db/shop password=hunter2")
+    assert stored.error == "cannot connect to postgresql://app:***@db/shop password=***"
+    assert stored.stack is not None
+    assert "hunter2" not in stored.stack
+
+
+def test_a_credential_that_is_cut_in_two_is_masked_all_the_same() -> None:
+    for before in range(MAX_ERROR // 2 - 60, MAX_ERROR // 2):
+        stored = failed_with("x" * before + " password=hunter2hunter2hunter2 " + "y" * MAX_ERROR)
+        assert "unter" not in (stored.error or "")
+
+
+def test_the_store_never_sees_the_credential_of_an_error(store: Store) -> None:
+    (run,) = store.enqueue("raises", '{"what": "credential"}')
+    log = store.wake(log_level="debug").log
+    seen = json.dumps(store.run(run)) + store.watcher.ask(
+        "select string_agg(a::text, ' ') from wakeboard.job_attempts a"
+    )
+    assert "app:***@db" in seen
+    assert "hunter2" not in seen + log
+
+
+@pytest.mark.parametrize(
+    ("part", "stored"),
+    [
+        (datetime(2026, 1, 2, 3, 4, tzinfo=UTC), "2026-01-02T03:04:00+00:00"),
+        (date(2026, 1, 2), "2026-01-02"),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (float("nan"), "nan"),
+        ({1}, [1]),
+        ("\0", "\N{REPLACEMENT CHARACTER}"),
+        ("\ud800", "?"),
+    ],
+)
+def test_a_part_that_json_cannot_express_becomes_text_and_the_rest_is_unchanged(part: Any, stored: Any) -> None:
+    assert json.loads(result_json({"sent": 3, "at": part, "list": [part, 1]})) == {
+        "sent": 3,
+        "at": stored,
+        "list": [stored, 1],
+    }
+
+
+def test_a_recursive_result_is_stored_as_text() -> None:
+    endless: list[Any] = [datetime(2026, 1, 2, tzinfo=UTC)]
+    endless.append(endless)
+    assert len(result_json(endless)) <= MAX_RESULT + 2
+
+
+@pytest.mark.parametrize("levels", [33, 500, 900])
+def test_a_result_has_at_most_32_levels(levels: int) -> None:
+    value: object = "core"
+    for _ in range(levels):
+        value = [value]
+    text = result_json(value)
+    while isinstance(value := json.loads(text), list):
+        levels, text = levels - 1, json.dumps(value[0])
+    assert levels >= 1
+    assert isinstance(value, str)
+    assert "core" in value
+
+
+def test_brackets_in_strings_do_not_count_as_levels() -> None:
+    value = {"code": "[{" * 16, "n": [[1], [2]] * 40}
+    assert json.loads(result_json(value)) == value

@@ -7,24 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.worker.http_receiver import receiving
 from wakeboard.settings import read_settings
 from wakeboard.testing import Outcome, run_handler
 from wakeboard_worker.builtin.http import Http
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.worker.http_receiver import Receiver
 
 pytestmark = pytest.mark.anyio
 SECRET = "Tok-Hush7"
-
-
-@pytest.fixture
-async def receiver() -> AsyncIterator[Receiver]:
-    async with receiving() as receiver:
-        yield receiver
 
 
 async def call(secret: str, prefix: str, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Outcome:
@@ -98,9 +89,7 @@ async def test_a_host_before_the_secret_is_named(monkeypatch: pytest.MonkeyPatch
     assert "hooks.example.com:443 is not allowed on this worker" in str(outcome.error)
 
 
-async def test_a_host_that_a_server_repeats_in_another_case_is_masked(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_host_that_a_server_repeats_in_another_case_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     from wakeboard_worker.builtin.secrets import Secrets
 
     monkeypatch.setenv("WAKEBOARD_SECRET_TOK", SECRET)

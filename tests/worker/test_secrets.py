@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.http_receiver import receiving
 from wakeboard.errors import Discard
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.worker.conftest import Store
+    from tests.worker.http_receiver import Receiver
     from wakeboard.testing import Outcome
 
 KEY = {"$secret": "key"}
@@ -110,46 +110,40 @@ def test_each_line_of_a_multi_line_secret_is_masked() -> None:
 # -- through handlers --------------------------------------------------------------------------------------------------
 
 
-async def sent(folder: Path, path: str, **payload: Any) -> tuple[Any, Outcome]:
-    """What a receiver saw of an `http` run, and what became of the run."""
-    async with receiving() as receiver:
-        settings = read_settings(
+async def sent(folder: Path, payload: Any) -> Outcome:
+    """What becomes of an `http` run on loopback."""
+    http = Http(
+        read_settings(
             http_allowed_hosts="127.0.0.1", http_allowed_private_networks="127.0.0.1/32", secrets_dir=str(folder)
         )
-        http = Http(settings)
-        outcome = await run_handler(http, {"url": receiver.url(path), **payload})
-        await http.close()
-        return receiver, outcome
+    )
+    outcome = await run_handler(http, payload)
+    await http.close()
+    return outcome
 
 
 @pytest.mark.anyio
-async def test_http_sends_secrets_and_never_shows_them(folder: Path) -> None:
+async def test_http_sends_secrets_and_never_shows_them(folder: Path, receiver: Receiver) -> None:
     body = {"body": {"token": KEY, "others": [KEY]}, "headers": {"X-Key": KEY}}
-    receiver, outcome = await sent(folder, "/echo", **body)
+    outcome = await sent(folder, {"url": receiver.url("/echo"), **body})
     assert json.loads(receiver.bodies[0]) == {"token": "hush-hush", "others": ["hush-hush"]}
     assert receiver.seen[0].headers["X-Key"] == "hush-hush"
     assert outcome.result["body"] == '{"token": "[secret key]", "others": ["[secret key]"]}[secret key]'
 
 
 @pytest.mark.anyio
-async def test_the_path_of_a_secret_url_is_masked(folder: Path) -> None:
-    async with receiving() as receiver:
-        (folder / "hook").write_text(receiver.url("/path/T000/very%20secret?a=b"))
-        settings = read_settings(
-            http_allowed_hosts="127.0.0.1", http_allowed_private_networks="127.0.0.1/32", secrets_dir=str(folder)
-        )
-        http = Http(settings)
-        outcome = await run_handler(http, {"url": {"$secret": "hook"}})
-        await http.close()
+async def test_the_path_of_a_secret_url_is_masked(folder: Path, receiver: Receiver) -> None:
+    (folder / "hook").write_text(receiver.url("/path/T000/very%20secret?a=b"))
+    outcome = await sent(folder, {"url": {"$secret": "hook"}})
     assert str(outcome.error) == "the server answered 404: there is no [secret of the url]"
 
 
 @pytest.mark.anyio
-async def test_an_error_that_quotes_a_secret_does_not_show_it(folder: Path) -> None:
+async def test_an_error_that_quotes_a_secret_does_not_show_it(folder: Path, receiver: Receiver) -> None:
     (folder / "hook").write_text("http://127.0.0.1:1/very-secret")
-    _, outcome = await sent(folder, "/", url={"$secret": "hook"})
+    outcome = await sent(folder, {"url": {"$secret": "hook"}})
     assert "very-secret" not in str(outcome.error)
-    _, outcome = await sent(folder, "/", headers={"A": {"$secret": "absent"}})
+    outcome = await sent(folder, {"url": receiver.url("/"), "headers": {"A": {"$secret": "absent"}}})
     assert "this worker has no secret 'absent'" in str(outcome.error)
 
 

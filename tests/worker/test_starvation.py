@@ -62,16 +62,6 @@ def test_each_of_the_oldest_runs_starts_within_twenty_starts(
         assert before <= 20 * (place + workers) + 200 * workers * concurrency  # the runs that a worker starts in 200 ms
 
 
-def test_workers_with_a_short_life_start_the_oldest_runs_too(store: Store) -> None:
-    runs = old_runs(store, 2)
-    load(store, 5_000, 0.05)
-    for _ in range(30):
-        store.wake(handlers=HANDLERS, concurrency=4, max_lifetime_seconds=1, lease_seconds=5)
-        if store.watcher.ask("select count(*) = 2 from wakeboard.job_run_history where id = any (%s)", runs):
-            break
-    wait_for(store, runs)
-
-
 def test_the_oldest_run_of_each_queue_starts_whatever_the_other_queues_have(store: Store) -> None:
     load(store, 20_000, 0.002, "busy")
     old_runs(store, 20_000, queue="full")
@@ -94,26 +84,17 @@ def test_an_old_run_starts_behind_thousands_of_other_job_types(store: Store) -> 
     assert store.watcher.ask("select count(*) > 10000 from wakeboard.job_runs where priority = 5")
 
 
-def test_limited_runs_start_during_a_backlog_of_unlimited_ones(store: Store) -> None:
-    load(store, 2_000, 0.02)
-    runs = old_runs(store, 2, limit_key="k")
+@pytest.mark.parametrize(
+    ("busy", "old"),
+    [({}, {"limit_key": "z"}), ({"limit_key": "a"}, {}), ({"limit_key": "a"}, {"limit_key": "z"})],
+    ids=["limited behind unlimited ones", "unlimited behind limited ones", "behind another key"],
+)
+def test_limited_and_unlimited_runs_start_during_a_backlog_of_the_others(
+    store: Store, busy: dict[str, str], old: dict[str, str]
+) -> None:
+    store.watcher.do("select wakeboard.set_limit('a', 100)")
+    load(store, 2_000, 0.02, **busy)
+    runs = old_runs(store, 2, **old)
     with store.worker("--forever", handlers=HANDLERS, concurrency=1):
         wait_for(store, runs)
     assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
-
-
-def test_unlimited_runs_start_during_a_backlog_of_limited_ones(store: Store) -> None:
-    store.watcher.do("select wakeboard.set_limit('k', 100)")
-    load(store, 2_000, 0.02, limit_key="k")
-    runs = old_runs(store, 2)
-    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(store, runs)
-    assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where priority = 5")
-
-
-def test_the_runs_of_each_limit_key_start_whatever_waits_behind_the_others(store: Store) -> None:
-    load(store, 2_000, 0.02, limit_key="a")
-    runs = old_runs(store, 2, limit_key="z")
-    with store.worker("--forever", handlers=HANDLERS, concurrency=1):
-        wait_for(store, runs)
-    assert store.watcher.ask("select count(*) > 1500 from wakeboard.job_runs where limit_key = 'a'")

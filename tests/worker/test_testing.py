@@ -17,6 +17,8 @@ from wakeboard.errors import BrokenHandlers, InvalidValue, StepRepeated, Wakeboa
 from wakeboard.testing import FakeRun, run_handler, run_handler_blocking
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.worker.conftest import Store
 
 pytestmark = pytest.mark.anyio
@@ -439,37 +441,16 @@ def test_a_fake_run_and_a_worker_give_the_same_result(store: Store) -> None:
         assert outcomes[-1].status == "succeeded"
 
 
-def _steps_without_a_name(run: wakeboard.Run) -> None:
-    run.step("", list)
+REFUSED: list[tuple[Callable[[wakeboard.Run], object], str]] = [
+    (lambda run: run.step("", list), "step name is"),
+    (lambda run: run.step("a\nb", list), "step name is"),
+    (lambda run: run.step("a", "x".__mul__, 70_000), "a step result is at most 64 KiB"),
+    (lambda run: run.once(None, "k" * 257), "effect key is"),
+    (lambda run: run.effect("\0").__enter__(), "effect key is"),
+]
 
 
-def _steps_with_a_line_break(run: wakeboard.Run) -> None:
-    run.step("a\nb", list)
-
-
-def _keeps_too_much(run: wakeboard.Run) -> None:
-    run.step("a", "x".__mul__, 70_000)
-
-
-def _has_a_long_key(run: wakeboard.Run) -> None:
-    run.once(None, "k" * 257)
-
-
-def _has_a_nul(run: wakeboard.Run) -> None:
-    with run.effect("\0"):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("handler", "sentence"),
-    [
-        (_steps_without_a_name, "step name is"),
-        (_steps_with_a_line_break, "step name is"),
-        (_keeps_too_much, "a step result is at most 64 KiB"),
-        (_has_a_long_key, "effect key is"),
-        (_has_a_nul, "effect key is"),
-    ],
-)
+@pytest.mark.parametrize(("handler", "sentence"), REFUSED)
 def test_a_fake_run_refuses_what_the_store_would_refuse(handler: Any, sentence: str) -> None:
     with pytest.raises(WakeboardError, match=sentence):
         _ = run_handler_blocking(handler).result

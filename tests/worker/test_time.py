@@ -1,11 +1,16 @@
-"""Timeouts, cancellation, and when a worker exits."""
+"""Timeouts, cancellation, what a worker that stays does and logs, and when it exits."""
 
 from __future__ import annotations
 
+import json
+import re
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
+
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard_worker.logs import MAX_RUN_LINES
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -67,3 +72,81 @@ def test_runs_whose_timeout_exceeds_that_of_the_pool_stay_queued(store: Store) -
     (run,) = store.enqueue("answers", timeout_s=100)
     store.wake(max_timeout_seconds=99)
     assert store.run(run)["status"] == "queued"
+
+
+def test_a_worker_that_stays_remains_registered_with_its_job_types(store: Store) -> None:
+    """Otherwise `wakeboard check` would report after ten minutes that no worker serves the queue."""
+    with store.worker("--forever", poll_seconds=1, lease_seconds=5):
+        store.watcher.wait("select true from wakeboard.worker_types where job_type = 'ping'")
+        store.watcher.do("update wakeboard.worker_types set last_known_at = now() - interval '11 minutes'")
+        store.watcher.wait(
+            "select true from wakeboard.worker_types"
+            " where job_type = 'ping' and last_known_at > now() - interval '1 minute'"
+        )
+
+
+def test_ticks_are_enqueued_and_leases_reaped_although_idle_connections_are_closed(store: Store) -> None:
+    name = store.watcher.ask("select current_database()")
+    store.watcher.do(f"alter database {name} set idle_session_timeout = '400ms'")
+    with store.worker("--forever", poll_seconds=1, listen="false") as worker:
+        store.watcher.wait("select true from wakeboard.workers")
+        store.enqueue("answers")
+        store.watcher.wait("select true from wakeboard.job_run_history")
+        store.watcher.do(
+            "insert into wakeboard.job_definitions"
+            " (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
+            " values ('file:test', 'default', 'due', '', 'answers', '* * * * *', %s, now())",
+            parse_cron("* * * * *", name="default/due").to_text(),
+        )
+        (run,) = store.enqueue("unknown")
+        store.watcher.do(
+            "update wakeboard.job_runs set status = 'running', locked_by = 7, locked_until = now() where id = %s", run
+        )
+        store.watcher.do("update wakeboard.installation set reap_started_at = 'epoch', reap_completed_at = 'epoch'")
+        store.watcher.wait("select true from wakeboard.all_runs where trigger = 'tick'")
+        store.watcher.wait("select crash_count = 1 from wakeboard.job_runs where id = %s", run)
+    assert "a heartbeat failed" not in worker.log
+
+
+def test_a_worker_that_stays_logs_what_it_serves_and_each_run(store: Store) -> None:
+    with store.worker("--forever", log_format="console", log_level="info", queues="default,mail") as worker:
+        (run,) = store.enqueue("answers")
+        store.watcher.wait("select true from wakeboard.job_run_history")
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0
+        log = worker.log
+    assert f"run {run} answers attempt 1: succeeded" in log
+    assert "ready: database test_" in log
+    assert "; pool default, queues default, mail, up to 100 runs at once; job types " in log
+
+
+def test_the_json_log_of_a_worker_that_stays_has_a_record_for_each_run(store: Store) -> None:
+    with store.worker("--forever", log_format="json", log_level="info") as worker:
+        (run,) = store.enqueue("answers")
+        store.watcher.wait("select true from wakeboard.job_run_history")
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0
+        records = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    (record,) = [record for record in records if record.get("outcome")]
+    assert (record["level"], record["run"], record["job_type"], record["outcome"]) == (
+        "info", run, "answers", "succeeded",
+    )  # fmt: skip
+
+
+def test_a_worker_that_stays_logs_a_bounded_number_of_runs_and_counts_the_others(store: Store) -> None:
+    store.enqueue("answers", count=500)
+    with store.worker("--forever", log_format="json", log_level="info") as worker:
+        store.watcher.wait("select count(*) = 500 from wakeboard.job_run_history")
+        worker.send(signal.SIGTERM)
+        assert worker.exit_code() == 0
+        records = [json.loads(line) for line in worker.log.splitlines() if line.startswith("{")]
+    logged = [record for record in records if record.get("outcome") == "succeeded"]
+    omitted = [record["message"] for record in records if record.get("outcome") == "omitted"]
+    counted = sum(int(re.sub("[^0-9]", "", message)) for message in omitted)
+    assert MAX_RUN_LINES <= len(logged) < 500
+    assert len(logged) + counted == 500
+
+
+def test_the_json_log_of_a_drain_has_no_record_for_a_run_that_succeeded(store: Store) -> None:
+    store.enqueue("answers")
+    assert '"outcome"' not in store.wake(log_format="json", log_level="info").log
