@@ -1,4 +1,4 @@
-"""The command `wakeboard apply`."""
+"""The commands `wakeboard apply` and `wakeboard confirm removal`."""
 
 from __future__ import annotations
 
@@ -150,3 +150,17 @@ def test_standard_input_needs_a_name_for_the_source(cli: Cli, monkeypatch: pytes
     assert "add --name NAME" in cli("apply", "-").err
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert "created: default/piped" in cli("apply", "-", "--name", "pipe").out
+
+
+def test_a_pending_removal_is_confirmed(cli: Cli, sample: SampleStore):
+    sample.sql("select wakeboard.request_removal('file:test', 'hash', 12)")
+    sample.sql("select wakeboard.request_removal('file:other', '', 0)")
+
+    wrong = cli("confirm", "removal", "file:tset")
+    assert (wrong.code, wrong.err) == (
+        1,
+        "wakeboard: no removal is pending for 'file:tset'; removals are pending for file:test.\n",
+    )
+    assert cli("confirm", "removal", "file:other").code == 1
+    assert cli("confirm", "removal", "file:test").out == "the next sync of file:test removes 12 schedules.\n"
+    assert sample.value("select wakeboard.request_removal('file:test', 'hash', 12)") is True

@@ -69,13 +69,7 @@ def test_all_matching_runs_are_discarded_with_yes(cli: Cli, sample: SampleStore,
 
 @pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 0), ("n\n", 1, 3)])
 def test_selected_runs_are_changed_only_after_confirmation(
-    cli: Cli,
-    sample: SampleStore,
-    dead: list[int],
-    monkeypatch: pytest.MonkeyPatch,
-    answer: str,
-    code: int,
-    left: int,
+    cli: Cli, sample: SampleStore, dead: list[int], monkeypatch: pytest.MonkeyPatch, answer: str, code: int, left: int
 ):
     terminal = io.StringIO(answer)
     monkeypatch.setattr(terminal, "isatty", lambda: True)
@@ -126,19 +120,6 @@ def test_a_dry_run_of_many_runs_shows_counts_and_a_sample(cli: Cli, sample: Samp
     assert result.lines[-2:] == ["… and 1,490 other runs", "would cancel 1,500 runs; nothing was changed."]
     assert len(result.lines) == 14
     assert sample.value("select count(*) from wakeboard.job_runs") == 1500
-
-
-def test_a_dry_run_lists_runs_that_would_be_refused(cli: Cli, sample: SampleStore, dead: list[int]):
-    queued = sample.enqueue()
-
-    result = cli("retry", str(queued), str(dead[0]), "999", "--dry-run")
-
-    assert result.code == 1
-    assert result.lines[-1] == "would retry 1 run; nothing was changed."
-    assert result.err.splitlines() == [
-        f"wakeboard: run {queued} would be refused: it is queued.",
-        "wakeboard: run 999 would be refused: there is no such run.",
-    ]
 
 
 @pytest.mark.parametrize("state", ["queued", "running", "failed", "dead", "succeeded", "cancelled", "discarded"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
 
 from tests.postgres_servers import running_pooler
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
     from tests.cli.conftest import Cli, Result
     from tests.cli.sample_store import SampleStore
-    from tests.postgres_servers import PostgresServer
 
 
 def levels(result: Result) -> dict[str, str]:
@@ -71,28 +69,6 @@ def test_missing_partitions_fail(cli: Cli, sample: SampleStore):
     assert levels(cli("check", "--json"))["partitions"] == "fail"
 
 
-def test_a_young_transaction_is_ok(cli: Cli, sample: SampleStore, database: str):
-    with psycopg.connect(database) as other:
-        other.execute("select 1")
-        assert levels(cli("check", "--json"))["vacuum"] == "ok"
-
-
-def test_a_missing_schema_is_one_finding(bare_cli: Cli, empty_database: str):
-    result = bare_cli("check", "--dsn", empty_database)
-
-    assert result.code == 1
-    (line,) = result.lines
-    assert line.startswith("fail  schema      ")
-    assert line.endswith("has no wakeboard schema: run `wakeboard migrate`.")
-
-
-def test_an_unavailable_database_is_one_finding(bare_cli: Cli):
-    result = bare_cli("check", "--json", "--dsn", "host=127.0.0.1 port=1 password=s3cret")
-
-    assert (result.code, levels(result)) == (1, {"database": "fail"})
-    assert "s3cret" not in result.out
-
-
 def test_changed_sql_functions_fail(cli: Cli, sample: SampleStore):
     sample.sql("update wakeboard.installation set functions_hash = 'edited'")
 
@@ -141,9 +117,3 @@ def test_a_pooler_is_recognised(bare_cli: Cli, sample: SampleStore, pooled: str,
     assert bare_cli("runs", "--dsn", pooled).code == 0
     strict = bare_cli("check", "--strict", "--json", "--dsn", pooled).json
     assert "connection" not in {each["check"] for each in strict if each["level"] != "ok"}
-
-
-def test_a_direct_connection_is_recognised(cli: Cli, postgres: PostgresServer):
-    (found,) = [each for each in cli("check", "--json").json if each["check"] == "connection"]
-
-    assert found["message"] == "direct"

@@ -1,4 +1,4 @@
-"""How times and durations are parsed and formatted."""
+"""How times, durations, tables and texts are parsed and printed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.cells import cell_len
 
+from wakeboard.cli.support.tables import Column, table
 from wakeboard.cli.support.time_args import iso, parse_duration, parse_since, parse_time, time_since, with_offset
 from wakeboard.display_zone import use_zone
 from wakeboard.errors import InvalidValue, WakeboardError
@@ -106,3 +108,17 @@ def test_since_is_a_duration_or_a_time():
     for text in ("yesterday", "99999999w"):
         with pytest.raises(WakeboardError, match="write for example 2h"):
             time_since(parse_since(text), NOW)
+
+
+def test_a_table_fits_the_terminal_and_counts_wide_characters_twice():
+    columns = [Column("RUN OF", shrinks=True), Column("TRY", right=True), Column("DETAILS", shrinks=True)]
+    rows = [["billing/日次レポートを送信する", "1/5", "接続がリセットされました" * 3], ["tokens", "-", "x"]]
+
+    shown = [str(line) for line in table(columns, rows, 40)]
+
+    assert all(cell_len(line) <= 40 for line in shown)
+    assert shown[1].endswith("…")
+    ends = {
+        cell_len(line[: line.index(word) + len(word)]) for line, word in zip(shown, ("TRY", "1/5", "-"), strict=True)
+    }
+    assert len(ends) == 1
