@@ -4,16 +4,15 @@ import json
 import shutil
 import socket
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.local.up_process import ROOT, Up
-from wakeboard.manifests.loader import load_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests read /proc")
 
@@ -82,9 +81,3 @@ def test_the_clean_up_example_keeps_the_newest_snapshots(demo: Up) -> None:
     kept = {path.name[:10] for path in snapshots.iterdir()}
     assert "2026-01-08" in kept
     assert not kept & {"2026-01-00", "2026-01-01", "2026-01-02", "2026-01-03"}
-
-
-def test_the_examples_are_valid_manifests() -> None:
-    manifests = load_folder(Path(ROOT, "examples"))
-    assert (manifests.problems, manifests.notes) == ((), ())
-    assert len(manifests.schedules) == 7

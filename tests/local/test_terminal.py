@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import pty
-import re
 import select
 import signal
 import subprocess
@@ -96,12 +95,6 @@ def test_the_live_view_shows_schedules_and_runs_and_restores_the_terminal(up: Up
         assert "\x1b[?1049l" in terminal.output  # leaves the alternate screen
         assert "Runs since the start: 1 succeeded." in terminal.output
         assert up.children(terminal.pid) == []
-
-
-def test_no_color_disables_colours(up: Up) -> None:
-    with Terminal(up.folder, NO_COLOR="1") as terminal:
-        terminal.wait_for("succeeded")
-        assert not re.search(r"\x1b\[(\d+;)*3[0-7]", terminal.output)
 
 
 def test_a_dumb_terminal_gets_plain_lines(up: Up) -> None:

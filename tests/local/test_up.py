@@ -133,17 +133,6 @@ def test_broken_handlers_are_one_problem_until_they_are_fixed(up: Up) -> None:
         assert "cannot be imported" in up.wait_for("resolved: ")
 
 
-def test_concurrent_loops_do_not_disturb_each_others_connections(up: Up) -> None:
-    with up:
-        up.wait_for("default/greeting succeeded")
-        for number in range(20):
-            run_id = up.enqueue("greet")
-            up.declare("greeting", "greet", max_attempts=number + 1)
-            up.wait_for_success(run_id)
-        assert "nesting" not in up.output
-        assert "resolved: " not in up.output
-
-
 def test_deleted_handlers_are_a_problem_until_they_exist_again(up: Up) -> None:
     with up:
         up.wait_for("default/greeting succeeded")
@@ -165,17 +154,6 @@ def test_a_missing_folder_is_a_problem_until_it_exists_again(up: Up) -> None:
         (up.folder / "away").rename(up.folder / "jobs")
         up.wait_for("resolved: there is no folder")
         up.wait_for("1 schedule, unchanged")
-
-
-def test_a_hostile_file_is_a_problem_and_up_continues(up: Up) -> None:
-    with up:
-        up.wait_for("default/greeting succeeded")
-        up.write("deep.yaml", "[" * 200_000)
-        up.wait_for("deep.yaml:1: it is nested too deeply")
-        (up.folder / "jobs" / "deep.yaml").unlink()
-        os.mkfifo(up.folder / "jobs" / "pipe.yaml")
-        up.wait_for("pipe.yaml:1: this is not a regular file")
-        up.wait_for_success(up.enqueue("greet"))
 
 
 def test_an_invalid_schedule_hides_no_other_and_is_not_removed(up: Up) -> None:
@@ -235,15 +213,6 @@ def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path) -> None:
         up.wait_for("A worker was killed by SIGKILL")
         up.wait_until(lambda: hanging.read_text() not in {"", first}, "the run in another worker")
         up.wait_for("default/long lost its worker and is queued again")
-
-
-def test_the_companion_process_runs_as_long_as_up(postgres_folder: Path) -> None:
-    up = Up(postgres_folder)
-    up.write("companion.py", "print('started', flush=True)\nimport time\ntime.sleep(600)")
-    up.write("wakeboard.env", "WAKEBOARD_UP_COMPANION=python companion.py")
-    with up:
-        up.wait_for("companion.py  started")
-        up.stop()
 
 
 def test_a_postgres_that_exits_is_restarted(postgres_folder: Path) -> None:

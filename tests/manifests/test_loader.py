@@ -239,19 +239,6 @@ def test_anchors_and_merges_may_be_used(tmp_path: Path):
     assert schedule.spec.payload == {"one": {"x": 1, "y": 1}, "two": {"x": 1, "y": 2}}
 
 
-def test_aliases_that_expand_to_billions_of_values_are_refused(tmp_path: Path):
-    rows = "\n".join(f"    l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12))
-    write(tmp_path, "a.yaml", manifest("a", f"payload:\n    l0: &l0 [x]\n{rows}"))
-    assert "expand to more than a schedule can hold" in only_problem(tmp_path)
-
-
-def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path):
-    (tmp_path / "gone.yaml").symlink_to("nowhere")
-    write(tmp_path, "good.yaml", manifest("good"))
-    assert only_problem(tmp_path) == "gone.yaml: it cannot be read: No such file or directory"
-    assert names(tmp_path) == ["default/good"]
-
-
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_folder_that_cannot_be_read_is_a_problem(tmp_path: Path):
     write(tmp_path, "locked/a.yaml", manifest("a"))

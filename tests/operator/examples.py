@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -23,44 +23,13 @@ RESOURCE = Resource(
     status={},
 )
 
-FACTS = ScheduleState(
-    id=1,
-    source="k8s:one",
-    namespace="billing",
-    name="report",
-    uid="u1",
-    generation=3,
-    queue="default",
-    job_type="ping",
-    schedule="0 8 * * *",
-    suspended=False,
-    paused=None,
-    pause_reason=None,
-    next_run_at=NOW,
-    schedule_error=None,
-    created_at=THEN,
-    removed=False,
-    queued=0,
-    running=0,
-    failed=0,
-    dead=0,
-    oldest_dead_at=None,
-    oldest_due_at=None,
-    last_run_id=None,
-    last_scheduled_for=None,
-    last_finished_at=None,
-    last_result=None,
-    last_success_at=None,
-    last_failure_at=None,
-    last_failure_type=None,
-    last_failure_message=None,
-    last_failure_run_id=None,
-    type_known_at=None,
-    last_action=None,
-    last_action_token=None,
-    last_action_at=None,
-    last_action_result=None,
-)
+GIVEN: dict[str, Any] = {
+    "id": 1, "source": "k8s:one", "namespace": "billing", "name": "report", "uid": "u1", "generation": 3,
+    "queue": "default", "job_type": "ping", "schedule": "0 8 * * *", "suspended": False, "removed": False,
+    "next_run_at": NOW, "created_at": THEN, "queued": 0, "running": 0, "failed": 0, "dead": 0,
+}  # fmt: skip
+ABSENT: dict[str, Any] = dict.fromkeys(field.name for field in fields(ScheduleState))
+FACTS = ScheduleState(**{**ABSENT, **GIVEN})
 
 
 def facts(**named: Any) -> ScheduleState:

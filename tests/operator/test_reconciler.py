@@ -208,12 +208,6 @@ async def test_a_release_that_was_given_another_database_takes_its_schedules_ove
     assert "took over 1 schedule that installation the former ran" in caplog.text
 
 
-async def test_a_release_without_a_name_takes_nothing_over(conn: psycopg.AsyncConnection[Any]) -> None:
-    harness = await reconciler_harness(conn)
-    await harness.list(run_by("another", ""))
-    assert await harness.rows() == []
-
-
 async def test_a_forged_status_does_not_silence_a_schedule(harness: ReconcilerHarness) -> None:
     """The database that has its row runs it, whatever another client writes into its status."""
     await harness.list(named("a"))
