@@ -317,7 +317,7 @@ select * from (
  order by id desc
  limit %(count)s
 """
-_RUN_IDS: LiteralString = f"""
+RUN_IDS: LiteralString = f"""
 select run.id from wakeboard.job_runs as run where {_LIVE_FITS}
 union all
 select run.id from wakeboard.job_run_history as run where {_PAST_FITS}
@@ -409,7 +409,7 @@ class Listings:
 
     async def run_ids(self, wanted: RunFilter) -> list[int]:
         """All runs that fit, oldest first."""
-        return await self._values(_RUN_IDS, **wanted.values())
+        return await self._values(RUN_IDS, **wanted.values())
 
     async def ids_of(self, uuids: Sequence[UUID]) -> dict[UUID, int]:
         """The ids of runs known by uuid. Neither table has an index for it: seconds where there are many millions."""
