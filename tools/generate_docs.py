@@ -109,6 +109,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.support.checklist import Finding
     from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
+    from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.failures import FailureRow
     from wakeboard.store.queries.listings import LimitRow, PauseRow, RunRow, ScheduleRow
     from wakeboard.store.queries.run_details import RunDetails
@@ -124,6 +125,7 @@ def answers() -> dict[str, Answer]:
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunDetails),
         "failures": Answer(FailureRow, many=True),
+        "audit": Answer(AuditRow, many=True),
         "enqueue": Answer(Enqueued),
         "run-now": Answer({"schedule": "namespace/name", "id": "id of the new run"}),
         "retry": Answer({**changed, **refused}, many=True),

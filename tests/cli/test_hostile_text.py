@@ -33,6 +33,7 @@ CHOSEN = [
     ("job_runs", "idempotency_key"), ("job_runs", "limit_key"), ("job_runs", "job_type"), ("job_runs", "queue"),
     ("job_steps", "name"), ("job_effects", "key"), ("pauses", "reason"), ("job_definitions", "schedule_error"),
     ("job_definitions", "job_type"), ("job_definitions", "queue"), ("job_attempts", "worker"), ("workers", "name"),
+    ("audit_log", "reason"), ("audit_log", "scope"),
 ]  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     number = str(run)
     return [
         ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
-        ("failures",),
+        ("failures",), ("audit",), ("board", "--port", HOSTILE),
         ("run", number), ("run", number, "--json"), ("run", HOSTILE), ("next", "billing/calm"), ("next", HOSTILE),
         ("apply", folder), ("enqueue", "ping", HOSTILE), ("run-now", HOSTILE), ("run-now", "billing/calm"),
         ("pause", "queue:default"), ("pause", HOSTILE), ("pauses",), ("resume", HOSTILE), ("limits",),

@@ -21,6 +21,7 @@ ARGUMENTS = {
     "runs": ["runs"],
     "run": ["run", "1"],
     "failures": ["failures"],
+    "audit": ["audit"],
     "enqueue": ["enqueue", "ping"],
     "run-now": ["run-now", "weekly-report"],
     "retry": ["retry", "1"],
@@ -69,6 +70,7 @@ def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: s
     sample.fail(sample.enqueue(), outcome="discarded")
     sample.succeed(sample.enqueue())
     sample.sql("select wakeboard.request_removal('file:large', 'hash', 12)")
+    sample.sql("select wakeboard.set_limit('smtp', 4)")
 
     printed: Any = cli(*ARGUMENTS[command], "--json").json
 

@@ -146,7 +146,7 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
         "attempt 1 failed: ValueError",
         "attempt 2 started on worker-a",
         "attempt 2 failed: ValueError",
-        "retried by ada",
+        "retried by ada (cli)",
     ]
     assert timeline()[:6] == before
     sample.fail(run, delay_s=0.0)

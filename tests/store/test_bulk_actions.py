@@ -1,4 +1,4 @@
-"""A bulk action changes each of its runs once, whoever executes it and wherever they crash, and can be cancelled."""
+"""A bulk action changes each of its runs once, also with several processes and crashes, and can be cancelled."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from wakeboard.output import write_error, write_line
 
 # Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
 COMMANDS = (
-    *("up", "apply", "schedules", "next", "runs", "run", "failures", "enqueue", "run-now"),
+    *("up", "apply", "schedules", "next", "runs", "run", "failures", "audit", "enqueue", "run-now"),
     *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
     *("board", "check", "worker", "migrate", "version", "confirm removal", "effects install"),
 )

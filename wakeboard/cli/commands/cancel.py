@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
 
 ACTION = BulkAction(
     "cancel",
-    lambda store, ids: store.cancel(ids),
+    lambda store, ids, reason: store.cancel(ids, reason or "Cancelled"),
     {"cancelled": "is cancelled", "requested": "is running; its worker will be asked to stop it"},
 )
 
@@ -27,6 +27,7 @@ def command(
     job_type: JobType = None,
     queue: OfQueue = None,
     since: Since = None,
+    reason: Reason = "",
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -37,4 +38,4 @@ def command(
     """
     statuses = {"queued": all_queued, "failed": all_failed, "running": all_running}
     selection = Selection(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))

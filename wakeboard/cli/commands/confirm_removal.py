@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_source
@@ -24,6 +24,7 @@ def command(
         str,
         typer.Argument(metavar="SOURCE", help="The source of the schedules.", autocompletion=complete_source),
     ],
+    reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
     """Confirm the removal of many schedules.
@@ -33,7 +34,7 @@ def command(
     """
 
     async def confirm_removal(session: Session) -> int:
-        count = await session.store.confirm_removal(source)
+        count = await session.store.confirm_removal(source, reason)
         if not count:
             pending = [row.source for row in await session.listings.removals()]
             others = f"; removals are pending for {', '.join(pending)}" if pending else ""

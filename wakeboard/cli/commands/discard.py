@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
 
-ACTION = BulkAction("discard", lambda store, ids: store.discard(ids), {"discarded": "is discarded"})
+ACTION = BulkAction(
+    "discard", lambda store, ids, reason: store.discard(ids, reason or "Discarded"), {"discarded": "is discarded"}
+)
 
 EXAMPLES = (
     "wakeboard discard 1042",
@@ -25,6 +27,7 @@ def command(
     job_type: JobType = None,
     queue: OfQueue = None,
     since: Since = None,
+    reason: Reason = "",
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -35,4 +38,4 @@ def command(
     """
     statuses = {"dead": all_dead}
     selection = Selection(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_queue
 from wakeboard.cli.support.time_args import parse_duration, parse_time, time_after
-from wakeboard.errors import InvalidValue
-from wakeboard.rules.canonical_json import check_payload
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from wakeboard.cli.support.session import Session
     from wakeboard.store.enqueue import Enqueued
-
-PAYLOAD_EXAMPLE = """write for example '{"segment": "active"}'"""
 
 EXAMPLES = (
     "wakeboard enqueue ping",
@@ -37,7 +32,9 @@ def command(
     job_type: Annotated[
         str, typer.Argument(metavar="TYPE", help="The job type, which selects the handler that runs it.")
     ],
-    payload: Annotated[str, typer.Argument(metavar="PAYLOAD", help="JSON, or - for standard input.")] = "{}",
+    payload: Annotated[
+        str, typer.Argument(metavar="PAYLOAD", help="JSON, @FILE for a file, or - for standard input.")
+    ] = "{}",
     queue: Annotated[
         str, typer.Option(metavar="NAME", help="The queue of the run.", autocompletion=complete_queue)
     ] = "default",
@@ -64,7 +61,7 @@ def command(
         raise typer.BadParameter("use --at or --in, not both", param_hint="--in")
     time = parse_time(at) if at is not None else None
     delay = parse_duration(after) if after is not None else None
-    value = parse_payload(sys.stdin.buffer.read() if payload == "-" else payload)
+    value = read_payload(payload)
 
     async def send(session: Session) -> tuple[Enqueued, datetime | None]:
         from wakeboard.store.enqueue import enqueue as enqueue_run
@@ -91,21 +88,3 @@ def command(
         print_message(f"run {enqueued.id} is queued: {job_type}, due {relative(due or now, now)}.")
     else:
         print_message(f"run {enqueued.id} already has this key; no run was enqueued.")
-
-
-def parse_payload(text: str | bytes) -> Any:
-    """Parses the payload. Raises InvalidValue with a valid example."""
-    try:
-        text = text.decode() if isinstance(text, bytes) else text
-        payload = json.loads(text)
-    except UnicodeDecodeError:
-        raise InvalidValue(f"the payload is not UTF-8; {PAYLOAD_EXAMPLE}.") from None
-    except json.JSONDecodeError as exc:
-        problem = f"{exc.msg.removesuffix(' at')} at line {exc.lineno}, column {exc.colno}"
-        raise InvalidValue(f"the payload is not JSON ({problem}); {PAYLOAD_EXAMPLE}.") from None
-    except RecursionError:
-        raise InvalidValue(f"the payload is nested too deeply; {PAYLOAD_EXAMPLE}.") from None
-    except ValueError:  # Python parses no integer of more than 4,300 digits
-        raise InvalidValue(f"the payload has a number with too many digits; quote it; {PAYLOAD_EXAMPLE}.") from None
-    check_payload(payload)
-    return payload  # pyright: ignore[reportUnknownVariableType]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.tables import Column, print_table
@@ -38,6 +38,7 @@ def command(
         typer.Argument(metavar="N", min=0, max=1_000_000, help="Maximum number of running runs.", show_default=False),
     ] = None,
     default: Annotated[bool, typer.Option("--default", help="Restore the default, 1.", show_default=False)] = False,
+    reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
     """Set how many runs of a limit key may run at once.
@@ -51,7 +52,7 @@ def command(
         _print_limits(key, as_json)
         return
 
-    with_session(lambda session: session.store.set_limit(key, max_running))
+    with_session(lambda session: session.store.set_limit(key, max_running, reason))
     max_running = DEFAULT if max_running is None else max_running
     if as_json:
         print_json({"key": key, "max_running": max_running})

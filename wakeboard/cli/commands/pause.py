@@ -44,7 +44,7 @@ EXAMPLES = (
 def command(
     kind: PauseKind = None,
     name: PauseName = None,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, shown in the list of pauses.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the list of pauses and the audit log.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Pause everything, a queue or a schedule.

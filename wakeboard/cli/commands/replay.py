@@ -7,11 +7,14 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Payload, Reason, Since
+from wakeboard.cli.support.payload_arg import read_payload
 
-ACTION = BulkAction("replay", lambda store, ids: store.replay(ids), {"queued": "is replayed"})
-
-EXAMPLES = ("wakeboard replay 1042", "wakeboard replay --all-succeeded --schedule export --since 1d")
+EXAMPLES = (
+    "wakeboard replay 1042",
+    """wakeboard replay 1042 --payload '{"to": "ada@example.com"}'""",
+    "wakeboard replay --all-succeeded --schedule export --since 1d",
+)
 
 
 def command(
@@ -29,14 +32,21 @@ def command(
     job_type: JobType = None,
     queue: OfQueue = None,
     since: Since = None,
+    payload: Payload = None,
+    reason: Reason = "",
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
     """Enqueue copies of finished runs.
 
-    Each copy has a new uuid, so its effects happen again. Use retry for dead runs.
+    Each copy has a new uuid, so its effects happen again. With --payload all copies have that payload. Use retry for
+    dead runs.
     """
     statuses = {"succeeded": all_succeeded, "cancelled": all_cancelled, "discarded": all_discarded}
     selection = Selection(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))
+    value = read_payload(payload) if payload is not None else None
+    action = BulkAction(
+        "replay", lambda store, ids, reason: store.replay(ids, value, reason), {"queued": "is replayed"}
+    )
+    run_bulk_action(action, selection, Mode(yes, dry_run, as_json, reason))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.commands.pause import Kind, PauseKind, PauseName, pause_scope, print_pauses, require_name
-from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard resume schedule clean-up")
 
 
-def command(kind: PauseKind = None, name: PauseName = None, as_json: AsJson = False) -> None:
+def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "", as_json: AsJson = False) -> None:
     """End a pause.
 
     Without arguments, list what is paused. The catchUp policy of each schedule applies to the ticks that were missed.
@@ -27,7 +27,7 @@ def command(kind: PauseKind = None, name: PauseName = None, as_json: AsJson = Fa
 
     async def remove(session: Session) -> tuple[str, str, bool]:
         scope, label = await pause_scope(session, kind, name)
-        return scope, label, await session.store.resume(scope)
+        return scope, label, await session.store.resume(scope, reason)
 
     scope, label, changed = with_session(remove)
     if as_json:

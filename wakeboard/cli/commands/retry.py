@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from wakeboard.cli.support.bulk_action import BulkAction, DryRun, Mode, Runs, Selection, Yes, run_bulk_action
-from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Since
+from wakeboard.cli.support.options import AsJson, JobType, OfQueue, OfSchedule, Reason, Since
 
-ACTION = BulkAction("retry", lambda store, ids: store.retry(ids), {"queued": "is queued again, due now"})
+ACTION = BulkAction(
+    "retry", lambda store, ids, reason: store.retry(ids, reason), {"queued": "is queued again, due now"}
+)
 
 EXAMPLES = (
     "wakeboard retry 1042 1043",
@@ -27,6 +29,7 @@ def command(
     job_type: JobType = None,
     queue: OfQueue = None,
     since: Since = None,
+    reason: Reason = "",
     yes: Yes = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -37,4 +40,4 @@ def command(
     """
     statuses = {"dead": all_dead, "failed": all_failed}
     selection = Selection(runs, statuses, schedule, job_type, queue, since)
-    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json))
+    run_bulk_action(ACTION, selection, Mode(yes, dry_run, as_json, reason))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.options import AsJson, Payload, Reason
 from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.shell_completion import complete_schedule
 from wakeboard.errors import WakeboardError
@@ -15,7 +16,10 @@ from wakeboard.errors import WakeboardError
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
 
-EXAMPLES = ("wakeboard run-now billing/weekly-report", "wakeboard run-now clean-up --json")
+EXAMPLES = (
+    "wakeboard run-now billing/weekly-report",
+    """wakeboard run-now clean-up --payload '{"days": 7}' --reason 'disk is full'""",
+)
 
 
 def command(
@@ -23,6 +27,8 @@ def command(
         str,
         typer.Argument(metavar="SCHEDULE", help="The name of the schedule.", autocompletion=complete_schedule),
     ],
+    payload: Payload = None,
+    reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
     """Run a schedule now, in addition to its ticks.
@@ -30,12 +36,13 @@ def command(
     This works for a suspended schedule too. The concurrency policy applies: Forbid refuses the run while another run of
     the schedule is unfinished.
     """
+    value = read_payload(payload) if payload is not None else None
 
     async def enqueue_run(session: Session) -> tuple[str, int]:
         from wakeboard.cli.support.lookup import find_schedule
 
         known = await find_schedule(session.listings, schedule)
-        run_id, answer = await session.store.run_now(known.id)
+        run_id, answer = await session.store.run_now(known.id, value, reason)
         if run_id is None:
             raise WakeboardError(f"{known.short}: {answer}.")
         return known.short, run_id

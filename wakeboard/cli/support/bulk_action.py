@@ -59,19 +59,20 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """The options --yes, --dry-run and --json."""
+    """The options --yes, --dry-run, --json and --reason."""
 
     yes: bool
     dry_run: bool
     as_json: bool
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """An action on runs. `messages`: what to print for each answer of the store."""
+    """An action on runs. `apply` gets their ids and the reason. `messages`: what to print for each answer."""
 
     verb: str
-    apply: Callable[[AdminStore, Sequence[int]], Awaitable[Sequence[Answer | Replayed]]]
+    apply: Callable[[AdminStore, Sequence[int], str], Awaitable[Sequence[Answer | Replayed]]]
     messages: dict[str, str]
 
 
@@ -87,7 +88,7 @@ def run_bulk_action(action: BulkAction, selection: Selection, mode: Mode) -> Non
         _print_preview(action.verb, selection.statuses, preview, mode.as_json)
         return
     ids = with_session(find) if selection.runs or mode.yes else _confirmed(action.verb, find)
-    answers = with_session(lambda session: _apply(session, action, ids)) if ids else []
+    answers = with_session(lambda session: _apply(session, action, ids, mode.reason)) if ids else []
     if mode.as_json:
         print_json([{**answer._asdict(), "refused": _refused(answer)} for answer in answers])
     else:
@@ -201,10 +202,10 @@ def _preview_lines(runs: Sequence[RunRow], now: datetime) -> Iterator[str]:
 # -- results -----------------------------------------------------------------------------------------------------------
 
 
-async def _apply(session: Session, action: BulkAction, ids: Sequence[int]) -> list[Answer | Replayed]:
+async def _apply(session: Session, action: BulkAction, ids: Sequence[int], reason: str) -> list[Answer | Replayed]:
     answers: list[Answer | Replayed] = []
     for start in range(0, len(ids), BATCH_SIZE):
-        answers += await action.apply(session.store, ids[start : start + BATCH_SIZE])
+        answers += await action.apply(session.store, ids[start : start + BATCH_SIZE], reason)
     return answers
 
 

@@ -18,6 +18,16 @@ OfSchedule = Annotated[
 OfQueue = Annotated[
     str | None, typer.Option("--queue", metavar="NAME", help="Only runs in this queue.", autocompletion=complete_queue)
 ]
+Payload = Annotated[
+    str | None,
+    typer.Option(
+        "--payload",
+        metavar="PAYLOAD",
+        help="Another payload: JSON, @FILE for a file, or - for standard input.",
+        show_default=False,
+    ),
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for the audit log.", show_default=False)]
 Since = Annotated[
     str | None,
     typer.Option(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from wakeboard.cli.support.audit_table import action_line
 from wakeboard.cli.support.run_table import error_line, run_notes, run_of, run_when
 from wakeboard.cli.support.tables import UNLIMITED, Column, styled, table
 from wakeboard.cli.support.time_args import in_display_zone, with_offset
@@ -209,7 +210,7 @@ def _events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
 
 
 def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
-    yield from _action_events(run)
+    yield from ((row.at, action_line(row, run.id)) for row in run.actions)
     ended = {attempt.started_at for attempt in run.attempts_made}
     for attempt in run.attempts_made:
         worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
@@ -220,14 +221,6 @@ def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
     if run.started_at and run.started_at not in ended:
         worker = f" on {one_line(run.worker)}" if run.worker else ""
         yield run.started_at, f"attempt {run.attempts or 1} started{worker}"
-
-
-def _action_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
-    for action in run.actions:
-        if action.run_id == run.id and action.action == "retry":
-            yield action.at, f"retried by {one_line(action.actor)}"
-        elif action.run_id == run.id and action.action == "replay":
-            yield action.at, f"replayed as run {action.new_run_id} by {one_line(action.actor)}"
 
 
 def _advice(run: RunDetails) -> Iterator[Text]:

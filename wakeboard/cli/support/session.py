@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import pwd
+import socket
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.display_zone import in_zone
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
+from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -29,6 +32,7 @@ UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, 
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
 STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
+MAX_ACTOR_LENGTH = 256  # characters of audit_log.actor
 
 _Result = TypeVar("_Result")
 _explicit_dsn: ContextVar[str] = ContextVar("_explicit_dsn", default="")
@@ -94,7 +98,18 @@ async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result
         except SchemaMismatch as exc:
             raise SchemaMismatch(f"{exc} {STOPPED_HINT}") if not dsn and UP_LOG.exists() else exc from exc
         listings = Listings(conn)
-        return await use(Session(conn, AdminStore(conn), listings, in_zone(await listings.now())))
+        store = AdminStore(conn, actor=system_user(), source="cli")
+        return await use(Session(conn, store, listings, in_zone(await listings.now())))
+
+
+def system_user() -> str:
+    """Who runs this command, for the audit log: user@host of the operating system."""
+    user_id = os.geteuid()
+    try:
+        user = pwd.getpwuid(user_id).pw_name
+    except KeyError:  # a container may run with any user id
+        user = f"uid {user_id}"
+    return one_line(f"{user}@{socket.gethostname()}")[:MAX_ACTOR_LENGTH]
 
 
 def _dsn_of_up() -> str | None:

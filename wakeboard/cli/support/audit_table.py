@@ -1,0 +1,93 @@
+"""Formats audit rows: the table of `wakeboard audit`, and lines in the timeline of `wakeboard run`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.cli.support.tables import Column
+from wakeboard.cli.support.time_args import in_display_zone
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from wakeboard.store.queries.audit import AuditRow
+
+AUDIT_COLUMNS = (
+    Column("AT"),
+    Column("WHO", shrinks=True),
+    Column("FROM"),
+    Column("ACTION"),
+    Column("OF", shrinks=True),
+    Column("DETAILS", shrinks=True),
+    Column("REASON", shrinks=True),
+)
+
+_DONE = {"queued": "retried", "cancelled": "cancelled", "requested": "cancel requested", "discarded": "discarded"}
+
+
+def audit_cells(row: AuditRow) -> list[str]:
+    """The cells of one row."""
+    who, details = one_line(row.actor), one_line(_details(row))
+    return [in_display_zone(row.at), who, row.source, command_name(row), _object(row), details, one_line(row.reason)]
+
+
+def action_line(row: AuditRow, run_id: int) -> str:
+    """One line about a row of this run: what was done, by whom, and why."""
+    if row.new_run_id == run_id:
+        done = f"run {row.run_id} replayed"
+    elif row.new_run_id is not None:
+        done = f"replayed as run {row.new_run_id}"
+    else:
+        done = _DONE.get(str(row.detail.get("answer")), command_name(row)) if row.action != "run_now" else "run now"
+    bulk = f", bulk action {row.bulk_action_id}" if row.bulk_action_id is not None else ""
+    reason = f": {one_line(row.reason)}" if row.reason else ""
+    return f"{done} by {one_line(row.actor)} ({row.source}{bulk}){reason}"
+
+
+def command_name(row: AuditRow) -> str:
+    """The action as the command line writes it: run-now."""
+    return one_line(row.action.replace("_", "-"))
+
+
+def _object(row: AuditRow) -> str:
+    """What was changed."""
+    if row.run_id is not None:
+        return one_line(f"run {row.run_id}" + (f" of {row.schedule}" if row.schedule else ""))
+    if row.bulk_action_id is not None:
+        return f"bulk action {row.bulk_action_id}"
+    return one_line(row.schedule or row.scope or "")
+
+
+def _details(row: AuditRow) -> str:
+    format_details = _DETAILS.get(row.action)
+    return format_details(row.detail) if format_details else _run_details(row)
+
+
+def _run_details(row: AuditRow) -> str:
+    """The answer for a run, its status before, and the run that a replay created. "" for an action on no run."""
+    if "answer" not in row.detail:
+        return ""
+    new_run = f" as run {row.new_run_id}" if row.new_run_id is not None else ""
+    before = f", was {row.detail['status_before']}" if "status_before" in row.detail else ""
+    payload = ", another payload" if row.detail.get("other_payload") else ""
+    return f"{row.detail['answer']}{new_run}{before}{payload}"
+
+
+_DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "set_limit": lambda detail: f"{_limit(detail['before'])} to {_limit(detail['after'])}",
+    "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
+    "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
+    "create_bulk_action": lambda detail: f"{detail['action']} {counted(detail['total'], 'run')}",
+    "cancel_bulk_action": lambda detail: f"after {detail['done']} of {counted(detail['total'], 'run')}",
+}
+
+
+def _limit(value: int | None) -> str:
+    return "default" if value is None else str(value)
+
+
+def _days(kept: dict[str, Any]) -> str:
+    """Retention of history, keys and dead runs: 30/7/forever days."""
+    dead = "forever" if kept["dead_days"] is None else kept["dead_days"]
+    return f"{kept['history_days']}/{kept['keys_days']}/{dead} days"
