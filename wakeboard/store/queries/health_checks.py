@@ -280,12 +280,27 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
         server=(await read(conn, class_row(Server), _SERVER))[0],
         installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
         runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS))[0],
-        due=await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT}),
-        definitions=(await read(conn, class_row(Definitions), _DEFINITIONS))[0],
-        maintenance=(await read(conn, class_row(MaintenanceFacts), _MAINTENANCE))[0],
+        due=await read_due(conn),
+        definitions=await read_definitions(conn),
+        maintenance=await read_maintenance(conn),
         pauses=await reports.pauses(),
         removals=await reports.removals(),
     )
+
+
+async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[Due]:
+    """Due runs by queue and job type, the oldest first."""
+    return await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT})
+
+
+async def read_definitions(conn: psycopg.AsyncConnection[Any]) -> Definitions:
+    """The schedules as a whole."""
+    return (await read(conn, class_row(Definitions), _DEFINITIONS))[0]
+
+
+async def read_maintenance(conn: psycopg.AsyncConnection[Any]) -> MaintenanceFacts:
+    """Traces of the maintenance tasks."""
+    return (await read(conn, class_row(MaintenanceFacts), _MAINTENANCE))[0]
 
 
 async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:

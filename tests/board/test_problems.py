@@ -1,0 +1,128 @@
+"""The overview names every problem, worst first, and links to what is concerned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from wakeboard.board.problems import Situation, problems
+from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
+from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
+from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
+
+NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
+AGO = timedelta(minutes=10)
+DEFINITIONS = Definitions(
+    schedules=3, stalled=0, stalled_example=None, late=0, oldest_late=None, unserved=[], tzdata_versions=[]
+)
+MAINTENANCE = MaintenanceFacts(
+    last_worker=NOW,
+    workers=1,
+    releases=[],
+    last_reap=NOW,
+    partition_now=True,
+    partitions_until=NOW,
+    oldest_partition_end=NOW,
+    oldest_change=None,
+)
+DUE = Due(
+    queue="gpu",
+    job_type="train",
+    runs=2,
+    oldest=NOW - AGO,
+    longest_timeout_s=600,
+    known=True,
+    served=True,
+    paused=False,
+)
+DEAD = DeadGroup(
+    job_type="send_mail", error_type="Timeout", runs=3, newest=NOW - AGO, example_id=7, example_error="slow"
+)
+WELL = Situation(
+    now=NOW,
+    due=(),
+    definitions=DEFINITIONS,
+    maintenance=MAINTENANCE,
+    stalled=(),
+    dead=(),
+    limits=(),
+    pauses=(),
+    removals=(),
+)
+PAUSE = PauseRow(kind="queue", name="mail", reason="a move", paused_at=NOW - AGO)
+
+
+def test_nothing_is_wrong_when_all_is_well():
+    assert problems(WELL) == []
+
+
+@pytest.mark.parametrize(
+    ("situation", "severity", "text", "query"),
+    [
+        (replace(WELL, maintenance=replace(MAINTENANCE, last_worker=None)), "bad", "No worker has ever", ""),
+        (
+            replace(WELL, maintenance=replace(MAINTENANCE, last_worker=NOW - AGO)),
+            "bad",
+            "No worker is running. The last one was seen 10 min ago.",
+            "",
+        ),
+        (replace(WELL, definitions=replace(DEFINITIONS, late=2, oldest_late=NOW - AGO)), "bad", "2 schedules over", ""),
+        (
+            replace(WELL, stalled=[StalledSchedule(id=1, namespace="a", name="b", schedule_error="no zone")]),
+            "bad",
+            "a/b is stalled: no zone",
+            "",
+        ),
+        (
+            replace(WELL, due=[replace(DUE, served=False)]),
+            "bad",
+            "no worker serves this queue",
+            "status:queued type:train queue:gpu",
+        ),
+        (replace(WELL, due=[replace(DUE, known=False)]), "bad", "no worker has a handler", "status:queued type:train"),
+        (replace(WELL, due=[DUE]), "warn", "2 runs of train in queue gpu wait", "status:queued type:train"),
+        (replace(WELL, dead=[DEAD]), "bad", "3 dead runs of send_mail: Timeout", "status:dead type:send_mail"),
+        (replace(WELL, dead=[replace(DEAD, newest=NOW - timedelta(days=3))]), "warn", "3 dead runs", "status:dead"),
+        (replace(WELL, pauses=[PAUSE]), "note", "Paused: queue mail, since 10 min ago: a move", ""),
+        (replace(WELL, pauses=[replace(PAUSE, kind="all", name=None)]), "warn", "Paused: all", ""),
+        (
+            replace(WELL, removals=[RemovalRow(source="k8s:x", count=9, requested_at=NOW, confirmed_at=None)]),
+            "warn",
+            "wakeboard confirm removal k8s:x",
+            "",
+        ),
+        (
+            replace(WELL, limits=[LimitRow(key="api", max_running=2, is_explicit=True, running=2, waiting=4)]),
+            "note",
+            "The limit api is full (2 of 2): 4 runs waiting.",
+            "limit:api",
+        ),
+    ],
+)
+def test_each_problem_has_a_severity_a_sentence_and_a_link(situation: Situation, severity: str, text: str, query: str):
+    (problem,) = problems(situation)
+
+    assert problem.severity == severity
+    assert text in problem.text
+    assert problem.query.startswith(query)
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [
+        replace(WELL, due=[replace(DUE, paused=True)]),
+        replace(WELL, due=[replace(DUE, known=False, oldest=NOW)]),
+        replace(WELL, limits=[LimitRow(key="api", max_running=2, is_explicit=True, running=1, waiting=4)]),
+        replace(WELL, removals=[RemovalRow(source="k8s:x", count=9, requested_at=NOW, confirmed_at=NOW)]),
+    ],
+)
+def test_what_is_intended_or_has_just_begun_is_no_problem(situation: Situation):
+    assert problems(situation) == []
+
+
+def test_the_worst_problem_comes_first():
+    situation = replace(WELL, pauses=[PAUSE], due=[DUE], dead=[DEAD])
+
+    assert [problem.severity for problem in problems(situation)] == ["bad", "warn", "note"]
