@@ -8,6 +8,8 @@ import threading
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 from playwright.async_api import async_playwright
@@ -17,6 +19,7 @@ from wakeboard.board.server import BoardServer, listening_socket
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator, Iterator
+    from email.message import Message
 
     from playwright.async_api import Browser, BrowserContext, Page
 
@@ -74,3 +77,13 @@ async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
 async def page(context: BrowserContext) -> Page:
     """A page in that profile."""
     return await context.new_page()
+
+
+def fetched(url: str) -> tuple[int, Message, bytes]:
+    """The status, headers and body that a GET answers, whatever the status is."""
+    try:
+        with urlopen(url) as answer:
+            return answer.status, answer.headers, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.headers, error.read()

@@ -85,6 +85,10 @@ class BoardRequest:
                 raise Forbidden(f"{self.viewer.name} may not do this{where} (permission: {self.permission})")
         return await self.board.store_for(self.viewer.name)
 
+    async def read_slowly(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
+        """As `read`, for counts and names: the result may be 10 s old, and a change of the store does not clear it."""
+        return await self.board.slow_reads.get(key, query)
+
     def url(self, path: str, **query: Any) -> str:
         """A link inside the board; parameters that are None or "" are left out."""
         given = {name: value for name, value in query.items() if value not in {None, ""}}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.access.viewer import Viewer
 
+SLOW_READS_S: Final = 10.0  # counts and names of a board may be this old
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -48,6 +49,7 @@ class Board:
         self.options = options
         self.pool = ReadPool(options.dsn, name="wakeboard board")
         self.reads = SharedReads(self.pool)
+        self.slow_reads = SharedReads(self.pool, keep_s=SLOW_READS_S)
         self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self.reads.clear)
         self._acting = ReconnectingConnection(options.acting_dsn or options.dsn, "wakeboard board action", AdminStore)
 

@@ -194,7 +194,7 @@ async def pinned_transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerat
 async def read(
     conn: psycopg.AsyncConnection[Any],
     kind: AsyncRowFactory[_Row],
-    query: LiteralString,
+    query: LiteralString | sql.Composed,
     values: Mapping[str, Any] | None = None,
 ) -> list[_Row]:
     """The rows of any query, each made by the row factory `kind`. Raises WakeboardError."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 ROUTES: list[Route] = [
     overview.overview,
     runs.runs,
+    runs.run_suggestions,
     run.run,
     events.events,
     *login.ROUTES,

@@ -65,6 +65,7 @@ create index job_runs_slots on job_runs (limit_key) where holds_slot;
 create index job_runs_shared_slots on job_runs (shared_limit_key) where holds_slot and shared_limit_key is not null;
 create index job_runs_quarantined on job_runs (run_at) where crash_count >= 2 and dead_at is null;
 create index job_runs_dead on job_runs (dead_at) where dead_at is not null;
+create index job_runs_failed on job_runs (failed_at) where failed_at is not null and dead_at is null;
 create index job_runs_late on job_runs (start_before) where start_before is not null;
 create index job_runs_definition on job_runs (definition_id) where definition_id is not null;
 create unique index a_tick_becomes_one_run on job_runs (definition_id, scheduled_for) where trigger = 'tick';

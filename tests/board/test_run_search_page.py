@@ -1,0 +1,114 @@
+"""The page of the list of runs, as HTML and in a browser."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import psycopg
+import pytest
+
+from tests.board.conftest import fetched
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+pytestmark = pytest.mark.anyio
+
+
+def enqueue(database: str, count: int = 1, job_type: str = "send_mail") -> None:
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("select wakeboard.enqueue(%s) from generate_series(1, %s)", [job_type, count])
+
+
+def runs_page(board: str, **query: str) -> str:
+    status, _, body = fetched(f"{board}/runs?{urlencode(query)}")
+    assert status == 200
+    return body.decode()
+
+
+def test_an_empty_list_says_how_runs_appear(board: str):
+    assert "There are no runs yet." in runs_page(board)
+    assert "No run matches." in runs_page(board, q="type:nothing")
+
+
+def test_a_search_that_means_nothing_is_explained_and_the_list_stays(database: str, board: str):
+    enqueue(database)
+
+    html = runs_page(board, q="type:send_mail colour:red")
+
+    assert "There is no qualifier &#34;colour&#34;" in html
+    assert 'value="type:send_mail colour:red"' in html
+    assert "1 run, newest first" in html
+
+
+def test_links_to_the_next_page_keep_the_search(database: str, board: str):
+    enqueue(database, 51)
+
+    html = runs_page(board, q="type:send_mail", sort="oldest")
+
+    assert "after=id.0.50" in html
+    assert "/runs?q=type%3Asend_mail&amp;sort=oldest&amp;after=" in html
+    assert "1 run, oldest first" in runs_page(board, q="type:send_mail", sort="oldest", after="id.0.50")
+    assert fetched(f"{board}/runs?after=nonsense")[0] == 400
+
+
+def test_a_search_is_shown_as_text(board: str):
+    hostile = '"onmouseover=alert(1) <script>alert(1)</script>'
+
+    html = runs_page(board, q=hostile)
+
+    assert "<script>alert" not in html
+    assert 'value="&#34;onmouseover=alert(1) &lt;script&gt;alert(1)&lt;/script&gt;"' in html
+
+
+def test_suggestions_are_whole_words(database: str, board: str):
+    enqueue(database)
+
+    def suggested(word: str) -> list[dict[str, str]]:
+        return json.loads(fetched(f"{board}/runs/suggestions?{urlencode({'word': word})}")[2])
+
+    assert suggested("status:de")[0] == {"text": "status:dead", "hint": ""}
+    assert [found["text"] for found in suggested("-type:se")] == ["-type:send_mail"]
+
+
+async def test_a_suggestion_is_chosen_by_keyboard_and_the_search_runs(database: str, board: str, page: Page):
+    enqueue(database)
+    enqueue(database, job_type="import_rates")
+    await page.goto(board + "/runs")
+    box = page.get_by_role("combobox", name="Search runs")
+
+    await box.press_sequentially("ty")
+    await page.get_by_role("option", name="type:").wait_for()
+    await box.press("ArrowDown")
+    await box.press("Enter")
+    await page.get_by_role("option", name="type:send_mail").wait_for()
+    await box.press_sequentially("se")
+    await page.get_by_role("option", name="type:import_rates").wait_for(state="detached")
+    await box.press("ArrowDown")
+    await box.press("Enter")
+    assert await box.input_value() == "type:send_mail "
+    await box.press("Enter")
+
+    await page.wait_for_url("**/runs?q=type%3Asend_mail*")
+    assert "send_mail" in await page.locator("#live tbody").inner_text()
+    assert "import_rates" not in await page.locator("#live tbody").inner_text()
+
+
+async def test_a_live_update_keeps_text_focus_and_open_help(database: str, board: str, page: Page):
+    enqueue(database)
+    await page.goto(board + "/runs")
+    await page.locator("#live-state", has_text="live").wait_for()
+    await page.get_by_text("How to search").click()
+    box = page.get_by_role("combobox", name="Search runs")
+    await box.fill("status:dead zz")
+    await box.evaluate("box => box.setSelectionRange(3, 5)")
+
+    enqueue(database, job_type="another_type")
+    await page.locator("#live").get_by_text("another_type").wait_for(timeout=5000)
+
+    state = "document.activeElement.id + document.activeElement.selectionStart + document.activeElement.selectionEnd"
+    assert await page.evaluate(state) == "run-search35"
+    assert await box.input_value() == "status:dead zz"
+    assert await page.locator("details.run-search-help").get_attribute("open") is not None
