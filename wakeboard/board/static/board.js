@@ -92,4 +92,91 @@ function refresh() {
 document.addEventListener("visibilitychange", () => (document.hidden ? leave() : follow()));
 window.addEventListener("pagehide", leave);
 window.addEventListener("pageshow", follow);
-document.body.addEventListener("htmx:response:error", () => say("The page could not be updated. It shows an earlier state."));
+
+// A failed update keeps what is shown. Behind a login proxy an expired session answers with a redirect to another origin.
+function explainFailure(event) {
+  const status = event.detail?.ctx?.response?.status;
+  if (status === 401 || status === 403) say("You are signed out, or may not see this any more. Reload the page.");
+  else say("The page could not be updated. It shows an earlier state.");
+}
+document.body.addEventListener("htmx:response:error", explainFailure);
+document.body.addEventListener("htmx:error", explainFailure);
+
+// -- the theme --------------------------------------------------------------------------------------------------------
+
+const themeButton = document.getElementById("theme");
+const THEMES = ["system", "light", "dark"];
+
+function currentTheme() {
+  return document.documentElement.dataset.theme ?? "system";
+}
+
+function nextTheme() {
+  const theme = THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length];
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  try { localStorage.setItem("wakeboard-theme", theme); } catch { /* storage may be blocked */ }
+  showTheme();
+}
+
+function showTheme() {
+  themeButton.hidden = false;
+  themeButton.textContent = { system: "◐", light: "☀", dark: "☾" }[currentTheme()];
+  themeButton.title = `Theme: ${currentTheme()}`;
+  themeButton.setAttribute("aria-label", themeButton.title);
+}
+
+themeButton.addEventListener("click", nextTheme);
+showTheme();
+
+// -- keys -------------------------------------------------------------------------------------------------------------
+
+const keysDialog = document.getElementById("keys");
+let afterG = false;
+
+function togglePause() {
+  paused = !paused;
+  if (paused) showState("paused", "off");
+  else handle("open");
+}
+
+function moveRow(step) {
+  const links = [...document.querySelectorAll("#live tbody tr a[href]:first-of-type")].filter(
+    (link, index, all) => all.findIndex((other) => other.closest("tr") === link.closest("tr")) === index,
+  );
+  if (!links.length) return;
+  const at = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
+  links[Math.min(links.length - 1, Math.max(0, at + step))].focus();
+}
+
+const KEYS = {
+  "?": () => keysDialog.showModal(),
+  "/": () => document.querySelector("input[type=search]")?.focus(),
+  j: () => moveRow(1),
+  k: () => moveRow(-1),
+  p: togglePause,
+  t: nextTheme,
+  r: () => location.reload(),
+};
+
+document.addEventListener("keydown", (event) => {
+  const typing = event.target.closest?.("input, select, textarea, dialog[open], [contenteditable]");
+  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (afterG) {
+    afterG = false;
+    const link = document.querySelector(`nav a[data-key="${CSS.escape(event.key)}"]`);
+    if (link) link.click();
+    return;
+  }
+  if (event.key === "g") {
+    afterG = true;
+    setTimeout(() => { afterG = false; }, 1500);
+    return;
+  }
+  const act = KEYS[event.key];
+  if (act) {
+    event.preventDefault();
+    act();
+  }
+});
+document.getElementById("show-keys").addEventListener("click", () => keysDialog.showModal());
