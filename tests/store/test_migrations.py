@@ -121,6 +121,15 @@ def test_an_upgrade_from_each_earlier_migration_equals_a_fresh_install(
         assert upgraded[what] == fresh[what]
 
 
+def test_a_function_with_new_parameters_replaces_the_former_one(empty_database: str) -> None:
+    """Otherwise Postgres keeps both, and a call matches both."""
+    migrated(empty_database, up_to=7)
+    do(empty_database, "create function wakeboard.retry(ids bigint[]) returns integer language sql as 'select 1'")
+    migrated(empty_database)
+    assert ask(empty_database, "select count(*) from pg_proc where proname = 'retry'") == 1
+    assert ask(empty_database, "select answer from wakeboard.retry('{1}')") == "refused: there is no such run"
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [migration.version for migration in migrations()] == list(range(1, NEWEST + 1))
     assert (NEWEST, migrations()[-1].name) == (connection.SCHEMA_VERSION, connection.NEWEST_MIGRATION)

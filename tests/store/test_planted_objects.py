@@ -26,6 +26,7 @@ from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.migrate import migrate
+from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
@@ -111,6 +112,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "pauses": reports.pauses,
         "removals": reports.removals,
         "queues": reports.queues,
+        "namespaces": reports.namespaces,
         "recent_events": lambda: live.recent_events(NOW),
         "due_since": lambda: live.due_since(None, ["default"]),
         "running": lambda: live.running(["default"]),
@@ -121,6 +123,10 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "vitals": lambda: read_health_facts(conn),
         "finished": lambda: finished_since(conn, NOW),
         "failures": lambda: failures_since(conn, NOW, "ping"),
+        "audit rows": lambda: audit_rows(conn, AuditFilter(namespaces=["x"], run_id=1, since=NOW, outline=True), 9),
+        "bulk actions": lambda: bulk_actions(conn, 9, unfinished=True),
+        "bulk action": lambda: bulk_action(conn, 1),
+        "runs of a bulk action": lambda: bulk_action_runs(conn, 1, 9, refused=True),
         "series": lambda: read_series(conn, "week", datetime.now(UTC), "job_type", ["ping"]),
         "minutes of a schedule": lambda: read_series(conn, "hour", datetime.now(UTC), "schedule", ["1"]),
         "top": lambda: read_top(conn, "week", datetime.now(UTC), "schedule", "volume"),
