@@ -6,13 +6,26 @@ import re
 from pathlib import Path
 from typing import Final
 
-from wakeboard.store.migrate import SqlFunction, sql_functions
+from wakeboard.store.migrate import SqlFunction, migrations, sql_functions
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "sql-functions.md"
 MARK: Final = "<!-- tools/generate_sql_functions.py writes the rest, from wakeboard/store/functions/*.sql. -->\n"
 SIGNATURE: Final = re.compile(
     r"create or replace function wakeboard\.(\w+\(.*?\))\s+returns (.*?)\s+language", re.DOTALL
 )
+DOMAIN: Final = re.compile(
+    r"create domain (\w+) as ([^(]+?) check \("
+    r"(?:(?!create domain).)*?refuse_argument\(\s*'[^']*', [^']*?, '([^']+)'\)\);",
+    re.DOTALL,
+)
+ARGUMENT_TYPES: Final = """## Types of arguments
+
+Pass a value of the built-in type. A function refuses other values than these, with `22023` and a sentence that says
+what to write. It refuses null where the table does not name it.
+
+| type | built-in type | value |
+| --- | --- | --- |
+"""
 SECTIONS: Final = {
     "Applications": "enqueue enqueue_many get_run cancel_run",
     "Administrators": "cancel retry replay discard run_now pause resume set_limit set_retention confirm_removal"
@@ -26,7 +39,7 @@ SECTIONS: Final = {
     " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
     " register_leader_session release_dead_leadership require_leadership",
     "Viewers": "run_facts",
-    "All roles": "schema_state check_payload refuse_value",
+    "All roles": "schema_state check_payload refuse_value refuse_argument",
 }
 
 
@@ -34,6 +47,7 @@ def _entry(function: SqlFunction) -> str:
     found = SIGNATURE.search(function.text)
     assert found, f"{function.name}.sql has no signature"
     signature, result = (" ".join(part.split()).replace("( ", "(").replace(" )", ")") for part in found.groups())
+    signature = signature.replace(" wakeboard.", " ")
     text, _, example = function.description.partition("\nExample:\n")
     example = re.sub(r"^  ", "", example, flags=re.MULTILINE)
     listed = re.sub(r"^  ('\w+'|null) +", r"- \1: ", text, flags=re.MULTILINE)
@@ -42,6 +56,15 @@ def _entry(function: SqlFunction) -> str:
         f"### {function.name}\n\n```\n{signature}\n  → {result}\n```\n\nRoles: {', '.join(sorted(function.roles))}.\n\n"
         f"{listed}\n" + (f"\n```sql\n{example}\n```\n" if example else "")
     )
+
+
+def _argument_types() -> str:
+    rows = (
+        f"| `{name}` | `{kind.replace('limit_key_name', 'text')}` | {wanted} |\n"
+        for migration in migrations()
+        for name, kind, wanted in DOMAIN.findall(migration.text)
+    )
+    return ARGUMENT_TYPES + "".join(rows)
 
 
 def main() -> None:
@@ -53,7 +76,7 @@ def main() -> None:
         f"## {title}\n\n" + "\n".join(_entry(functions[name]) for name in names.split())
         for title, names in SECTIONS.items()
     )
-    print(PAGE.read_text("utf-8").partition(MARK)[0] + MARK, *sections, sep="\n", end="")
+    print(PAGE.read_text("utf-8").partition(MARK)[0] + MARK, _argument_types(), *sections, sep="\n", end="")
 
 
 if __name__ == "__main__":

@@ -75,6 +75,21 @@ def test_changed_sql_functions_fail(cli: Cli, sample: SampleStore):
     assert levels(cli("check", "--json"))["schema"] == "fail"
 
 
+def test_a_role_that_cannot_check_is_named_with_those_that_can(
+    bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
+):
+    sample.sql("create role wakeboard_cli_client login")
+    monkeypatch.setenv("WAKEBOARD_CLIENT_ROLE", "wakeboard_cli_client")
+    try:
+        assert bare_cli("migrate", "--dsn", database).code == 0
+        result = bare_cli("check", "--dsn", database.replace("postgres@", "wakeboard_cli_client@"))
+        assert result.err.startswith("wakeboard: the database role wakeboard_cli_client may not do this: permission")
+        assert "the roles of the operator and of viewers may read it" in result.err
+    finally:
+        sample.sql("drop owned by wakeboard_cli_client")
+        sample.sql("drop role wakeboard_cli_client")
+
+
 def test_the_viewer_role_can_check_and_list(
     bare_cli: Cli, database: str, sample: SampleStore, monkeypatch: pytest.MonkeyPatch
 ):

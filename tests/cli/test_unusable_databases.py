@@ -86,7 +86,9 @@ def test_a_role_that_can_only_read(bare_cli: Cli, database: str, sample: SampleS
     with role(sample, "wakeboard_cli_reader", *grants, "execute on function wakeboard.schema_state()"):
         result = run_all(bare_cli, database.replace("postgres@", "wakeboard_cli_reader@"))
 
-    refused = {each for each, text in result.items() if "the database role may not do this: permission denied" in text}
+    refused = {
+        each for each, text in result.items() if "wakeboard_cli_reader may not do this: permission denied" in text
+    }
     assert all(any(each.startswith(word) for each in refused) for word in WRITES)
     assert not {each for each in result if each.startswith(("runs", "run 1", "failures", "schedules", "next"))}
 

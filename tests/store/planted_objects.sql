@@ -21,11 +21,12 @@ begin
 exception when others then null;
 end $$;
 
--- Operators for each domain and enum beside each type that it is compared with, and for all that Postgres has itself.
+-- Operators for each enum and each domain of a column (no statement has a value of an argument's type), beside each type that it is compared with, and for all that Postgres has itself.
 do $$
 declare
   ours text[] := array(select format('wakeboard.%I', typname) from pg_type
-                        where typnamespace = 'wakeboard'::regnamespace and typtype in ('d', 'e')) || array['public.planted'];
+                        where typnamespace = 'wakeboard'::regnamespace
+                          and (typtype = 'e' or typtype = 'd' and exists (select from pg_attribute where atttypid = pg_type.oid))) || array['public.planted'];
   plain text[] := '{text,varchar,name,smallint,integer,bigint,jsonb,boolean,text[]}';
   names text[] := '{=,<>,<,>,<=,>=,+,-,||,~}';
 begin
@@ -35,14 +36,15 @@ begin
   perform pg_temp.plant_operator(oprname, format_type(oprleft, null), format_type(oprright, null))
      from pg_operator
     where oprnamespace = 'pg_catalog'::regnamespace and oprleft <> 0
-      and oprname = any (names || '{->,->>,~~,<@,@>}'::text[]);
+      and oprname = any (names operator(pg_catalog.||) '{->,->>,~~,<@,@>}'::text[]);
 end $$;
 
 -- Functions with the names of those that our statements call, for our types and with the signatures of Postgres.
 do $$
 declare
   ours text[] := array(select format('wakeboard.%I', typname) from pg_type
-                        where typnamespace = 'wakeboard'::regnamespace and typtype in ('d', 'e'));
+                        where typnamespace = 'wakeboard'::regnamespace
+                          and (typtype = 'e' or typtype = 'd' and exists (select from pg_attribute where atttypid = pg_type.oid)));
   names text[] := string_to_array(current_setting('planted.names'), ',');
 begin
   perform pg_temp.plant(name, array[t], 'text') from unnest(names) as name, unnest(ours || array['text', 'bigint']) as t;

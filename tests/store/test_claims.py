@@ -298,5 +298,5 @@ def test_every_claim_is_a_hot_update(admin: SqlClient, worker: SqlClient, claim:
 
 def test_a_worker_that_is_nobody_claims_nothing(admin: SqlClient, open_client: Callable[[int], SqlClient]) -> None:
     admin.enqueue()
-    with pytest.raises(psycopg.errors.CheckViolation, match="only_a_running_run_has_a_lease"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="worker is 0; write the id of a worker"):
         open_client(0).claim()

@@ -247,7 +247,7 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other:
 
 
 def test_a_worker_is_not_nobody(open_client: Callable[[int], SqlClient]) -> None:
-    with pytest.raises(psycopg.errors.CheckViolation, match="worker_id_is_not_zero"):
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match="worker is 0; write the id of a worker"):
         open_client(0).register()
 
 

@@ -273,3 +273,27 @@ def test_a_move_that_must_see_what_others_have_committed_refuses_one_snapshot(
         admin.sql(f"select {move}")
     admin.sql("rollback")
     assert raised.value.sqlstate == "WB003"
+
+
+# -- a partition that another transaction drops ------------------------------------------------------------------------
+
+
+def test_a_dropped_partition_that_is_not_committed_holds_up_a_question_for_two_seconds(
+    admin: SqlClient, other: SqlClient, holder: SqlClient
+) -> None:
+    run = admin.enqueue()
+    uuid = admin.value("select uuid from job_runs where id = %s", run)
+    part = admin.value("select max(relname) from pg_class where relname ~ '^job_run_history_[0-9]{4}w[0-9]{2}$'")
+    holder.sql(f"alter table job_run_history detach partition {part}")
+    for call in (
+        f"get_run({run}, '{uuid}')",
+        f"cancel_run({run}, '{uuid}')",
+        f"cancel('{{{run}}}')",
+        f"retry('{{{run}}}')",
+        f"replay('{{{run}}}')",
+        "create_partitions(9)",
+        "drop_partitions()",
+    ):
+        with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
+            other.sql(f"select * from {call}")
+        assert refused.value.diag.message_primary == "another transaction keeps a lock that this needs; try again", call

@@ -349,7 +349,7 @@ def test_all_objects_have_one_owner_whichever_role_migrates(plain: str, empty_da
 def test_without_any_right_one_sentence_says_so(plain: str, empty_database: str) -> None:
     name, base = ask(plain, "select current_user::text"), ask(plain, "select current_database()")
     do(empty_database, f"revoke create on database {base} from {name}")
-    with pytest.raises(WakeboardError, match="the database role may not do this: permission denied for database"):
+    with pytest.raises(WakeboardError, match="may not do this: permission denied for database"):
         migrated(plain)
 
 

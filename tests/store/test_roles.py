@@ -101,7 +101,7 @@ def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(role_database
             assert (as_owner, settings) == (False, None)
             continue
         assert "search_path=pg_catalog, wakeboard, pg_temp" in settings, name
-        assert as_owner or name in {"backoff", "check_payload", "refuse_value"}, name
+        assert as_owner or name in {"backoff", "check_payload", "refuse_argument", "refuse_value"}, name
 
 
 @pytest.mark.parametrize("role", [*ROLES, STRANGER])

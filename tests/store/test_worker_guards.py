@@ -90,7 +90,7 @@ def test_a_partition_that_is_being_read_delays_completions_only_briefly(
 
 @pytest.mark.parametrize(
     "values",
-    ["'6 days', '7 days'", "'0', '0'", "null, null", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"],
+    ["'6 days', '7 days'", "'0', '0'", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"],
 )
 def test_a_retention_that_cannot_be_is_refused(admin: SqlClient, values: str) -> None:
     with pytest.raises(psycopg.errors.IntegrityError):
@@ -107,11 +107,11 @@ def test_no_thousand_partitions_are_made(worker: SqlClient, weeks: str) -> None:
     ("about", "sentence"),
     [
         ({"name": "'x'"}, None),
-        ({"name": "repeat('x', 257)"}, "a_worker_is_named"),
-        ({"pool": "repeat('x', 1000000)"}, "a_worker_is_named"),
-        ({"lease": "2147483647"}, "a_lease_is_1_second_to_1_hour"),
-        ({"lease": "0"}, "a_lease_is_1_second_to_1_hour"),
-        ({"capacity": "-1"}, "capacity_is"),
+        ({"name": "repeat('x', 257)"}, "a name, pool, host, version or release is"),
+        ({"pool": "repeat('x', 1000000)"}, "a name, pool, host, version or release is"),
+        ({"lease": "2147483647"}, "lease_s is"),
+        ({"lease": "0"}, "lease_s is"),
+        ({"capacity": "-1"}, "capacity is"),
         ({"types": "array(select 't' || n from generate_series(1, 1001) as n)"}, "up to 1000 job types"),
         ({"types": "'{a b}'"}, "job_type is"),
         ({"queues": "array['a b']"}, "queue is"),
@@ -141,10 +141,13 @@ def test_what_a_worker_registers_is_bounded(admin: SqlClient, about: dict[str, s
 def test_no_lease_holds_for_more_than_an_hour(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=86_400)
     queues = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}', 10"
-    ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.worker_id}, 2147483647, {queues})")
+    for longer in (f"claim({worker.worker_id}, 3601, {queues})", "renew(71, 3601, '{1}', '{1}', '{1}', '{null}')"):
+        with pytest.raises(psycopg.Error, match="lease_s is 3601; write a number of seconds from 1 to 3600"):
+            worker.sql(f"select * from {longer}")
+    ((epoch,),) = worker.sql(f"select lease_epoch from claim({worker.worker_id}, 3600, {queues})")
     within = "select locked_until <= now() + interval '1 hour' from job_runs where id = %s"
     assert admin.value(within, run)
-    worker.sql("select renew(%s, 2147483647, %s, %s, '{1}', '{null}')", worker.worker_id, [run], [epoch])
+    worker.sql("select renew(%s, 3600, %s, %s, '{1}', '{null}')", worker.worker_id, [run], [epoch])
     assert admin.value(within, run)
 
 
@@ -256,7 +259,7 @@ def test_the_fields_of_a_schedule_are_bounded(admin: SqlClient, worker: SqlClien
     assert admin.value("select length(reason) from job_run_history") == 100
 
 
-@pytest.mark.parametrize("age", ["1e11", "'NaN'", "'infinity'", "-1e30", "-5"])
+@pytest.mark.parametrize("age", ["1e11", "'infinity'", "-1e30", "-5"])
 def test_a_run_started_lately_and_has_done_a_part_whatever_its_heartbeat_says(
     admin: SqlClient, worker: SqlClient, age: str
 ) -> None:

@@ -44,15 +44,25 @@ _MEANINGS: Final[dict[str, Callable[[str], WakeboardError]]] = {
     "42883": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "42P01": lambda _: SchemaMismatch(_OLD_SCHEMA),
     "55P03": lambda message: Locked(message if message.endswith("try again") else _LOCKED),
-    "42501": lambda message: WakeboardError(f"the database role may not do this: {message}."),
+}
+NO_RIGHT: Final = "42501"
+_WHO_MAY: Final = {  # by the kind of object in the server's message
+    "table": "the roles of the operator and of viewers may read it",
+    "function": "a role may to which `wakeboard migrate` granted it",
+    "schema": "a role may to which `wakeboard migrate` granted it",
 }
 
 
-def translated(exc: psycopg.Error) -> WakeboardError:
-    """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one."""
+def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
+    """The wakeboard error for a database error: DatabaseUnavailable if a retry may succeed, else a final one.
+
+    `role`: the database role of the connection, for the message about a missing right.
+    """
     code, message = exc.sqlstate, exc.diag.message_primary or " ".join(str(exc).split())
     if code is None:
         return _of_the_client(exc, message)
+    if code == NO_RIGHT:
+        return _no_right(message, role)
     if code in _MEANINGS:
         return _MEANINGS[code](message)
     if code.startswith(CONNECTION_LOST):
@@ -60,6 +70,13 @@ def translated(exc: psycopg.Error) -> WakeboardError:
     if code.startswith(TEMPORARY) or _is_stale_plan(exc):
         return DatabaseUnavailable(f"the database cannot do this now: {message}")
     return _final(code, exc, message)
+
+
+def _no_right(message: str, role: str) -> WakeboardError:
+    kind = re.search(r"permission denied for (\w+)", message)
+    who_may = _WHO_MAY.get(kind[1]) if kind else None
+    hint = f"; {who_may} (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE, …)" if who_may else ""
+    return WakeboardError(f"the database role {f'{role} ' if role else ''}may not do this: {message}{hint}.")
 
 
 def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:

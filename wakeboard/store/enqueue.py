@@ -142,7 +142,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     )
     if isinstance(conn, psycopg.AsyncConnection):
         return _first_async(conn, values)
-    with translating():
+    with translating(conn):
         rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values).fetchall()
     return Enqueued(*rows[0])
 
@@ -168,20 +168,20 @@ def enqueue_many(
     values = (*columns, max_attempts, timeout_s)
     if isinstance(conn, psycopg.AsyncConnection):
         return _all_async(conn, values)
-    with translating():
+    with translating(conn):
         rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values).fetchall()
     return list(map(EnqueuedJob._make, rows))
 
 
 async def _first_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> Enqueued:
-    with translating():
+    with translating(conn):
         cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values)
         rows = await cursor.fetchall()
     return Enqueued(*rows[0])
 
 
 async def _all_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> list[EnqueuedJob]:
-    with translating():
+    with translating(conn):
         cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values)
         rows = await cursor.fetchall()
     return list(map(EnqueuedJob._make, rows))

@@ -61,7 +61,7 @@ class OperatorStore(MaintenanceStore):
 
     async def leadership_released(self, within_s: float) -> bool:
         """Waits up to `within_s` seconds until a leader releases leadership. True if one did. Listen first."""
-        with translating():
+        with translating(self.conn):
             async for _ in self.conn.notifies(timeout=within_s, stop_after=1):
                 return True
         return False
@@ -92,7 +92,7 @@ class LeaderStore(OperatorStore):
         self._source, self._term = source, term
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        with translating():
+        with translating(self.conn):
             async with connection_lock(self.conn), self.conn.transaction():
                 await execute(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
                 return await execute(self.conn, query, values)

@@ -168,7 +168,7 @@ async def migrate(
                     ) from exc
                 await asyncio.sleep(0.2 * attempt)
             except psycopg.Error as exc:
-                raise translated(exc) from exc
+                raise translated(exc, conn.info.user) from exc
     raise AssertionError("unreachable: the loop returns or raises")
 
 

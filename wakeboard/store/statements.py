@@ -145,13 +145,13 @@ async def call(
     cursor: psycopg.AsyncCursor[Any] | None = None,
 ) -> list[Any]:
     """The rows of a call. Raises WakeboardError."""
-    with translating():
+    with translating(conn):
         return await execute(conn, query, values, cursor=cursor)
 
 
 def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> list[Any]:
     """As `call`, over a blocking connection."""
-    with translating():
+    with translating(conn):
         text = checked_call(query)
         if conn not in _has_expected_defaults:
             _has_expected_defaults[conn] = _are_expected(conn.execute(_DEFAULTS).fetchone())
@@ -164,7 +164,7 @@ def call_blocking(conn: psycopg.Connection[Any], query: str, *values: Any) -> li
 
 async def listen(conn: psycopg.AsyncConnection[Any], channel: LiteralString) -> None:
     """Subscribes the connection to the notifications of a channel. Raises WakeboardError."""
-    with translating():
+    with translating(conn):
         await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
 
 
@@ -198,18 +198,26 @@ async def read(
     values: Mapping[str, Any] | None = None,
 ) -> list[_Row]:
     """The rows of any query, each made by the row factory `kind`. Raises WakeboardError."""
-    with translating():
+    with translating(conn):
         async with pinned_transaction(conn), conn.cursor(row_factory=kind) as cursor:
             await cursor.execute(query, values)
             return await cursor.fetchall()
 
 
+def role_of(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] | None) -> str:
+    """The database role of an open connection; "" if there is none."""
+    return conn.info.user if conn is not None and not conn.closed else ""
+
+
 @contextmanager
-def translating() -> Generator[None]:
-    """Raises the errors of the database and of values that cannot be sent as errors of wakeboard.errors."""
+def translating(conn: psycopg.AsyncConnection[Any] | psycopg.Connection[Any] | None = None) -> Generator[None]:
+    """Raises the errors of the database and of values that cannot be sent as errors of wakeboard.errors.
+
+    `conn`: the connection whose role the message about a missing right names.
+    """
     try:
         yield
     except psycopg.Error as exc:
-        raise translated(exc) from exc
+        raise translated(exc, role_of(conn)) from exc
     except UnicodeError as exc:
         raise not_encodable(exc) from exc

@@ -306,7 +306,7 @@ class WorkerStore:
 
     async def _report(self, query: str, *values: Any) -> list[int]:
         """Calls a function that writes history; creates the partition of this week if it is missing."""
-        with translating():
+        with translating(self.conn):
             try:
                 rows = await execute(self.conn, query, values)
             except psycopg.errors.CheckViolation as exc:

@@ -1,11 +1,12 @@
 -- for: operator
--- Makes `holder` the leader of `source` for `lease_s` seconds (1 to 300) if there is no leader, or renews its lease if it leads already.
+-- Makes `holder` the leader of `source` for `lease_s` seconds if there is no leader, or renews its lease if it leads already.
 -- Returns the current leader: its term, whether it is the caller (is_leader), its name and release, and the seconds until its lease
 -- expires. The term grows by one with each new leader. A call while another operator leads writes nothing.
 -- Example:
 --   select * from wakeboard.acquire_leadership('k8s:shop', 'operator-1', '0.1.0', 15);
 
-create or replace function wakeboard.acquire_leadership(source text, holder text, release text, lease_s integer)
+create or replace function wakeboard.acquire_leadership(
+  source wakeboard.source_name, holder wakeboard.process_name, release wakeboard.label, lease_s wakeboard.leader_lease_s)
 returns table (term bigint, is_leader boolean, leader text, leader_release text, expires_in_s double precision) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -13,7 +14,7 @@ as $$
 begin
   insert into leadership as held (source, term, holder, release, expires_at, acquired_at)
   select acquire_leadership.source, 1, acquire_leadership.holder, acquire_leadership.release,
-         statement_timestamp() + make_interval(secs => least(greatest(lease_s, 1), 300)), statement_timestamp()
+         statement_timestamp() + make_interval(secs => lease_s), statement_timestamp()
    where not exists (
      select from leadership as led
       where led.source = acquire_leadership.source and led.holder <> acquire_leadership.holder and led.expires_at > statement_timestamp())

@@ -6,8 +6,9 @@
 --   select * from wakeboard.advance_scan('{default}', '{3}', '{-infinity}', '{0}', '{send_report}');
 
 create or replace function wakeboard.advance_scan(
-  queues text[], priorities smallint[], after_run_at timestamptz[], after_id bigint[], job_types text[],
-  scan_limit integer default 2000, max_timeout_s integer default 2678400)
+  queues wakeboard.queue_array, priorities wakeboard.priority_array, after_run_at wakeboard.scan_time_array,
+  after_id wakeboard.scan_id_array, job_types wakeboard.job_type_array, scan_limit wakeboard.scan_size default 2000,
+  max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns table (queue text, priority smallint, run_at timestamptz, id bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off

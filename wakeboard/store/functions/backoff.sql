@@ -10,5 +10,5 @@ returns interval language sql volatile
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select make_interval(secs => least(
-           cap_s, base_s * case strategy when 'fixed' then 1 else 2 ^ least(attempts - 1, 40) end) * (0.5 + random() / 2))
+           cap_s, base_s * case strategy when 'fixed' then 1 else 2 ^ (least(greatest(attempts, 1), 41) - 1) end) * (0.5 + random() / 2))
 $$;

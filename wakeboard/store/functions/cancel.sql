@@ -6,7 +6,7 @@
 --   select * from wakeboard.cancel('{1, 2}');
 
 create or replace function wakeboard.cancel(
-  ids bigint[], reason text default 'Cancelled', actor text default null, source text default 'sql',
+  ids wakeboard.id_array, reason text default 'Cancelled', actor text default null, source wakeboard.acting_program default 'sql',
   bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
@@ -44,5 +44,7 @@ begin
 
   select array_agg(run.id) into waiting from job_runs as run where run.id = any (mine) and run.status in ('queued', 'failed');
   perform finish_runs(waiting, 'cancelled', left(reason, 200)) where waiting is not null;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -5,7 +5,7 @@
 --   select wakeboard.cancel_bulk_action(1);
 
 create or replace function wakeboard.cancel_bulk_action(
-  bulk_action_id bigint, reason text default '', actor text default null, source text default 'sql')
+  bulk_action_id bigint, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '10s'
@@ -26,5 +26,7 @@ begin
   values (checked_actor, checked_source, 'cancel_bulk_action', coalesce(left(cancel_bulk_action.reason, 200), ''),
           jsonb_build_object('action', bulk.action, 'total', bulk.total, 'done', bulk.done, 'refused', bulk.refused), bulk.id);
   return true;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -23,6 +23,13 @@ declare
   ids bigint[];
   definitions bigint[];                -- of these runs, in their order
 begin
+  if (worker <> 0 and lease_s between 1 and 3600 and count between 0 and 1000000 and max_timeout_s between 1 and 2678400
+      and coalesce(scan_limit, 1) between 1 and 1000000
+      and num_nulls(queues, priorities, after_run_at, after_id, job_types) = 0) is not true then    -- cheaper than ten casts
+    perform worker::worker_number, lease_s::lease_duration_s, count::row_count, max_timeout_s::longest_timeout_s, scan_limit::scan_size,
+            queues::queue_array, priorities::priority_array, after_run_at::scan_time_array, after_id::scan_id_array,
+            job_types::job_type_array;
+  end if;
   if scan_limit is null then
     select array_agg(due.id), array_agg(due.definition_id) into ids, definitions
       from (

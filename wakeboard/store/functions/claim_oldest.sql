@@ -8,14 +8,18 @@
 --     7, 60, 'default', array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), '{send_mail}', 1);
 
 create or replace function wakeboard.claim_oldest(
-  worker bigint, lease_s integer, queue text, after_run_at timestamptz[], after_id bigint[], job_types text[], count integer,
-  scan_limit integer default 2000, max_timeout_s integer default 2678400)
+  worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queue wakeboard.queue_name, after_run_at wakeboard.scan_time_array,
+  after_id wakeboard.scan_id_array, job_types wakeboard.job_type_array, count wakeboard.row_count,
+  scan_limit wakeboard.scan_size default 2000, max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set enable_sort = off
 set jit = off set plan_cache_mode = force_generic_plan
 as $$
 begin
+  if array_upper(after_run_at, 1) is distinct from 5 or array_upper(after_id, 1) is distinct from 5 then
+    raise exception using errcode = '22023', message = 'after_run_at and after_id have a scan position for each of the five priorities';
+  end if;
   if exists (select from pauses where scope in ('all', 'queue:' || claim_oldest.queue)) then
     return;
   end if;

@@ -5,7 +5,8 @@
 --   select * from wakeboard.claim_quarantined(7, 60, '{default}', '{send_mail}');
 
 create or replace function wakeboard.claim_quarantined(
-  worker bigint, lease_s integer, queues text[], job_types text[], max_timeout_s integer default 2678400)
+  worker wakeboard.worker_number, lease_s wakeboard.lease_duration_s, queues wakeboard.queue_array, job_types wakeboard.job_type_array,
+  max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns setof wakeboard.claimed_run language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set jit = off

@@ -17,6 +17,9 @@ declare
   again boolean := false;
   accepted integer;
 begin
+  if (worker <> 0 and epoch >= 0 and ids is not null) is not true then                 -- cheaper than three casts
+    perform worker::worker_number, ids::id_array, epoch::lease_number;
+  end if;
 <<tries>>
 loop
 begin

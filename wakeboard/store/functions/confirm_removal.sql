@@ -6,7 +6,7 @@
 --   select wakeboard.confirm_removal('file:shop');
 
 create or replace function wakeboard.confirm_removal(
-  source text, reason text default '', actor text default null, acted_through text default 'sql')
+  source wakeboard.source_name, reason text default '', actor text default null, acted_through wakeboard.acting_program default 'sql')
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -24,5 +24,7 @@ begin
             jsonb_build_object('count', hold.count));
   end if;
   return hold.count;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -7,7 +7,8 @@
 --   select * from wakeboard.create_bulk_action('retry', array(select id from wakeboard.job_runs where dead_at is not null), 'status:dead');
 
 create or replace function wakeboard.create_bulk_action(
-  action text, ids bigint[], filter text default '', reason text default '', actor text default null, source text default 'sql')
+  action wakeboard.bulk_action_name, ids bigint[], filter text default '', reason text default '', actor text default null,
+  source wakeboard.acting_program default 'sql')
 returns table (id bigint, total integer) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off

@@ -31,5 +31,7 @@ begin
     made := made + 1;
   end loop;
   return made;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -3,7 +3,7 @@
 -- Example:
 --   select wakeboard.deregister_worker(7);
 
-create or replace function wakeboard.deregister_worker(worker bigint)
+create or replace function wakeboard.deregister_worker(worker wakeboard.worker_number)
 returns void language sql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'

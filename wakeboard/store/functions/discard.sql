@@ -5,7 +5,7 @@
 --   select * from wakeboard.discard('{1}', 'the customer is gone');
 
 create or replace function wakeboard.discard(
-  ids bigint[], reason text default 'Discarded', actor text default null, source text default 'sql',
+  ids wakeboard.id_array, reason text default 'Discarded', actor text default null, source wakeboard.acting_program default 'sql',
   bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
@@ -30,5 +30,7 @@ begin
 
   select array_agg(run.id) into discarded_ids from job_runs as run where run.id = any (mine) and run.status = 'dead';
   perform finish_runs(discarded_ids, 'dead', left(reason, 200)) where discarded_ids is not null;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

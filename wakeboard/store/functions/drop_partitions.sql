@@ -37,5 +37,7 @@ begin
     dropped := dropped + 1;
   end loop;
   return dropped;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -6,7 +6,7 @@
 --   select id, next_run_at from wakeboard.due_definitions();
 
 create or replace function wakeboard.due_definitions(
-  count integer default 10000, after_run_at timestamptz default '-infinity', after_id bigint default 0)
+  count wakeboard.row_count default 10000, after_run_at wakeboard.scan_time default '-infinity', after_id wakeboard.scan_id default 0)
 returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
   dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, now timestamptz)

@@ -4,7 +4,8 @@
 -- Example:
 --   select wakeboard.due_limit_keys('{default}');
 
-create or replace function wakeboard.due_limit_keys(queues text[], after_key text default '', scan_limit integer default 200)
+create or replace function wakeboard.due_limit_keys(
+  queues wakeboard.queue_array, after_key text default '', scan_limit wakeboard.scan_size default 200)
 returns setof text language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -16,7 +17,7 @@ begin
    cross join lateral (
      with recursive scan (key) as (            -- one index descent for each key, however many runs it has
        (select limit_key::text from job_runs
-         where job_runs.queue = wanted.queue and limit_key > after_key
+         where job_runs.queue = wanted.queue and limit_key > coalesce(after_key, '')
            and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
          order by limit_key limit 1)
        union all

@@ -3,7 +3,9 @@
 -- recorded it before), 'in doubt' (an earlier attempt recorded it and did not report it as done) or 'done'. With `done`, after the effect,
 -- it returns 'done'. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run: try again soon.
 
-create or replace function wakeboard.effect(worker bigint, run_id bigint, epoch bigint, key text, done boolean default false)
+create or replace function wakeboard.effect(
+  worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, key wakeboard.effect_key,
+  done wakeboard.switch default false)
 returns text language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'

@@ -1,5 +1,6 @@
 -- for: client, worker, operator
 -- Enqueues a run in the caller's transaction and returns its id and uuid. `run_at` null: due now. `priority`: 1 to 5, 5 first.
+-- A null in place of another argument than the job type means its default.
 -- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
 -- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
 -- Example:
@@ -21,16 +22,18 @@ declare
   known job_keys;
   -- Assignments check the values with casts that the session caches. The INSERT then need not check them in each call.
   checked_type job_type_name; checked_payload run_payload; checked_queue queue_name; checked_key limit_key_name;
-  checked_priority run_priority; checked_attempts attempt_limit := max_attempts; checked_timeout duration_s := timeout_s;
-  checked_base duration_s := backoff_base_s; checked_cap duration_s := backoff_cap_s;
+  checked_priority run_priority; checked_attempts attempt_limit := coalesce(max_attempts, 5);
+  checked_timeout duration_s := coalesce(timeout_s, 600);
+  checked_base duration_s := coalesce(backoff_base_s, 10); checked_cap duration_s := coalesce(backoff_cap_s, 3600);
 begin
-  if limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed') then
+  if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed') then
+    perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_value('backoff', backoff);
   end if;
-  checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := queue; checked_key := limit_key;
-  checked_priority := priority;
+  checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := coalesce(queue, 'default'); checked_key := limit_key;
+  checked_priority := coalesce(priority, 3);
   if enqueue.idempotency_key is not null then
     hash := md5(checked_payload::text);
     loop
@@ -56,7 +59,7 @@ begin
     job_type, payload, limit_key, idempotency_key)
   values (
     new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
-    enqueue.backoff::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
+    coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
     checked_type, checked_payload, checked_key, enqueue.idempotency_key);
   return query select new_id, new_uuid, true;
 end

@@ -30,7 +30,24 @@ declare
   skipped_total bigint := 0;
 begin
   perform require_read_committed('enqueue_due_ticks');
-  if (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
+  if num_nulls(ids, generations, cursors, next_cursors, up_to, errors, tick_definitions, tick_times,
+               skip_definitions, skip_from, skip_until, skip_counts, skip_reasons) > 0 then
+    raise exception using errcode = '22023', message = 'an array of enqueue_due_ticks is null; write {} for no elements';
+  elsif greatest(array_ndims(ids), array_ndims(generations), array_ndims(cursors), array_ndims(next_cursors), array_ndims(up_to),
+                 array_ndims(errors), array_ndims(tick_definitions), array_ndims(tick_times), array_ndims(skip_definitions),
+                 array_ndims(skip_from), array_ndims(skip_until), array_ndims(skip_counts), array_ndims(skip_reasons)) > 1
+        or array_lower(tick_definitions, 1) <> 1 then
+    raise exception using errcode = '22023', message = 'an array of enqueue_due_ticks has more than one dimension; write for example {1,2}';
+  elsif cardinality(ids) <> any (array[cardinality(generations), cardinality(cursors), cardinality(next_cursors), cardinality(up_to),
+                                       cardinality(errors)])
+        or cardinality(tick_definitions) <> cardinality(tick_times)
+        or cardinality(skip_definitions) <> any (array[cardinality(skip_from), cardinality(skip_until), cardinality(skip_counts),
+                                                       cardinality(skip_reasons)]) then
+    raise exception using errcode = '22023', message = 'arrays of enqueue_due_ticks that belong together differ in length';
+  elsif array_position(skip_from, null) is not null or array_position(skip_until, null) is not null
+        or array_position(skip_counts, null) is not null then
+    raise exception using errcode = '22023', message = 'a range of skipped ticks has no beginning, no end or no count';
+  elsif (select max(at) from unnest(up_to || tick_times || skip_until) as at) > statement_timestamp() + interval '1 minute' then
     raise exception using errcode = '22023', message = 'a tick is in the future; only due ticks are enqueued';
   elsif (select max(at) from unnest(next_cursors) as at) > statement_timestamp() + interval '100 years' then
     raise exception using errcode = '22023', message = 'a next tick is more than 100 years away';
@@ -38,6 +55,8 @@ begin
     raise exception using errcode = '22023', message = 'a tick is before 1970';    -- clients cannot read every timestamp that Postgres stores
   elsif (select min(count) from unnest(skip_counts) as count) < 1 then
     raise exception using errcode = '22023', message = 'a range of skipped ticks has no ticks';
+  elsif (select max(count) from unnest(skip_counts) as count) > 1000000000000 then
+    raise exception using errcode = '22023', message = 'a range of skipped ticks has more than 10^12 ticks';
   end if;
   select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
     into mine, replacing

@@ -18,15 +18,19 @@ declare
   -- Random once, and from there by a hash: some servers take a microsecond for each random uuid.
   seed constant text := gen_random_uuid()::text;
   -- What is the same for all runs is checked once.
-  checked_attempts attempt_limit := max_attempts;
-  checked_timeout duration_s := timeout_s;
+  checked_attempts attempt_limit := coalesce(max_attempts, 5);
+  checked_timeout duration_s := coalesce(timeout_s, 600);
   checked_type job_type_name;
   base duration_s := 10;
   cap duration_s := 3600;
   normal run_priority := 3;
   default_queue queue_name := 'default';
 begin
-  if cardinality(payloads) <> cardinality(job_types) or cardinality(queues) <> cardinality(job_types)
+  if array_ndims(job_types) > 1 then
+    raise exception using errcode = '22023', message = 'job_types has more than one dimension; write one job type for each run';
+  elsif job_types is null or array_position(job_types, null) is not null then
+    perform refuse_argument(case when job_types is null then 'job_types' else 'a job type' end, null, 'a job type for each run');
+  elsif cardinality(payloads) <> cardinality(job_types) or cardinality(queues) <> cardinality(job_types)
      or cardinality(priorities) <> cardinality(job_types) or cardinality(run_ats) <> cardinality(job_types)
      or cardinality(idempotency_keys) <> cardinality(job_types) or cardinality(limit_keys) <> cardinality(job_types) then
     raise exception using errcode = '22023', message = 'the arrays of enqueue_many differ in length; write one element for each run';
@@ -60,7 +64,7 @@ begin
   new_ids := array(select nextval('job_runs_id_seq') from unnest(job_types));
   with free as (
     insert into job_keys (job_type, key, run_id, run_uuid, payload_hash)
-    select job.job_type, job.key, job.id, md5(seed || job.id)::uuid, md5(coalesce(job.payload, '{}')::text)
+    select job.job_type::job_type_name, job.key, job.id, md5(seed || job.id)::uuid, md5(coalesce(job.payload, '{}')::text)
       from unnest(job_types, payloads, idempotency_keys, new_ids) with ordinality as job (job_type, payload, key, id, place)
      where job.key is not null
      order by job.job_type, job.key, job.place   -- two callers with the same keys wait, and do not deadlock

@@ -16,6 +16,12 @@ declare
   accepted bigint[];
   cancelled bigint[];
 begin
+  if (worker <> 0 and 0 <= all (epochs) and outcomes <@ array['failed', 'timed_out', 'discarded'] and ('NaN' = any (delays_s)) is not true
+      and cardinality(ids) = all (array[cardinality(epochs), cardinality(outcomes), cardinality(error_types), cardinality(errors),
+                                        cardinality(stacks), cardinality(delays_s)])) is not true then     -- cheaper than five casts
+    perform worker::worker_number, ids::id_array, epochs::epoch_array, outcomes::outcome_array, delays_s::delay_array;
+    raise exception using errcode = '22023', message = 'arrays of fail are null or differ in length; write one element for each run';
+  end if;
   with report as (
     select * from unnest(ids, epochs, outcomes, error_types, errors, stacks, delays_s)
                     as report (id, epoch, outcome, error_type, error, stack, delay_s)

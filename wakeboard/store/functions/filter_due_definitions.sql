@@ -4,7 +4,7 @@
 -- Example:
 --   select id, next_run_at, paused from wakeboard.filter_due_definitions('{1, 2}');
 
-create or replace function wakeboard.filter_due_definitions(ids bigint[])
+create or replace function wakeboard.filter_due_definitions(ids wakeboard.id_array)
 returns table (
   id bigint, generation bigint, next_run_at timestamptz, last_tick_at timestamptz, cron_fields text, time_zone text, dst_gap text,
   dst_overlap text, catch_up text, catch_up_limit integer, starting_deadline_s integer, paused boolean, now timestamptz)

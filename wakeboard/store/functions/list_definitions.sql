@@ -3,7 +3,7 @@
 -- Example:
 --   select * from wakeboard.list_definitions('file:shop');
 
-create or replace function wakeboard.list_definitions(source text)
+create or replace function wakeboard.list_definitions(source wakeboard.source_name)
 returns table (
   id bigint, namespace text, name text, uid text, generation bigint, spec_hash text, tzdata_version text,
   last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz)

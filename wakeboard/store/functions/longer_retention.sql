@@ -7,5 +7,5 @@ returns interval language sql immutable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select make_interval(secs => greatest(
-           extract(epoch from minimum), case when requested is not null then least(extract(epoch from requested), 1e9) end)::double precision)
+           extract(epoch from minimum), case when requested is not null then greatest(least(extract(epoch from requested), 1e9), -1e9) end)::double precision)
 $$;

@@ -6,7 +6,8 @@
 --   select wakeboard.next_due('{default}', '{send_mail}', 60);
 
 create or replace function wakeboard.next_due(
-  queues text[], job_types text[], within_s double precision, max_timeout_s integer default 2678400, scan_limit integer default 100)
+  queues wakeboard.queue_array, job_types wakeboard.job_type_array, within_s wakeboard.horizon_s,
+  max_timeout_s wakeboard.longest_timeout_s default 2678400, scan_limit wakeboard.scan_size default 100)
 returns double precision language plpgsql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off

@@ -9,6 +9,9 @@ returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 begin
+  if key is null then
+    perform refuse_argument('effect key', null, '1 to 256 characters, no control characters');
+  end if;
   perform from job_runs as run
     where run.id = once.run_id and run.uuid = once.run_uuid and run.locked_by = once.worker and run.lease_epoch = once.epoch
       for key share;              -- conflicts with ending the lease, not with heartbeats

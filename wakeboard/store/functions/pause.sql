@@ -6,7 +6,7 @@
 --   select wakeboard.pause('queue:default', 'the mail server is being moved');
 
 create or replace function wakeboard.pause(
-  scope text, reason text default '', actor text default null, source text default 'sql')
+  scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -16,7 +16,11 @@ declare
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
-  insert into pauses (scope, reason) values (pause.scope, left(pause.reason, 200)) on conflict do nothing;
+  if pause.scope like 'schedule:%'
+     and not exists (select from job_definitions where id = substr(pause.scope, 10)::bigint and removed_at is null) then
+    perform refuse_argument('scope', pause.scope, 'the id of a schedule that exists, from wakeboard.job_definitions');
+  end if;
+  insert into pauses (scope, reason) values (pause.scope, coalesce(left(pause.reason, 200), '')) on conflict do nothing;
   if not found then
     return false;
   end if;
@@ -28,5 +32,7 @@ begin
          coalesce(left(pause.reason, 200), '')
     from (values (true)) as one left join job_definitions as def on pause.scope = 'schedule:' || def.id;
   return true;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -3,7 +3,7 @@
 -- Example:
 --   select wakeboard.pop_changed_definitions();
 
-create or replace function wakeboard.pop_changed_definitions(count integer default 10000)
+create or replace function wakeboard.pop_changed_definitions(count wakeboard.row_count default 10000)
 returns setof bigint language sql volatile security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$

@@ -4,7 +4,8 @@
 -- Example:
 --   select wakeboard.quarantined_since('{default}', '{send_mail}');
 
-create or replace function wakeboard.quarantined_since(queues text[], job_types text[], max_timeout_s integer default 2678400)
+create or replace function wakeboard.quarantined_since(
+  queues wakeboard.queue_array, job_types wakeboard.job_type_array, max_timeout_s wakeboard.longest_timeout_s default 2678400)
 returns timestamptz language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off

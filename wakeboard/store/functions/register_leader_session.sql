@@ -3,7 +3,8 @@
 -- False: the connection goes through a pooler (`client_pid` is not this backend), another session has the lock, or the term is over; then
 -- a standby waits until the lease expires. Call it once in each session: the lock is counted, and released once.
 
-create or replace function wakeboard.register_leader_session(source text, term bigint, client_pid integer)
+create or replace function wakeboard.register_leader_session(
+  source wakeboard.source_name, term wakeboard.leader_term, client_pid wakeboard.process_number)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$

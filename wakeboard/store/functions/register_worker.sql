@@ -6,8 +6,9 @@
 --   select wakeboard.register_worker(7, 'worker-1', 'default', 'host', '0.1.0', '{default}', 100, 60, '{send_mail}');
 
 create or replace function wakeboard.register_worker(
-  worker_id bigint, name text, pool text, host text, version text, queues text[], capacity integer, lease_s integer,
-  job_types text[], max_workers integer default null)
+  worker_id wakeboard.worker_number, name wakeboard.label, pool wakeboard.label, host wakeboard.label,
+  version wakeboard.label, queues wakeboard.queue_array, capacity wakeboard.worker_capacity, lease_s wakeboard.lease_duration_s,
+  job_types wakeboard.job_type_array, max_workers integer default null)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
@@ -16,8 +17,9 @@ begin
   if cardinality(job_types) > 1000 or cardinality(job_types) * cardinality(queues) > 10000 then
     raise exception using errcode = '22023', message = 'a worker knows up to 1000 job types, and 10000 pairs of a job type and a queue';
   end if;
-  perform job_type::job_type_name from unnest(job_types) as job_type;
-  perform queue::queue_name from unnest(queues) as queue;
+  perform coalesce(job_type::job_type_name::text, refuse_argument('a job type', null, 'the name of a job type')::text)
+     from unnest(job_types) as job_type;
+  perform coalesce(queue::queue_name::text, refuse_argument('a queue', null, 'the name of a queue')::text) from unnest(queues) as queue;
   if max_workers is not null then
     begin
       lock table worker_types in share row exclusive mode;   -- so that concurrent registrations are counted one after the other

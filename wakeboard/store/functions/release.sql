@@ -21,6 +21,16 @@ declare
   accepted bigint[];
   cancelled bigint[];
 begin
+  if (worker <> 0 and 0 <= all (epochs) and ('NaN' = any (delays_s)) is not true and counted <@ array[true, false]
+      and reasons <@ array['worker_stopped', 'disconnected', 'snoozed', 'not_started']
+      and cardinality(ids) = all (array[cardinality(epochs), cardinality(delays_s), cardinality(counted), cardinality(reasons)])
+     ) is not true then                                                                -- cheaper than six casts
+    perform worker::worker_number, ids::id_array, epochs::epoch_array, delays_s::delay_array, counted::counted_array,
+            reasons::reason_array;
+    if cardinality(ids) <> any (array[cardinality(epochs), cardinality(delays_s), cardinality(counted), cardinality(reasons)]) then
+      raise exception using errcode = '22023', message = 'arrays of release differ in length; write one element for each run';
+    end if;
+  end if;
   with report as (
     select * from unnest(ids, epochs, delays_s, counted, reasons) as report (id, epoch, delay_s, counted, reason)
   ), locked as (

@@ -4,7 +4,7 @@
 -- Example:
 --   select wakeboard.release_dead_leadership('k8s:shop');
 
-create or replace function wakeboard.release_dead_leadership(source text)
+create or replace function wakeboard.release_dead_leadership(source wakeboard.source_name)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$

@@ -3,7 +3,7 @@
 -- Example:
 --   select wakeboard.release_leadership('k8s:shop', 3);
 
-create or replace function wakeboard.release_leadership(source text, term bigint)
+create or replace function wakeboard.release_leadership(source wakeboard.source_name, term wakeboard.leader_term)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$

@@ -6,7 +6,8 @@
 -- Example:
 --   select * from wakeboard.remove_definitions('file:shop', '{1}');
 
-create or replace function wakeboard.remove_definitions(source text, ids bigint[], synced_before timestamptz default 'infinity')
+create or replace function wakeboard.remove_definitions(
+  source wakeboard.source_name, ids wakeboard.id_array, synced_before timestamptz default 'infinity')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off set lock_timeout = '2s'

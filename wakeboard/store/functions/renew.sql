@@ -21,6 +21,13 @@ declare
   renewed bigint[];
   to_cancel bigint[];
 begin
+  if (worker <> 0 and lease_s between 1 and 3600 and 0 <= all (epochs)
+      and cardinality(ids) = all (array[cardinality(epochs), cardinality(ages_s), cardinality(progresses)])
+      and ('NaN' = any (ages_s)) is not true and ('NaN' = any (progresses)) is not true) is not true then  -- cheaper than six casts
+    perform worker::worker_number, lease_s::lease_duration_s, ids::id_array, epochs::epoch_array, ages_s::age_array,
+            progresses::progress_array;
+    raise exception using errcode = '22023', message = 'arrays of renew are null or differ in length; write one element for each run';
+  end if;
   update workers
      set last_seen = statement_timestamp(),
          heartbeats_since = case when last_seen < statement_timestamp() - make_interval(secs => lease_s * 0.75) then statement_timestamp()

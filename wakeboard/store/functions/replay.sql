@@ -6,8 +6,8 @@
 --   select * from wakeboard.replay('{1}');
 
 create or replace function wakeboard.replay(
-  ids bigint[], payload jsonb default null, reason text default '', actor text default null, source text default 'sql',
-  bulk_action_id bigint default null)
+  ids wakeboard.id_array, payload jsonb default null, reason text default '', actor text default null,
+  source wakeboard.acting_program default 'sql', bulk_action_id bigint default null)
 returns table (id bigint, answer text, new_id bigint) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -15,14 +15,14 @@ as $$
 #variable_conflict use_column
 declare
   wanted bigint;
-  past job_run_history;
+  past record;                         -- a row type would wait for the table before the lock timeout can be handled
   def job_definitions;
   made bigint;
   checked_payload run_payload := payload;
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
-  foreach wanted in array ids loop
+  foreach wanted in array ids::bigint[] loop
     select * into past from job_run_history as h where h.id = wanted limit 1;
     if not found then
       return query select wanted, coalesce(
@@ -53,5 +53,7 @@ begin
             replay.bulk_action_id);
     return query select wanted, 'queued', made;
   end loop;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -2,7 +2,8 @@
 -- Requests the removal of `count` schedules at once; `names_hash` identifies the list. True: this list was confirmed (confirm_removal) within
 -- the last hour; the confirmation is used up. False: the request is stored until it is confirmed. A count of 0 deletes the request.
 
-create or replace function wakeboard.request_removal(source text, names_hash text, count integer)
+create or replace function wakeboard.request_removal(
+  source wakeboard.source_name, names_hash wakeboard.list_hash, count wakeboard.row_count)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -24,5 +25,7 @@ begin
      set names_hash = excluded.names_hash, count = excluded.count, confirmed_at = null,
          requested_at = case when hold.names_hash = excluded.names_hash then hold.requested_at else statement_timestamp() end;
   return false;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

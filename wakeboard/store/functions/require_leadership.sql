@@ -3,7 +3,7 @@
 -- mode: the next leader waits until the transaction has ended, so a former leader writes nothing after a new term has begun. The server
 -- ends a session that stays idle in the transaction until the lease has expired, so a frozen leader does not block its successor.
 
-create or replace function wakeboard.require_leadership(source text, term bigint)
+create or replace function wakeboard.require_leadership(source wakeboard.source_name, term wakeboard.leader_term)
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$

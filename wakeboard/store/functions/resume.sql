@@ -4,7 +4,7 @@
 --   select wakeboard.resume('queue:default');
 
 create or replace function wakeboard.resume(
-  scope text, reason text default '', actor text default null, source text default 'sql')
+  scope wakeboard.pause_scope, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -28,5 +28,7 @@ begin
     from (values (true)) as one left join job_definitions as def on ended.scope = 'schedule:' || def.id;
   perform pg_notify('wakeboard', '');
   return true;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -5,7 +5,8 @@
 --   select * from wakeboard.retry('{1}');
 
 create or replace function wakeboard.retry(
-  ids bigint[], reason text default '', actor text default null, source text default 'sql', bulk_action_id bigint default null)
+  ids wakeboard.id_array, reason text default '', actor text default null, source wakeboard.acting_program default 'sql',
+  bulk_action_id bigint default null)
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -38,5 +39,7 @@ begin
     left join lateral (select status from job_run_history where job_run_history.id = wanted.id limit 1) as past on run.id is null
    order by 1;
   perform pg_notify('wakeboard', '');
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -5,7 +5,9 @@
 -- runs have the source 'kubectl', and the annotation as their reason.
 -- Raises 55P03 if another transaction has locked a run: nothing was done, try again.
 
-create or replace function wakeboard.run_annotation_action(definition bigint, action text, token text, record_only boolean default false)
+create or replace function wakeboard.run_annotation_action(
+  definition wakeboard.definition_number, action wakeboard.annotation_action, token wakeboard.annotation_token,
+  record_only wakeboard.switch default false)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'

@@ -6,7 +6,8 @@
 --   select * from wakeboard.run_now(1);
 
 create or replace function wakeboard.run_now(
-  definition bigint, payload jsonb default null, reason text default '', actor text default null, source text default 'sql')
+  definition wakeboard.definition_number, payload jsonb default null, reason text default '', actor text default null,
+  source wakeboard.acting_program default 'sql')
 returns table (id bigint, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -63,5 +64,7 @@ begin
           jsonb_build_object('answer', 'queued', 'other_payload', checked_payload <> def.payload is true,
                              'replaced', coalesce(cardinality(old), 0)));
   return query select made.id, 'queued';
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -6,7 +6,7 @@
 --   select wakeboard.set_limit('printer', 2);
 
 create or replace function wakeboard.set_limit(
-  key text, max_running integer, reason text default '', actor text default null, source text default 'sql')
+  key text, max_running integer, reason text default '', actor text default null, source wakeboard.acting_program default 'sql')
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -16,7 +16,9 @@ declare
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
-  if key::limit_key_name like '%:%' then
+  if key is null then
+    perform refuse_argument('key', null, 'the name of a limit key');
+  elsif key::limit_key_name like '%:%' then
     perform refuse_value('limit_key', key);
   elsif max_running not between 0 and 1000000 then
     raise exception using errcode = '22023', message = format('a limit is %s; write a whole number from 0 to 1000000', max_running);
@@ -32,5 +34,7 @@ begin
             jsonb_build_object('before', before, 'after', set_limit.max_running));
   end if;
   perform pg_notify('wakeboard', '');
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

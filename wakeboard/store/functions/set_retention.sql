@@ -13,6 +13,9 @@ as $$
 declare
   former installation;
 begin
+  if history is null or keys is null then
+    perform refuse_argument(case when history is null then 'history' else 'keys' end, null, 'an interval, such as 30 days');
+  end if;
   select * into former from installation;
   update installation
      set min_history_retention = longer_retention(null, history), min_key_retention = longer_retention(null, keys),
@@ -30,5 +33,7 @@ begin
             select 'after', min_history_retention, min_key_retention, min_dead_retention from installation
            ) as kept (which, history_kept, keys_kept, dead_kept);
   end if;
+exception when lock_not_available then
+  perform refuse_locked();
 end
 $$;

@@ -3,7 +3,9 @@
 -- `result` (JSON null for nothing) it is finished. Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the run:
 -- try again soon.
 
-create or replace function wakeboard.step(worker bigint, run_id bigint, epoch bigint, name text, result jsonb default null)
+create or replace function wakeboard.step(
+  worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, name wakeboard.step_name,
+  result jsonb default null)
 returns table (done boolean, stored jsonb) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'

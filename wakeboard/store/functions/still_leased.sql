@@ -4,7 +4,7 @@
 -- Example:
 --   select wakeboard.still_leased(7, '{1}', '{1}');
 
-create or replace function wakeboard.still_leased(worker bigint, ids bigint[], epochs bigint[])
+create or replace function wakeboard.still_leased(worker wakeboard.worker_number, ids wakeboard.id_array, epochs wakeboard.epoch_array)
 returns setof bigint language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off

@@ -2,9 +2,10 @@
 -- Suspends these schedules of `source`, whose objects no longer exist and whose removal waits for a confirmation. It empties their spec_hash,
 -- so that an object that is created again is synced and resumes its schedule. Returns how many it suspended.
 
-create or replace function wakeboard.suspend_definitions(source text, ids bigint[])
+create or replace function wakeboard.suspend_definitions(source wakeboard.source_name, ids wakeboard.id_array)
 returns integer language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
+set lock_timeout = '2s'
 as $$
 declare
   stopped integer;

@@ -6,7 +6,7 @@
 -- schedule, or a run of it that needs other limit keys; call again. A removed schedule that is declared again keeps its row. A schedule
 -- whose ticks could not be computed (schedule_error), declared again unchanged, continues where it stopped. A repeat changes nothing.
 
-create or replace function wakeboard.sync_definitions(source text, rows jsonb)
+create or replace function wakeboard.sync_definitions(source wakeboard.source_name, rows wakeboard.definition_rows)
 returns table (id bigint, namespace text, name text, answer text) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off set lock_timeout = '2s'
@@ -91,5 +91,10 @@ begin
   select id, namespace, name, answer from ready
   union all
   select id, namespace, name, 'created' from created;
+exception when not_null_violation or data_exception then
+  if sqlstate = '22023' then
+    raise;                                   -- a sentence of ours
+  end if;
+  raise exception using errcode = '22023', message = 'rows holds a schedule that cannot be stored: ' || sqlerrm;
 end
 $$;

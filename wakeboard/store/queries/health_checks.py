@@ -310,7 +310,7 @@ async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:
     clients for one transaction at a time. So it is one if a second connection gets the server process of the first,
     or if the server process of the first changes.
     """
-    with translating():
+    with translating(conn):
         first = await _server_process(conn)
         if first == conn.info.backend_pid:
             return "direct"

@@ -1,0 +1,373 @@
+"""Each argument of each SQL function is bounded: a function works as documented, or says in one sentence what to write.
+
+The table is the catalogue of the database, so a new function or argument is called without a change here. An argument
+with a new name or type needs a valid value in VALID.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import psycopg
+import pytest
+
+from wakeboard.store.migrate import sql_functions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.every_postgres
+
+WORKER: Final = 71
+SOURCE: Final = "file:t"
+DUE: Final = (
+    "insert into wakeboard.job_definitions"
+    " (source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)"
+    " values ('{}', 't', 'due', 'x', 'ping', '* * * * *', '', date_trunc('second', now() - interval '1 s'))"
+)
+
+ACTIONS: Final = ("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit")
+ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
+
+# By function and argument, or by argument: SQL for a value with which the function does its work.
+VALID: Final = {
+    "acquire_leadership.lease_s": "15",
+    "advance_scan.scan_limit": "10",
+    "action": "'run-now'",
+    "after_id bigint": "0",
+    "after_id bigint[]": "'{0,0,0,0,0}'",
+    "after_key": "''",
+    "after_run_at timestamp with time zone": "'-infinity'",
+    "after_run_at timestamp with time zone[]": "'{-infinity,-infinity,-infinity,-infinity,-infinity}'",
+    "ages_s": "'{1}'",
+    "always": "true",
+    "attempts": "3",
+    "backoff": "'fixed'",
+    "backoff_base_s": "1",
+    "backoff_cap_s": "2",
+    "base_s": "1",
+    "by_minute": "true",
+    "cap_s": "2",
+    "capacity": "1",
+    "client_pid": "pg_backend_pid()",
+    "complete.results": "'{\"1\": 2}'",
+    "count": "10",
+    "counted": "'{true}'",
+    "cursors": "array(select next_run_at from wakeboard.job_definitions)",
+    "dead": "'30 days'",
+    "dead_retention": "'30 days'",
+    "definition": "(select id from wakeboard.job_definitions)",
+    "delays_s": "'{1}'",
+    "done": "false",
+    "epoch": "1",
+    "epochs": "'{1}'",
+    "error_types": "'{ValueError}'",
+    "errors": "'{null}'",
+    "fail.errors": "'{boom}'",
+    "field": "'job_type'",
+    "generations": "'{1}'",
+    "history": "'30 days'",
+    "history_retention": "'30 days'",
+    "holder": "'operator-1'",
+    "host": "'here'",
+    "idempotency_key": "'key'",
+    "idempotency_keys": "'{key}'",
+    "ids": "'{1}'",
+    "enqueue_due_ticks.ids": "array(select id from wakeboard.job_definitions)",
+    "job_type": "'ping'",
+    "job_types": "'{ping}'",
+    "key": "'printer'",
+    "key_retention": "'7 days'",
+    "keys text[]": "'{printer}'",
+    "keys interval": "'7 days'",
+    "lease_s": "60",
+    "limit_key": "'printer'",
+    "limit_keys": "'{printer}'",
+    "max_attempts": "2",
+    "max_running": "2",
+    "max_timeout_s": "600",
+    "max_workers": "100",
+    "min_interval": "'1 s'",
+    "name": "'a name'",
+    "names_hash": "'abc'",
+    "next_cursors": "array[statement_timestamp() + interval '1 h']",
+    "only_definition": "1",
+    "outcomes": "'{failed}'",
+    "payload": "'{\"a\": 1}'",
+    "payloads": "array['{\"a\": 1}']::jsonb[]",
+    "pool": "'default'",
+    "priorities": "'{3}'",
+    "priority": "3",
+    "progresses": "'{0.5}'",
+    "queue": "'default'",
+    "queues": "'{default}'",
+    "reason": "'why'",
+    "reasons": "'{worker_stopped}'",
+    "record_only": "false",
+    "release": "'0.1.0'",
+    "result": "'{\"a\": 1}'",
+    "retention": "'30 days'",
+    "rows": """'[{"namespace": "t", "name": "new", "uid": "", "generation": 1, "spec_hash": "x", "job_type": "ping",
+        "payload": {}, "queue": "default", "priority": 3, "schedule": null, "cron_fields": null, "time_zone": "Etc/UTC",
+        "dst_gap": "RunAfter", "dst_overlap": "First", "jitter_s": 0, "concurrency_policy": "Allow", "limit_key": null,
+        "catch_up": "Latest", "catch_up_limit": 100, "max_attempts": 5, "backoff_strategy": "fixed",
+        "backoff_base_s": 1, "backoff_cap_s": 2, "timeout_s": 60, "suspended": false, "tzdata_version": "1"}]'""",
+    "run_at": "statement_timestamp()",
+    "run_ats": "array[statement_timestamp()]",
+    "run_id": "1",
+    "run_uuid": "(select uuid from wakeboard.job_runs where id = 1)",
+    "scan_limit": "100",
+    "scope": "'queue:default'",
+    "since": "statement_timestamp() - interval '1 h'",
+    "skip_counts": "'{1}'",
+    "skip_definitions": "array(select id from wakeboard.job_definitions)",
+    "skip_from": "array(select next_run_at from wakeboard.job_definitions)",
+    "skip_reasons": "'{Skipped}'",
+    "skip_until": "array(select next_run_at from wakeboard.job_definitions)",
+    "slice": "100",
+    "source": f"'{SOURCE}'",
+    **{f"{name}.source": "'sql'" for name in (*ACTIONS, *ACTIONS_ON_MANY)},
+    "acted_through": "'sql'",
+    "actor": "'me'",
+    "bulk_action_id": "null",
+    "create_bulk_action.action": "'retry'",
+    "filter": "'status:dead'",
+    "stacks": "'{stack}'",
+    "strategy": "'fixed'",
+    "synced_before": "'infinity'",
+    "term": "1",
+    "tick_definitions": "array(select id from wakeboard.job_definitions)",
+    "tick_times": "array(select next_run_at from wakeboard.job_definitions)",
+    "timeout_s": "60",
+    "token": "'1'",
+    "until": "statement_timestamp()",
+    "up_to": "array(select next_run_at from wakeboard.job_definitions)",
+    "value": "'a b'",
+    "version": "'0.1.0'",
+    "weeks_ahead": "1",
+    "within_s": "60",
+    "worker": str(WORKER),
+    "worker_id": str(WORKER),
+}
+
+NUMBERS: Final = ("-1", "0")
+INVALID: Final[dict[str, tuple[str, ...]]] = {
+    "smallint": (*NUMBERS, "-32768", "32767"),
+    "integer": (*NUMBERS, "-2147483648", "2147483647"),
+    "bigint": (*NUMBERS, "-9223372036854775808", "9223372036854775807"),
+    "real": (*NUMBERS, "'NaN'", "'infinity'", "'-infinity'", "3e38", "-3e38"),
+    "double precision": (*NUMBERS, "'NaN'", "'infinity'", "'-infinity'", "1e308", "-1e308"),
+    "boolean": (),
+    "text": (
+        "''",
+        "repeat('x', 1000000)",
+        "e'a\\nb\\x1b[31m'",
+        "'schedule:99999999999999999999'",
+        "'queue: x'",
+        "'%s'",
+        "'{}'",
+    ),
+    "uuid": ("'00000000-0000-0000-0000-000000000000'",),
+    "timestamp with time zone": ("'-infinity'", "'infinity'", "'0001-01-01 BC'", "'294276-12-31 23:59:59+00'"),
+    "interval": ("'-1 day'", "'0'", "'178000000 years'", "'-178000000 years'", "'-12000 months 360001 days'"),
+    "jsonb": (
+        "'null'",
+        "'1'",
+        "'\"x\"'",
+        "'[]'",
+        "'{}'",
+        "'[1]'",
+        "'[{}]'",
+        "'[null]'",
+        "'[[]]'",
+        "'{\"1\": 1e400}'",
+        "('[' || repeat('[', 1000) || repeat(']', 1000) || ']')::jsonb",
+        "to_jsonb(repeat('x', 2000000))",
+        """'[{"namespace": null, "name": null}]'""",
+        """'[{"namespace": "t", "name": "x", "priority": 99999999, "next_run_at": "soon"}]'""",
+        """'[{"namespace": "t", "name": "x", "generation": "many"}]'""",
+    ),
+    "wakeboard.backoff_strategy": (),
+}
+RAISING: Final = frozenset({"refuse_argument", "refuse_value"})  # they raise the sentence that the caller asks for
+SENTENCE: Final = frozenset({"22023", "WB001", "WB002", "WB003", "WB004"})
+
+REFUSED: Final = (
+    ("fail(71, '{1}', '{1}', '{zap}', '{a}', '{b}', '{c}', '{null}')", 'outcomes is "{zap}"; write an array of'),
+    ("fail(71, '{1}', '{1}', '{failed}', '{a}', '{b}', '{c}', '{NaN}')", 'delays_s is "{NaN}"; write an array of'),
+    (
+        "fail(71, '{1}', '{1}', '{failed,failed}', '{a}', '{b}', '{c}', '{null}')",
+        "arrays of fail are null or differ in length",
+    ),
+    ("release(71, '{1}', '{1}', '{NaN}', '{true}')", 'delays_s is "{NaN}"; write an array of'),
+    ("release(71, '{1}', '{1}', '{0}', '{null}')", 'counted is "{NULL}"; write an array of'),
+    ("release(71, '{1}', '{1}', '{0}', '{true}', '{zap}')", 'reasons is "{zap}"; write an array of'),
+    ("renew(71, 60, '{1}', '{1}', '{NaN}', '{null}')", 'ages_s is "{NaN}"; write an array of'),
+    ("renew(71, 60, '{1}', '{1}', '{1}', '{NaN}')", 'progresses is "{NaN}"; write an array of'),
+    ("renew(71, -1, '{1}', '{1}', '{1}', '{1}')", "lease_s is -1; write a number of seconds from 1 to 3600"),
+    ("complete(0, '{3}', 0)", "worker is 0; write the id of a worker, a whole number other than 0"),
+    ("claim_quarantined(71, null, '{default}', '{ping}')", "lease_s is null; write a number of seconds from 1"),
+    ("claim_limited(71, 60, '{default}', '{ping}', '{null}', 1)", 'keys is "{NULL}"; write an array of'),
+    ("claim_limited(71, 60, '{default}', '{ping}', array[repeat('x', 200)], 1)", 'limit_key is "xxxx'),
+    ("pause('queue:a b')", 'scope is "queue:a b"; write all, queue:NAME or schedule:ID'),
+    ("pause('queue:' || repeat('x', 64))", "write all, queue:NAME or schedule:ID"),
+    ("pause('schedule:999')", 'scope is "schedule:999"; write the id of a schedule that exists'),
+    ("pause(null)", "scope is null; write all, queue:NAME or schedule:ID"),
+    ("request_removal('file:t', 'abc', -1)", "count is -1; write a whole number from 0 to 1000000"),
+    ("acquire_leadership('file:t', repeat('x', 1000000), '0.1.0', 15)", "holder is"),
+    ("acquire_leadership('file:t', 'a', repeat('x', 1000000), 15)", "a name, pool, host, version or release is"),
+    ("acquire_leadership(null, 'a', '0.1.0', 15)", "source is null; write 1 to 400 characters"),
+    ("reap(slice => 0)", "slice is 0; write a whole number from 1 to 1000000"),
+    ("next_due('{default}', '{ping}', 'infinity')", 'within_s is "Infinity"; write a number of seconds from 0'),
+    ("next_due('{default}', '{ping}', 'NaN')", 'within_s is "NaN"; write a number of seconds from 0'),
+    ("enqueue(null)", "job_type is null; write the name of a job type"),
+    ("enqueue_many('{null}', array['{}']::jsonb[])", "a job type is null; write a job type for each run"),
+    ("set_limit(null, 1)", "key is null; write the name of a limit key"),
+    ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
+    ("replay(null)", "ids is null; write an array of"),
+    ("sync_definitions('file:t', '{}')", "rows is {}; write an array of objects, one for each schedule"),
+    ("run_annotation_action(1, 'explode', 'a')", 'action is "explode"; write run-now, retry-dead or discard-dead'),
+)
+
+
+class Argument(NamedTuple):
+    """An argument of a function. `type`: the built-in type below its domain."""
+
+    function: str
+    name: str
+    declared: str
+    type: str
+
+    @property
+    def valid(self) -> str:
+        names = (f"{self.function}.{self.name}", f"{self.name} {self.type}", self.name)
+        known = [VALID[name] for name in names if name in VALID]
+        assert known, f"write a valid value for the argument {self.name} of {self.function} into VALID"
+        return known[0]
+
+    @property
+    def invalid(self) -> Iterator[str]:
+        yield "null"
+        if not self.type.endswith("[]"):
+            yield from INVALID[self.type]
+            return
+        kind = self.type.removesuffix("[]")
+        yield "'{}'"
+        yield "'{null}'"
+        yield f"array_fill(null::{kind}, '{{3}}')"
+        for value in (*INVALID[kind][:7], *([] if kind == "jsonb" else [self.element])):
+            yield f"array[{value}]::{kind}[]"
+            yield f"array_fill(({value})::{kind}, '{{2,2}}')"
+            yield f"array_fill(({value})::{kind}, '{{2}}', '{{-7}}')"
+
+    @property
+    def element(self) -> str:
+        return f"(({self.valid})::{self.type})[1]"
+
+
+_ARGUMENTS: Final = """
+select proname, name, format_type(type, null), format_type(kind.base, null)
+  from pg_proc, unnest(proargtypes::oid[], proargnames[:pronargs]) as argument (type, name),
+       lateral (with recursive below (type) as (
+                  select argument.type
+                  union all
+                  select typbasetype from below join pg_type on oid = below.type where typtype = 'd'
+                ) select type as base from below join pg_type on oid = below.type where typtype <> 'd') as kind
+ where pronamespace = 'wakeboard'::regnamespace and proname = any (%s)
+ order by proname
+"""
+
+
+def arguments(conn: psycopg.Connection[Any]) -> dict[str, list[Argument]]:
+    """Of each function that a role may call, those that there are in this database."""
+    callable_names = sorted(
+        function.name for function in sql_functions() if function.roles and function.name not in RAISING
+    )
+    found: dict[str, list[Argument]] = {name: [] for name in callable_names}
+    for function, name, declared, base in conn.execute(_ARGUMENTS.encode(), [callable_names]):
+        of_elements = base.replace("wakeboard.limit_key_name[]", "text[]")
+        found[function].append(Argument(function, name, declared, of_elements))
+    return found
+
+
+@pytest.fixture
+def conn(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A store with a leader, a schedule that is due, a leased run (id 1) and a finished one."""
+    with closing(psycopg.connect(database)) as conn:
+        for statement in (
+            "select wakeboard.enqueue('ping'), wakeboard.enqueue('ping')",
+            f"select wakeboard.register_worker({WORKER}, 'w', 'p', 'h', '1', '{{default}}', 10, 60, '{{ping}}')",
+            f"select wakeboard.claim({WORKER}, 60, '{{default}}', '{{3}}', '{{-infinity}}', '{{0}}', '{{ping}}', 2)",
+            f"select wakeboard.complete({WORKER}, '{{2}}', 1)",
+            "select wakeboard.enqueue('ping', limit_key => 'printer'), wakeboard.enqueue('ping')",
+            f"select wakeboard.acquire_leadership('{SOURCE}', 'operator-1', '0.1.0', 300)",
+            DUE.format(SOURCE),
+        ):
+            conn.execute(statement.encode())
+        conn.commit()
+        yield conn
+
+
+def problem(conn: psycopg.Connection[Any], call: str) -> str | None:
+    """What is wrong with the error of a call; None: it works, or fails with one sentence of ours. Changes nothing."""
+    try:
+        conn.execute(call.encode()).fetchall()
+    except psycopg.Error as error:
+        code, message = error.sqlstate, str(error.diag.message_primary)
+        if code == "23514" and error.diag.constraint_name:  # its name is the sentence
+            return None if re.search("_is_|_are_|_has_|_serves_", error.diag.constraint_name) else f"{code} {message}"
+        fits = code in SENTENCE and "\n" not in message and len(message) < 300 and "(null)" not in message
+        return None if fits else f"{code} {message[:200]}"
+    finally:
+        conn.rollback()
+    return None
+
+
+def call_of(function: str, values: list[str], given: list[Argument]) -> str:
+    casts = ", ".join(f"({value})::{argument.type}" for value, argument in zip(values, given, strict=True))
+    return f"select * from wakeboard.{function}({casts})"
+
+
+def test_every_argument_of_every_function_is_bounded(conn: psycopg.Connection[Any]) -> None:
+    wrong: list[str] = []
+    for function, given in arguments(conn).items():
+        valid = [argument.valid for argument in given]
+        calls = [valid]
+        for at, argument in enumerate(given):
+            calls += [[*valid[:at], value, *valid[at + 1 :]] for value in argument.invalid]
+        for values in calls:
+            call = call_of(function, values, given)
+            if (found := problem(conn, call)) is not None:
+                wrong.append(f"{call[:300]}\n    {found}")
+    assert not wrong, "\n".join([f"{len(wrong)} calls:", *wrong])
+
+
+def refusal(conn: psycopg.Connection[Any], call: str) -> str:
+    """The sentence with which a call is refused; the database is as before."""
+    with pytest.raises(psycopg.Error) as refused:
+        conn.execute(call.encode())
+    conn.rollback()
+    assert refused.value.sqlstate in SENTENCE
+    return str(refused.value.diag.message_primary)
+
+
+def test_a_value_that_means_nothing_is_refused(conn: psycopg.Connection[Any]) -> None:
+    for call, sentence in REFUSED:
+        assert sentence in refusal(conn, f"select * from wakeboard.{call}"), call
+
+
+def test_a_null_means_the_default_when_enqueueing(conn: psycopg.Connection[Any]) -> None:
+    given = "null, null, null, null, null, null, null, null, null, null, null"
+    columns = (
+        "payload, queue, priority, run_at - created_at, limit_key, max_attempts, timeout_s, backoff_strategy,"
+        " backoff_base_s, backoff_cap_s"
+    )
+    query = f"select {columns} from wakeboard.job_runs where id = %s"
+    rows = [
+        conn.execute(query.encode(), [made[0]]).fetchone()
+        for call in (f"enqueue('ping', {given})", "enqueue('ping')")
+        if (made := conn.execute(f"select id from wakeboard.{call}".encode()).fetchone())
+    ]
+    assert rows[0] == rows[1]
