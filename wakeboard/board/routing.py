@@ -6,6 +6,7 @@ decorator refuses to register one without it, and a test walks all routes.
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -13,7 +14,9 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from wakeboard.board import messages
 from wakeboard.board.access.viewer import Permission
+from wakeboard.board.messages import Message
 from wakeboard.board.static_files import assets
 from wakeboard.board.templating import render
 from wakeboard.errors import Forbidden
@@ -36,20 +39,30 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What a page shows: a template of `templates/`, and the model that it renders as `page`."""
+    """What a page shows: a template of `templates/`, and the model that it renders as `page`.
+
+    `may`: the permissions for which the page offers actions; the template renders no others.
+    """
 
     template: str
     model: Any
     title: str = ""
     status: int = 200
+    may: frozenset[Permission] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """The answer to an action: go to `path` (inside the board) and show `message` there."""
+    """The answer to an action: go to `path` (inside the board) and show `message` there.
+
+    `problem`: it did not do what was asked. `link`: a path inside the board that the message names as `label`.
+    """
 
     path: str
     message: str = ""
+    problem: bool = False
+    link: str = ""
+    label: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +71,8 @@ class BoardRequest:
 
     `prefix`: the path under which the board is mounted, without a trailing slash. `query`: the parameters of the URL;
     of a repeated one the last. `form`: the fields of an action's form. `parts`: the variable parts of the path.
+    `here`: the path inside the board with its query. `message`: what an action has left for this page.
+    `secure`: the browser uses HTTPS.
     """
 
     board: Board
@@ -68,6 +83,13 @@ class BoardRequest:
     parts: Mapping[str, Any]
     form: Mapping[str, list[str]] = field(default_factory=dict[str, list[str]])
     permission: Permission = Permission.VIEW
+    here: str = "/"
+    message: Message | None = None
+    secure: bool = False
+
+    def field(self, name: str) -> str:
+        """A field of the form, of a repeated one the last; "" without it."""
+        return self.form.get(name, [""])[-1]
 
     async def read(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError."""
@@ -79,15 +101,26 @@ class BoardRequest:
         `namespaces`: of what the action changes; None for what belongs to none. Raises Forbidden. There is no other
         way to the functions, so no action can leave out the check.
         """
-        for namespace in sorted(set(namespaces), key=lambda name: name or ""):
-            if not await self.viewer.may(self.permission, namespace):
-                where = f" in the namespace {namespace}" if namespace else ""
-                raise Forbidden(f"{self.viewer.name} may not do this{where} (permission: {self.permission})")
+        await self.require(self.permission, namespaces)
         return await self.board.store_for(self.viewer.name)
 
     async def read_slowly(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """As `read`, for counts and names: the result may be 10 s old, and a change of the store does not clear it."""
         return await self.board.slow_reads.get(key, query)
+
+    async def require(self, permission: Permission, namespaces: Collection[str | None]) -> None:
+        """Raises Forbidden unless the viewer has the permission in at least one namespace, and in all of these."""
+        for namespace in sorted(set(namespaces), key=lambda name: name or ""):
+            if not await self.viewer.may(permission, namespace):
+                where = f" in the namespace {namespace}" if namespace else ""
+                raise Forbidden(f"{self.viewer.name} may not do this{where} (permission: {permission})")
+        if not namespaces:
+            raise Forbidden(f"{self.viewer.name} may do this in no namespace (permission: {permission})")
+
+    async def permissions(self, namespace: str | None) -> frozenset[Permission]:
+        """What the viewer may do in a namespace; None: to what belongs to none."""
+        answers = await asyncio.gather(*(self.viewer.may(each, namespace) for each in Permission))
+        return frozenset(each for each, allowed in zip(Permission, answers, strict=True) if allowed)
 
     def url(self, path: str, **query: Any) -> str:
         """A link inside the board; parameters that are None or "" are left out."""
@@ -134,9 +167,10 @@ def action(
             if isinstance(board_request, Response):
                 return board_request
             answer = await function(board_request)
-            if isinstance(answer, Redirect):
-                return RedirectResponse(board_request.prefix + answer.path, 303)
-            return _rendered(board_request, answer)
+            board_request.board.forget_reads()
+            return (
+                _redirected(board_request, answer) if isinstance(answer, Redirect) else _rendered(board_request, answer)
+            )
 
         route = Route(path, endpoint, methods=["POST"], name=function.__name__)
         route.permission = permission  # type: ignore[attr-defined]
@@ -165,15 +199,21 @@ async def _board_request(request: Request, permission: Permission | None = None)
         for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000):
             form.setdefault(name, []).append(value)
     root = request.scope.get("root_path", "")
+    path = request.scope["path"].removeprefix(root)
+    here = path + (f"?{request.url.query}" if request.url.query else "")
+    is_navigation = request.method == "GET" and "hx-request" not in request.headers
     return BoardRequest(
         board,
         viewer,
         root,
-        request.scope["path"].removeprefix(root),
+        path,
         dict(request.query_params),
         request.path_params,
         form,
         permission or Permission.VIEW,
+        here,
+        messages.find(request.cookies, root + here, secure=board.is_secure(request)) if is_navigation else None,
+        board.is_secure(request),
     )
 
 
@@ -201,5 +241,19 @@ def _rendered(request: BoardRequest, shown: Page) -> Response:
         asset=asset,
         board_name=request.board.options.name,
         viewer=request.viewer,
+        may=shown.may,
+        logs_out=request.board.options.access.asks_for_token,
     )
-    return HTMLResponse(html, shown.status)
+    answer = HTMLResponse(html, shown.status)
+    if request.message is not None:
+        messages.clear(answer, secure=request.secure)
+    return answer
+
+
+def _redirected(request: BoardRequest, answer: Redirect) -> Response:
+    response = RedirectResponse(request.prefix + answer.path, 303)
+    if answer.message:
+        page = request.prefix + messages.without_fragment(answer.path)
+        message = Message(page=page, text=answer.message, problem=answer.problem, link=answer.link, label=answer.label)
+        messages.leave(response, message, secure=request.secure)
+    return response

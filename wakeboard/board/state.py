@@ -65,6 +65,16 @@ class Board:
         """The SQL functions for actions of `actor`. Raises DatabaseUnavailable."""
         return AdminStore((await self._acting.store()).conn, actor=actor[:256], source="board")
 
+    def forget_reads(self) -> None:
+        """Forgets all reads, also those that run, and wakes all pages: an action has changed the store."""
+        self.reads.forget()
+        self.slow_reads.forget()
+        self.changes.publish()
+
+    def is_secure(self, request: HTTPConnection) -> bool:
+        """Whether the browser uses HTTPS."""
+        return (self.options.origin or request.scope["scheme"]).startswith("https")
+
     async def close(self) -> None:
         """Ends all event streams and closes the connections."""
         self.changes.end_streams()

@@ -25,6 +25,7 @@ MAX_BYTES: Final = 65_536
 _MAX_DEPTH: Final = 32
 _MAX_INTEGER: Final = 2**53  # up to here a double, and so JavaScript and jq, represents every integer
 _SHOWN: Final = 60  # characters of a refused value
+PAYLOAD_EXAMPLE: Final = """write for example '{"segment": "active"}'"""
 
 
 def canonical_payload(payload: Mapping[str, object]) -> dict[str, Json]:
@@ -47,6 +48,24 @@ def check_payload(payload: object) -> None:
         _check_size(_Reader().read(cast("object", payload), "payload", 1))
     except InvalidSchedule as problem:
         raise InvalidValue(str(problem)) from None
+
+
+def parse_payload(text: str | bytes) -> Json:
+    """Reads a payload from JSON. Raises InvalidValue with the place of the error and a valid example."""
+    try:
+        text = text.decode() if isinstance(text, bytes) else text
+        payload: Json = json.loads(text)
+    except UnicodeDecodeError:
+        raise InvalidValue(f"the payload is not UTF-8; {PAYLOAD_EXAMPLE}.") from None
+    except json.JSONDecodeError as exc:
+        problem = f"{exc.msg.removesuffix(' at')} at line {exc.lineno}, column {exc.colno}"
+        raise InvalidValue(f"the payload is not JSON ({problem}); {PAYLOAD_EXAMPLE}.") from None
+    except RecursionError:
+        raise InvalidValue(f"the payload is nested too deeply; {PAYLOAD_EXAMPLE}.") from None
+    except ValueError:  # Python parses no integer of more than 4,300 digits
+        raise InvalidValue(f"the payload has a number with too many digits; quote it; {PAYLOAD_EXAMPLE}.") from None
+    check_payload(payload)
+    return payload
 
 
 def check_text(text: str, name: str) -> None:

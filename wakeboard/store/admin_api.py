@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeA
 
 from psycopg.rows import tuple_row
 
-from wakeboard.rules.canonical_json import check_payload
+from wakeboard.rules.canonical_json import check_payload, parse_payload
 from wakeboard.store.maintenance_api import Answer, MaintenanceStore
 from wakeboard.store.statements import read
 
@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
 BulkActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]
+
+
+class PayloadText(str):
+    """A payload as JSON text. It is sent as it is, so that no number loses digits."""
+
+    __slots__ = ()
 
 
 class Replayed(NamedTuple):
@@ -175,5 +181,8 @@ class AdminStore(MaintenanceStore):
 def _json(payload: Any) -> str | None:
     if payload is None:
         return None
+    if isinstance(payload, PayloadText):
+        parse_payload(payload)
+        return str(payload)
     check_payload(payload)
     return json.dumps(payload, ensure_ascii=False, allow_nan=False)

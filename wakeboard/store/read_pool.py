@@ -112,6 +112,10 @@ class SharedReads:
         """Forgets finished reads: the store has changed."""
         self._reads = {key: kept for key, kept in self._reads.items() if not kept[1].done()}
 
+    def forget(self) -> None:
+        """Forgets all reads: a later `get` sees everything that is committed now."""
+        self._reads = {}
+
     def _forget(self, now: float) -> None:
         self._reads = {
             key: kept for key, kept in self._reads.items() if not kept[1].done() or now - kept[0] <= self._keep_s

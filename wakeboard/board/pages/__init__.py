@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.board.pages import events, login, overview, run, runs
+from wakeboard.board.pages import events, login, overview, run, run_actions, runs
 
 if TYPE_CHECKING:
     from starlette.routing import Route
@@ -14,6 +14,7 @@ ROUTES: list[Route] = [
     runs.runs,
     runs.run_suggestions,
     run.run,
+    *run_actions.ROUTES,
     events.events,
     *login.ROUTES,
 ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.store.queries.action_targets import namespace_of
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.run_details import read_run_details
 
@@ -36,4 +37,6 @@ async def run(request: BoardRequest) -> Page:
             raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
         return RunModel(await Listings(conn).now(), details)
 
-    return Page("run.html", await request.read(("run", run_id), read), f"Run {run_id}")
+    model = await request.read(("run", run_id), read)
+    may = await request.permissions(namespace_of(model.run.schedule))
+    return Page("run.html", model, f"Run {run_id}", may=may)

@@ -1,0 +1,250 @@
+"""Actions on one run and one schedule: what they change, what they answer, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.board.asgi import ALL, VIEW, Client, Person
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = """<script>alert(1)</script>"onmouseover='x' javascript:alert(1) \u202e"""
+
+
+class Store:
+    """What the tests prepare and check in the database."""
+
+    def __init__(self, dsn: str) -> None:
+        self.conn = psycopg.connect(dsn, autocommit=True, options="-c search_path=wakeboard")
+
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        return self.conn.execute(query, values or None).fetchall()  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+    def value(self, query: str, *values: Any) -> Any:
+        return self.rows(query, *values)[0][0]
+
+    def run(self, status: str = "queued", payload: Any = None, schedule: int | None = None) -> int:
+        """A run with this status, of an application or of a schedule."""
+        run_id = self.value("select wakeboard.enqueue('send_mail', %s)", Jsonb(payload if payload is not None else {}))
+        run_id = run_id if isinstance(run_id, int) else self.value("select max(id) from job_runs")
+        if schedule is not None:
+            self.rows(
+                "update job_runs set definition_id = def.id, schedule = def.namespace || '/' || def.name"
+                " from job_definitions as def where def.id = %s and job_runs.id = %s returning 1",
+                schedule,
+                run_id,
+            )
+        if status == "dead":
+            self.rows(
+                "update job_runs set status = 'dead', dead_at = now(), attempts = 5 where id = %s returning 1", run_id
+            )
+        elif status == "cancelled":
+            self.rows("select * from cancel(array[%s::bigint])", run_id)
+        return run_id
+
+    def schedule(self, name: str = "shop/nightly") -> int:
+        namespace, _, own = name.partition("/")
+        return self.value(
+            "insert into job_definitions (source, namespace, name, uid, spec_hash, job_type)"
+            " values ('test', %s, %s, gen_random_uuid(), repeat('0', 64), 'send_mail') returning id",
+            namespace,
+            own,
+        )
+
+    def status(self, run_id: int) -> str:
+        return self.value("select status::text from all_runs where id = %s", run_id)
+
+    def audit(self) -> list[tuple[str, str, str, str]]:
+        """The audit rows: actor, source, action and reason, oldest first."""
+        return self.rows("select actor::text, source::text, action, reason from audit_log order by id")
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    made = Store(database)
+    yield made
+    made.conn.close()
+
+
+@pytest.fixture
+async def client(database: str) -> AsyncIterator[Client]:
+    made = Client(database)
+    yield made
+    await made.close()
+
+
+# -- runs --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "after", "said"),
+    [
+        ("retry", "dead", "queued", "Run {} is queued again."),
+        ("cancel", "queued", "cancelled", "Run {} is cancelled."),
+        ("discard", "dead", "dead", "Run {} is discarded."),
+        ("replay", "cancelled", "cancelled", "Run {} is replayed as run"),
+    ],
+)
+async def test_an_action_changes_its_run_says_so_and_is_audited(
+    client: Client, store: Store, action: str, before: str, after: str, said: str
+):
+    run = store.run(before)
+    store.rows("delete from audit_log returning 1")
+    page = await client.get(f"/runs/{run}/{action}")
+    assert f'action="/runs/{run}/{action}"' in page.text
+
+    answer = await client.follow(f"/runs/{run}/{action}", reason="the disk was full", next="/runs?q=status:dead")
+
+    assert said.format(run) in answer.words
+    assert store.status(run) == after
+    assert store.audit() == [("ada", "board", action, "the disk was full")]
+
+
+async def test_a_refusal_of_the_store_is_shown_and_changes_nothing(client: Client, store: Store):
+    run = store.run()
+
+    answer = await client.follow(f"/runs/{run}/retry")
+
+    assert f"Run {run} was left as it is: the run is queued." in answer.words
+    assert store.audit() == []
+
+
+async def test_an_action_returns_to_its_page_and_to_no_other_site(client: Client, store: Store):
+    run = store.run("dead")
+
+    assert (await client.post(f"/runs/{run}/retry", next="/runs?q=a%20b&sort=oldest")).header("location") == (
+        "/runs?q=a%20b&sort=oldest"
+    )
+    for elsewhere in ("https://evil.example/", "//evil.example/", "/\\evil.example"):
+        assert (await client.post(f"/runs/{run}/retry", next=elsewhere)).header("location") == "/"
+
+
+async def test_a_message_is_shown_once_on_its_page_only(client: Client, store: Store):
+    run = store.run("dead")
+    await client.post(f"/runs/{run}/retry", next="/runs")
+
+    assert "queued again" not in (await client.get("/")).words
+    assert "queued again" in (await client.get("/runs")).words
+    assert "queued again" not in (await client.get("/runs")).words
+
+
+@pytest.mark.parametrize("forged", ["x", "bnVsbA", "eyJwYWdlIjogIi9ydW5zIn0", "%00", "W10" * 1000])
+async def test_a_damaged_message_is_ignored(client: Client, forged: str):
+    client.cookies["wakeboard-message"] = forged
+
+    assert (await client.get("/runs")).status == 200
+
+
+async def test_no_link_can_forge_a_message(client: Client):
+    assert "forged" not in (await client.get("/runs", message="forged", q="")).words
+
+
+async def test_a_hostile_reason_is_stored_and_shown_as_text(client: Client, store: Store):
+    run = store.run("dead")
+
+    await client.follow(f"/runs/{run}/retry", reason=HOSTILE + "\0\r\n next")
+
+    assert store.audit()[0][3] == HOSTILE + "\N{REPLACEMENT CHARACTER} next"
+    for path in ("/audit", f"/runs/{run}"):
+        assert "<script>alert" not in (await client.get(path)).text
+
+
+async def test_a_reason_that_is_too_long_is_refused_and_kept_in_the_form(client: Client, store: Store):
+    run = store.run("dead")
+
+    answer = await client.post(f"/runs/{run}/retry", reason="x" * 201)
+
+    assert answer.status == 422
+    assert "the reason has 201 characters" in answer.words
+    assert "x" * 201 in answer.text
+    assert store.status(run) == "dead"
+
+
+EXACT = '{"amount": 0.12345678901234567890, "id": 9007199254740991, "note": "</textarea>ä"}'
+
+
+async def test_a_replay_shows_the_exact_payload_and_keeps_it_if_it_is_not_edited(client: Client, store: Store):
+    run = store.run()
+    store.rows("update job_runs set payload = %s::jsonb where id = %s returning 1", EXACT, run)
+    store.rows("select * from cancel(array[%s::bigint])", run)
+
+    page = await client.get(f"/runs/{run}/replay")
+    assert "0.12345678901234567890" in page.text
+    assert "&lt;/textarea&gt;ä" in page.text
+    shown = store.value("select jsonb_pretty(payload) from job_run_history where id = %s", run)
+    await client.follow(f"/runs/{run}/replay", payload=shown.replace("\n", "\r\n"))
+
+    assert store.value("select detail->>'other_payload' from audit_log where action = 'replay'") == "false"
+    assert store.value("select payload::text from job_runs") == store.value("select %s::jsonb::text", EXACT)
+
+
+async def test_an_edited_payload_reaches_the_new_run_with_every_digit(client: Client, store: Store):
+    run = store.run("cancelled")
+
+    await client.follow(f"/runs/{run}/replay", payload=EXACT)
+
+    assert store.value("select payload::text from job_runs") == store.value("select %s::jsonb::text", EXACT)
+
+
+@pytest.mark.parametrize(
+    ("payload", "problem"),
+    [
+        ("\n{broken", "is not JSON"),
+        ("7", "neither an object nor a list"),
+        ('{"a": 9007199254740993}', "payload.a"),
+        ("[" * 5000, "nested too deeply"),
+        ('{"a": NaN}', "payload.a"),
+        ("1" * 5000, "too many digits"),
+        ('{"a": "\\u0000"}', "payload.a"),
+    ],
+)
+async def test_an_invalid_payload_is_refused_and_its_text_kept(
+    client: Client, store: Store, payload: str, problem: str
+):
+    run = store.run("cancelled")
+
+    answer = await client.post(f"/runs/{run}/replay", payload=payload.replace("\n", "\r\n"), reason="because")
+
+    assert answer.status == 422
+    assert problem in answer.words
+    assert f">\n{payload.replace(chr(34), '&#34;')}</textarea>" in answer.text
+    assert 'value="because"' in answer.text
+    assert store.value("select count(*) from job_runs") == 0
+
+
+async def test_a_viewer_without_the_permission_sees_no_button_and_is_refused(database: str, store: Store):
+    run = store.run("dead")
+    client = Client(database, Person("eve", {None: VIEW}))
+
+    assert "/retry" not in (await client.get(f"/runs/{run}")).text
+    assert (await client.get(f"/runs/{run}/retry")).status == 403
+    assert (await client.post(f"/runs/{run}/retry")).status == 403
+    assert store.status(run) == "dead"
+    await client.close()
+
+
+async def test_a_permission_counts_in_its_namespace_only(database: str, store: Store):
+    shop, bank, none = (
+        store.run("dead", schedule=store.schedule("shop/a")),
+        store.run("dead", schedule=store.schedule("bank/b")),
+        store.run("dead"),
+    )
+    client = Client(database, Person("ada", {"shop": ALL, "bank": VIEW}))
+
+    assert (await client.post(f"/runs/{shop}/retry")).status == 303
+    assert (await client.post(f"/runs/{bank}/retry")).status == 403
+    assert (await client.post(f"/runs/{none}/retry")).status == 404
+    assert [store.status(run) for run in (shop, bank, none)] == ["queued", "dead", "dead"]
+    await client.close()
+
+
+async def test_an_unknown_run_is_not_found(client: Client):
+    for run in (1, 1 << 70):
+        assert (await client.post(f"/runs/{run}/retry")).status == 404

@@ -1,0 +1,107 @@
+"""The form that asks before an action: what it will do, the reason, and where to return.
+
+GET shows it as a page, which actions.js opens in a dialog. POST to the same path acts. A form with an invalid field is
+shown again with the problem and with everything that was typed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.board.pages.login import safe_path
+from wakeboard.board.routing import Page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.canonical_json import parse_payload
+from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.sanitize import printable
+from wakeboard.store.admin_api import PayloadText
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wakeboard.board.routing import BoardRequest
+
+MAX_REASON: Final = 200  # characters that the store keeps
+MAX_NEXT: Final = 4000  # characters
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A line of the form. `numeric`: for whole numbers."""
+
+    name: str
+    label: str
+    value: str = ""
+    hint: str = ""
+    required: bool = False
+    numeric: bool = False
+    max_length: int = MAX_REASON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionForm:
+    """The model of a form. `path`: GET shows the form and POST acts. `next`: where both buttons lead.
+
+    `payload`: the text of the field for it; None: there is none. `problem`: why the form is shown again.
+    """
+
+    heading: str
+    sentences: Sequence[str]
+    submit: str
+    path: str
+    next: str
+    inputs: Sequence[Input] = ()
+    hidden: Sequence[tuple[str, str]] = ()
+    payload: str | None = None
+    problem: str = ""
+    danger: bool = False
+    items: Sequence[str] = field(default_factory=tuple[str, ...])
+
+    def page(self, problem: str = "") -> Page:
+        """The page with the form; with a problem its status is 422."""
+        shown = replace(self, problem=full_stop(problem))
+        return Page("actions/form.html", shown, self.heading, 422 if problem else 200)
+
+
+def next_page(request: BoardRequest, otherwise: str) -> str:
+    """The page to which an action returns: the one that the form or the link names, if it is inside the board."""
+    wanted = (request.field("next") or request.query.get("next", ""))[:MAX_NEXT]
+    return safe_path(wanted) if wanted else otherwise
+
+
+def reason_input(request: BoardRequest, *, required: bool = False) -> Input:
+    """The field for the reason, with what was typed."""
+    return Input(
+        name="reason",
+        label="Reason" if required else "Reason (optional)",
+        value=printable(request.field("reason")),
+        hint="It is shown on the audit page.",
+        required=required,
+    )
+
+
+def read_reason(request: BoardRequest, *, required: bool = False) -> str:
+    """The reason in one line. Raises InvalidValue if it is too long, or missing where it is required."""
+    reason = " ".join(request.field("reason").replace("\0", "\N{REPLACEMENT CHARACTER}").split())
+    if len(reason) > MAX_REASON:
+        raise InvalidValue(f"the reason has {len(reason)} characters; write at most {MAX_REASON}")
+    if required and not reason:
+        raise InvalidValue("write a reason: it is shown wherever this pause is")
+    return reason
+
+
+def read_payload(request: BoardRequest, shown: str) -> PayloadText | None:
+    """The edited payload; None if it is the one that was `shown`, or the form had none. Raises InvalidValue."""
+    if "payload" not in request.form:
+        return None
+    text = typed_payload(request)
+    if text.strip() == shown.strip():
+        return None
+    parse_payload(text)
+    return PayloadText(text)
+
+
+def typed_payload(request: BoardRequest) -> str:
+    """The payload as it was typed. Browsers send every line end as CR LF."""
+    return request.field("payload").replace("\r\n", "\n")

@@ -1,0 +1,180 @@
+"""Actions on one run: retry, cancel, replay (also with an edited payload) and discard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.pages.action_forms import (
+    ActionForm,
+    next_page,
+    read_payload,
+    read_reason,
+    reason_input,
+    typed_payload,
+)
+from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import full_stop
+from wakeboard.store.queries.action_targets import RunTarget, run_payload, run_targets
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from starlette.routing import Route
+
+    from wakeboard.store.admin_api import AdminStore, BulkActionName, PayloadText
+    from wakeboard.store.connection import AsyncConnection
+
+MAX_ID: Final = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What the store answered for a run. `new_id`: the run that a replay created."""
+
+    answer: str
+    new_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunAction:
+    """An action on runs. `takes`: the statuses that it accepts. `done`: the message for each answer of the store.
+
+    `effect`: what it does, for the form.
+    """
+
+    name: BulkActionName
+    permission: Permission
+    takes: Sequence[str]
+    effect: str
+    done: Mapping[str, str]
+    apply: Callable[[AdminStore, int, PayloadText | None, str], Awaitable[Outcome]]
+    danger: bool = False
+
+
+async def _retry(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> Outcome:
+    return Outcome(answer=(await store.retry([run_id], reason))[0].answer)
+
+
+async def _cancel(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> Outcome:
+    return Outcome(answer=(await store.cancel([run_id], reason or "Cancelled"))[0].answer)
+
+
+async def _discard(store: AdminStore, run_id: int, _: PayloadText | None, reason: str) -> Outcome:
+    return Outcome(answer=(await store.discard([run_id], reason or "Discarded"))[0].answer)
+
+
+async def _replay(store: AdminStore, run_id: int, payload: PayloadText | None, reason: str) -> Outcome:
+    replayed = (await store.replay([run_id], payload, reason))[0]
+    return Outcome(answer=replayed.answer, new_id=replayed.new_id)
+
+
+RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
+    "retry": RunAction(
+        name="retry",
+        permission=Permission.RETRY,
+        takes=("dead", "failed"),
+        effect="It is queued again, due now, with all its attempts. Its finished steps and effects are not repeated.",
+        done={"queued": "is queued again"},
+        apply=_retry,
+    ),
+    "cancel": RunAction(
+        name="cancel",
+        permission=Permission.CANCEL,
+        takes=("queued", "failed", "running"),
+        effect="A waiting run does not start any more. A running one is asked to stop, and may still succeed.",
+        done={"cancelled": "is cancelled", "requested": "was asked to stop"},
+        apply=_cancel,
+        danger=True,
+    ),
+    "discard": RunAction(
+        name="discard",
+        permission=Permission.DISCARD,
+        takes=("dead",),
+        effect="It is given up and moves to the history. Replay can make a new run from it.",
+        done={"discarded": "is discarded"},
+        apply=_discard,
+        danger=True,
+    ),
+    "replay": RunAction(
+        name="replay",
+        permission=Permission.REPLAY,
+        takes=("succeeded", "cancelled", "discarded"),
+        effect="A new run is created from it, due now. Its steps and effects happen again.",
+        done={"queued": "is replayed"},
+        apply=_replay,
+    ),
+}
+
+
+async def target_run(request: BoardRequest) -> RunTarget:
+    """The run that the path names. Raises NotFound."""
+    run_id: int = request.parts["id"]
+
+    async def read(conn: AsyncConnection) -> list[RunTarget]:
+        return await run_targets(conn, [run_id], request.viewer.namespaces)
+
+    found = await request.read(("action on run", run_id, request.viewer.namespaces), read) if run_id <= MAX_ID else []
+    if not found:
+        raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
+    return found[0]
+
+
+async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> ActionForm:
+    """The form of an action on a run. A replay shows the payload to viewers who may see all of it."""
+    payload = None
+    if what.name == "replay" and await request.viewer.may(Permission.REVEAL, run.namespace):
+        payload = await request.read(("payload of run", run.id), lambda conn: run_payload(conn, run.id))
+    sentences = [f"{run.schedule or run.job_type}: the run is {run.status}.", what.effect]
+    if run.status not in what.takes:
+        sentences.append(f"It is {run.status} now, and {what.name} takes {' or '.join(what.takes)} runs.")
+    return ActionForm(
+        heading=f"{what.name.capitalize()} run {run.id}?",
+        sentences=sentences,
+        submit=f"{what.name.capitalize()} run",
+        path=f"/runs/{run.id}/{what.name}",
+        next=next_page(request, f"/runs/{run.id}"),
+        inputs=[reason_input(request)],
+        payload=payload,
+        danger=what.danger,
+    )
+
+
+def _routes(what: RunAction) -> list[Route]:
+    @page(f"/runs/{{id:int}}/{what.name}")
+    async def ask(request: BoardRequest) -> Page:
+        run = await target_run(request)
+        await request.require(what.permission, {run.namespace})
+        return (await run_form(request, what, run)).page()
+
+    @action(f"/runs/{{id:int}}/{what.name}", what.permission)
+    async def act(request: BoardRequest) -> Redirect | Page:
+        run = await target_run(request)
+        store = await request.acting({run.namespace})
+        form = await run_form(request, what, run)
+        try:
+            reason = read_reason(request)
+            payload = read_payload(request, form.payload or "") if form.payload is not None else None
+            outcome = await what.apply(store, run.id, payload, reason)
+        except InvalidValue as exc:
+            typed = typed_payload(request) if form.payload is not None else None
+            return replace(form, payload=typed).page(str(exc))
+        return _answered(what, run, outcome, form.next)
+
+    return [ask, act]
+
+
+def _answered(what: RunAction, run: RunTarget, outcome: Outcome, path: str) -> Redirect:
+    if outcome.answer not in what.done:
+        why = outcome.answer.removeprefix("refused: ")
+        return Redirect(path, full_stop(f"Run {run.id} was left as it is: {why}"), problem=True)
+    if outcome.new_id is not None:
+        text = f"Run {run.id} {what.done[outcome.answer]} as"
+        return Redirect(path, text, link=f"/runs/{outcome.new_id}", label=f"run {outcome.new_id}")
+    return Redirect(path, f"Run {run.id} {what.done[outcome.answer]}.")
+
+
+ROUTES: Final = [route for what in RUN_ACTIONS.values() for route in _routes(what)]
