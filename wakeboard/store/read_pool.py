@@ -17,7 +17,7 @@ from wakeboard.errors import DatabaseUnavailable, QueryTimedOut
 from wakeboard.store.connection import require_schema
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.reconnecting import ReconnectingConnection
-from wakeboard.store.statements import pinned_transaction, translating
+from wakeboard.store.statements import read_only_transaction, translating
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Hashable
@@ -28,10 +28,6 @@ MAX_CONNECTIONS: Final = 4
 STATEMENT_TIMEOUT_S: Final = 3
 WAIT_S: Final = 5.0  # for a free connection
 CACHE_S: Final = 1.0
-_LIMITS: Final = (
-    f"set transaction read only; set local statement_timeout = '{STATEMENT_TIMEOUT_S}s';"
-    " set local idle_in_transaction_session_timeout = '10s'; set local lock_timeout = '1s'"
-).encode()
 
 _Result = TypeVar("_Result")
 
@@ -55,8 +51,7 @@ class ReadPool:
         async with self._connection() as conn:
             try:
                 with translating():
-                    async with pinned_transaction(conn):
-                        await conn.execute(_LIMITS)
+                    async with read_only_transaction(conn, STATEMENT_TIMEOUT_S):
                         return await query(conn)
             except DatabaseUnavailable as exc:
                 if isinstance(exc.__cause__, psycopg.errors.QueryCanceled):

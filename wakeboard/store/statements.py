@@ -191,6 +191,19 @@ async def pinned_transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerat
         yield
 
 
+@asynccontextmanager
+async def read_only_transaction(conn: psycopg.AsyncConnection[Any], statement_timeout_s: int) -> AsyncGenerator[None]:
+    """As `pinned_transaction`, but it can change nothing, and the server stops a statement that takes longer."""
+    async with pinned_transaction(conn):
+        await conn.execute(
+            sql.SQL(
+                "set transaction read only; set local statement_timeout = {}; set local lock_timeout = '1s';"
+                " set local idle_in_transaction_session_timeout = '10s'"
+            ).format(f"{statement_timeout_s}s")
+        )
+        yield
+
+
 async def read(
     conn: psycopg.AsyncConnection[Any],
     kind: AsyncRowFactory[_Row],

@@ -5,7 +5,7 @@
 -- also if another transaction executes a batch of it: then call again.
 -- Raises 22023 if there is no such bulk action.
 -- Example:
---   select * from wakeboard.run_bulk_action_batch(1);
+--   select wakeboard.run_bulk_action_batch(id) from wakeboard.bulk_actions where finished_at is null;
 
 create or replace function wakeboard.run_bulk_action_batch(bulk_action_id bigint, count integer default 1000)
 returns table (total integer, done integer, refused integer, answered integer, finished boolean, cancelled boolean)
