@@ -27,14 +27,15 @@ begin
               when status = 'dead' then 'discarded' else status::text end,
          coalesce(duration, lateness)::smallint, sum(count)::bigint
     from (select case when by_minute then date_bin('1 minute', finished_at, 'epoch') end as minute,
-                 past.job_type, past.queue, past.definition_id, status, coalesce(skipped_count, 1) as count,
+                 past.job_type, past.queue, past.definition_id, status, sum(coalesce(skipped_count, 1)) as count,
                  case when status = 'succeeded' and started_at > 'epoch'
                       then ceil(ln(greatest(date_part('epoch', finished_at - started_at) * 1000, 1)) * per_log) end as duration,
                  case when status = 'succeeded' and started_at > 'epoch'
                       then ceil(ln(greatest(date_part('epoch', started_at - run_at) * 1000, 1)) * per_log) end as lateness
             from job_run_history as past
            where finished_at >= since and finished_at < run_facts.until
-             and (only_definition is null or past.definition_id = only_definition)) as past
+             and (only_definition is null or past.definition_id = only_definition)
+           group by 1, 2, 3, 4, 5, duration, lateness) as past         -- grouping sets alone take three times as long
    group by minute, job_type, queue, definition_id, grouping sets ((status), (duration), (lateness))
   having grouping(status) = 0 or coalesce(duration, lateness) is not null;
 
