@@ -343,12 +343,14 @@ async def test_no_call_scans_a_partition_or_the_steps(store: MaintenanceStore):
     await generate(store, days=20, runs=20_000)
     await rows(store, "analyze")
     scans = (
-        "select sum(pg_stat_get_xact_numscans(oid)) from pg_class where relkind = 'r'"
+        "select relname, pg_stat_get_xact_numscans(oid) from pg_class where relkind = 'r'"
+        " and pg_stat_get_xact_numscans(oid) > 0"
         " and (relname like 'job_run_history%' or relname in ('job_steps', 'job_attempts', 'run_rollups'))"
     )
+    await rows(store, "select pg_stat_force_next_flush()")  # of the scans until now
     async with store.conn.transaction():
         await roll_up_all(store)
-        assert await rows(store, scans) == [(0,)]
+        assert await rows(store, scans) == []
 
 
 async def test_names_that_have_no_series_are_refused(store: MaintenanceStore):

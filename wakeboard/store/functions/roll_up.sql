@@ -13,7 +13,7 @@
 create or replace function wakeboard.roll_up(min_interval interval default '1 minute', always boolean default false)
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
-set enable_seqscan = off set enable_bitmapscan = on set jit = off set timezone = 'UTC'
+set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan set timezone = 'UTC'
 as $$
 declare
   a_call constant interval := '200 milliseconds';
@@ -88,7 +88,10 @@ begin
       hour := date_bin('1 hour', since, 'epoch');
       until := least(hour + interval '1 hour', since + make_interval(mins => state.slice_minutes),
                      date_bin('1 minute', present - late_commits, 'epoch'));
-      perform count_into_rollups('hour', hour, since, until, since > present - minutes_kept);
+      if exists (select from job_run_history where finished_at >= since and finished_at < until)
+         or exists (select from job_attempts where ended_at >= since and ended_at < until) then
+        perform count_into_rollups('hour', hour, since, until, since > present - minutes_kept);
+      end if;
       state.counted_until := until;
       state.slice_minutes := case when clock_timestamp() - began > a_call then greatest(1, state.slice_minutes / 2)
                                   when clock_timestamp() - began < a_call / 4 then least(60, state.slice_minutes * 2)
