@@ -170,6 +170,13 @@ class Settings(BaseSettings):
     dead_retention_days: int | None = Field(
         None, ge=1, le=3650, description="Days after which dead runs are discarded. Empty: never."
     )
+    audit_retention_days: int = Field(
+        400,
+        ge=1,
+        le=3650,
+        description="Days after which rows of the audit log are deleted. The operator, `up` and `migrate` set this for"
+        " the installation; workers ignore it.",
+    )
 
     # logs
     log_format: Literal["auto", "json", "console"] = Field(

@@ -25,6 +25,7 @@ MAINTENANCE = {
     "history_retention_days": 31,
     "idempotency_key_retention_days": 8,
     "dead_retention_days": 9,
+    "audit_retention_days": 500,
 }
 WORKER: Mapping[str, Any] = {
     "handlers": ["app.jobs", "app.more"],

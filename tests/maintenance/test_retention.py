@@ -24,8 +24,22 @@ KEEP = Retention.from_settings(read_settings())
 
 
 async def test_a_new_installation_has_the_retention_of_the_default_settings(store: MaintenanceStore):
-    found = await rows(store, "select min_history_retention, min_key_retention, min_dead_retention from installation")
-    assert found == [(KEEP.history, KEEP.keys, KEEP.dead)]
+    found = await rows(
+        store,
+        "select min_history_retention, min_key_retention, min_dead_retention, min_audit_retention from installation",
+    )
+    assert found == [(KEEP.history, KEEP.keys, KEEP.dead, KEEP.audit)]
+
+
+async def test_the_operator_sets_how_long_audit_rows_are_kept(store: MaintenanceStore):
+    await rows(store, "select pause('all')")
+    await rows(store, "update audit_log set at = now() - interval '12 days'")
+    await delete_expired(store, replace(KEEP, audit=timedelta(days=10)))
+    assert [row[0] for row in await rows(store, "select action from audit_log")] == ["pause"]
+    await rows(store, "update installation set expired_deleted_at = 'epoch'")
+    await delete_expired(store, replace(KEEP, audit=timedelta(days=10)), sets_minimum=True)
+    left = await rows(store, "select action, detail from audit_log")
+    assert left == [("set_audit_retention", {"before": 400, "after": 10})]
 
 
 async def partitions(store: MaintenanceStore) -> list[str]:

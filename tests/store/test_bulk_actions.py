@@ -232,7 +232,7 @@ async def test_what_no_bulk_action_can_be_is_refused_in_one_sentence(store: Admi
         await store.run_bulk_action_batch(7)
     with pytest.raises(InvalidValue, match="count is 0; write a whole number from 1 to 10000"):
         await store.run_bulk_action_batch(7, 0)
-    with pytest.raises(InvalidValue, match=r"^action is cancel retry discard or replay$"):
+    with pytest.raises(InvalidValue, match=r'^action is "pause"; write cancel, retry, discard or replay$'):
         await store.create_bulk_action("pause", [1])  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidValue, match="at most 1,000,000 runs and these are 1,000,001; narrow the filter"):
         await store.create_bulk_action_on("retry", "select pg_catalog.generate_series(1, 1000001)::bigint", {})

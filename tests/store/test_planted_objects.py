@@ -164,6 +164,7 @@ def synchronization(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable
         "suspend_definitions": lambda: store.suspend_definitions("s", [1]),
         "remove_definitions": lambda: store.remove_definitions("s", [1], NOW),
         "set_retention": lambda: store.set_retention(90 * DAY, 7 * DAY, None),
+        "set_audit_retention": lambda: store.set_audit_retention(400 * DAY),
         "request_removal": lambda: store.request_removal("s", "hash", 1),
         "pop_changed_definitions": store.pop_changed_definitions,
     }

@@ -21,11 +21,15 @@ MAX_BATCHES: Final = 10  # of a thousand rows of each kind: some tenths of a sec
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long the store keeps finished runs, idempotency keys after their run ended, and dead runs (None: forever)."""
+    """How long the store keeps finished runs, idempotency keys after their run ended, dead runs, and audit rows.
+
+    `dead` None: forever.
+    """
 
     history: timedelta
     keys: timedelta
     dead: timedelta | None
+    audit: timedelta
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Retention:
@@ -35,6 +39,7 @@ class Retention:
             history=timedelta(days=settings.history_retention_days),
             keys=timedelta(days=settings.idempotency_key_retention_days),
             dead=None if dead_days is None else timedelta(days=dead_days),
+            audit=timedelta(days=settings.audit_retention_days),
         )
 
 
@@ -55,6 +60,7 @@ async def delete_expired(store: MaintenanceStore, retention: Retention, *, sets_
     rows = 0
     if sets_minimum:
         await store.set_retention(retention.history, retention.keys, retention.dead)
+        await store.set_audit_retention(retention.audit)
     for _ in range(MAX_BATCHES):
         deleted = await with_partition(
             store, lambda: store.delete_expired(retention.keys, retention.dead, retention.history)

@@ -234,6 +234,10 @@ class MaintenanceStore:
         """Sets the minimum retention; a worker's settings can only lengthen it."""
         await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)
 
+    async def set_audit_retention(self, retention: timedelta) -> None:
+        """Sets how long audit rows and bulk actions are kept."""
+        await self._rows("select wakeboard.set_audit_retention(%s)", retention)
+
     async def delete_expired(
         self, key_retention: timedelta, dead_retention: timedelta | None, history_retention: timedelta
     ) -> int | None:

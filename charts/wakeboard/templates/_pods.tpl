@@ -25,7 +25,7 @@ values are omitted, because they are empty by default.
 
 {{/* The settings that operators and workers share. */}}
 {{- define "wakeboard.sharedSettings" -}}
-{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays")) | trim }}
+{{ include "wakeboard.settings" (list .Values.maintenance (list "misfireGraceSeconds" "historyRetentionDays" "idempotencyKeyRetentionDays" "deadRetentionDays" "auditRetentionDays")) | trim }}
 - name: WAKEBOARD_PREPARED_STATEMENTS
   value: {{ .Values.database.preparedStatements | quote }}
 {{ include "wakeboard.logSettings" . }}

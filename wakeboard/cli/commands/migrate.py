@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 RETRY_INTERVAL_S = 0.5
 MESSAGE_INTERVAL_S = 10.0
 RETENTION_SETTINGS = {"history_retention_days", "idempotency_key_retention_days", "dead_retention_days"}
+AUDIT_SETTING = "audit_retention_days"
 
 
 class Part(StrEnum):
@@ -97,11 +98,16 @@ async def _store_retention(dsn: str) -> None:
     from wakeboard.store.maintenance_api import MaintenanceStore
 
     settings = read_settings()
-    if not settings.model_fields_set & RETENTION_SETTINGS:
+    given = settings.model_fields_set & {*RETENTION_SETTINGS, AUDIT_SETTING}
+    if not given:
         return
     retention = Retention.from_settings(settings)
     async with await connect(dsn) as conn:
-        await MaintenanceStore(conn).set_retention(retention.history, retention.keys, retention.dead)
+        store = MaintenanceStore(conn)
+        if given & RETENTION_SETTINGS:
+            await store.set_retention(retention.history, retention.keys, retention.dead)
+        if AUDIT_SETTING in given:
+            await store.set_audit_retention(retention.audit)
 
 
 def _print_roles(roles: Roles) -> None:

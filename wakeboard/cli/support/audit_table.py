@@ -77,6 +77,7 @@ def _run_details(row: AuditRow) -> str:
 _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_limit": lambda detail: f"{_limit(detail['before'])} to {_limit(detail['after'])}",
     "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
+    "set_audit_retention": lambda detail: f"{detail['before']} to {detail['after']} days",
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
     "create_bulk_action": lambda detail: f"{detail['action']} {counted(detail['total'], 'run')}",
     "cancel_bulk_action": lambda detail: f"after {detail['done']} of {counted(detail['total'], 'run')}",
