@@ -316,3 +316,21 @@ def test_three_years_of_missed_minutely_ticks_take_no_time(newest: int):
     missed = tick_schedule("* * * * *", "Europe/Lisbon").missed(utc("2023-01-01"), utc("2026-01-01"), newest)
     assert missed.skipped == (365 + 366 + 365) * 1440 - newest
     assert time.perf_counter() - begun < 0.5  # measured: 2 ms
+
+
+@given(cron_lines, zones, gaps, overlaps, moments, st.integers(0, 5 * 1440))
+def test_the_minutes_of_a_span_are_its_ticks(
+    line: str, zone: str, gap: Gap, overlap: Overlap, begin: datetime, length: int
+):
+    ticks = tick_schedule(line, zone, gap, overlap)
+    start = int(begin.timestamp()) // 60 * 60
+    missed = ticks.missed(
+        datetime.fromtimestamp(start - 1, UTC), datetime.fromtimestamp(start + length * 60 - 1, UTC), 10_000
+    )
+
+    bits = ticks.minutes(start, start + length * 60)
+
+    assert [minute for minute in range(length) if bits >> minute & 1] == [
+        (int(tick.timestamp()) - start) // 60 for tick in missed.ticks
+    ]
+    assert bits < 1 << length

@@ -97,6 +97,23 @@ class DstTicks:
         assert first is not None, "count > newest, so there is a first tick"
         return Missed(tuple(self.upcoming(moment_of(last), newest)), count - newest, moment_of(first), moment_of(last))
 
+    def minutes(self, begin: int, end: int) -> int:
+        """The ticks from the instant `begin` on that are before `end`, as bits: bit n stands for `begin` + n minutes.
+
+        Takes microseconds for a week, however many ticks it has. `begin` and the clock changes in the zone must be
+        whole minutes, as in all zones since 1972.
+        """
+        bits = 0
+        for period in periods_from(self.zone, begin):
+            if period.start >= end:
+                break
+            start, stop = max(begin, period.start), min(end, period.end)
+            local = self._local_begin(period, start)
+            bits |= self.local_ticks.minutes(local, stop + period.offset) << (local - period.offset - begin) // 60
+            if start == period.start and self.ticks_after_gap(period):
+                bits |= 1 << (start - begin) // 60
+        return bits
+
     def ticks_after_gap(self, period: Period) -> bool:
         """Whether the first instant of `period` is a tick that replaces those in the gap before it."""
         return (

@@ -23,7 +23,7 @@ _LENGTHS: Final = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 class LocalTicks:
     """Finds and counts the local ticks of one cron expression. A tick is a whole minute."""
 
-    __slots__ = ("_days", "_fields", "_first_time", "_per_day", "_per_hour")
+    __slots__ = ("_day_bits", "_days", "_fields", "_first_time", "_per_day", "_per_hour")
 
     def __init__(self, fields: CronFields) -> None:
         self._fields = fields
@@ -31,6 +31,7 @@ class LocalTicks:
         self._per_day = self._per_hour * fields.hours.bit_count()
         self._first_time = _lowest(fields.hours) * 60 + _lowest(fields.minutes)
         self._days: dict[tuple[int, int], int] = {}  # there are only 28 kinds of month
+        self._day_bits: int | None = None
 
     def first(self, begin: int, end: int) -> int | None:
         """The first tick from `begin` on that is before `end`, or None."""
@@ -53,6 +54,22 @@ class LocalTicks:
         whole_days = self._count_days(first_day, last_day) * self._per_day
         return whole_days - self._count_before(first_day, first_minute) + self._count_before(last_day, last_minute)
 
+    def minutes(self, begin: int, end: int) -> int:
+        """The ticks from `begin` on that are before `end`, as bits: bit n stands for the minute `begin` + n minutes.
+
+        `begin` is a whole minute.
+        """
+        first_day, first_minute = divmod(begin // _MINUTE, _MINUTES_OF_DAY)
+        length = -(-end // _MINUTE) - begin // _MINUTE
+        if length <= 0:
+            return 0
+        bits = 0
+        for day in range(first_day, (end - 1) // _DAY + 1):
+            first, _, matching = self._month(day)
+            if matching >> (day - first + 1) & 1:
+                bits |= self._minutes_of_day() << (day - first_day) * _MINUTES_OF_DAY
+        return bits >> first_minute & (1 << length) - 1
+
     def includes(self, local: int) -> bool:
         """Whether `local` is a tick."""
         return self.first(local, local + 1) is not None
@@ -74,6 +91,13 @@ class LocalTicks:
         if later := self._fields.hours >> (hour + 1):
             return (hour + 1 + _lowest(later)) * 60 + self._first_time % 60
         return None
+
+    def _minutes_of_day(self) -> int:
+        """The ticks of a matching day as bits: bit n stands for its minute n."""
+        if self._day_bits is None:
+            hours = self._fields.hours
+            self._day_bits = sum(self._fields.minutes << 60 * hour for hour in range(24) if hours >> hour & 1)
+        return self._day_bits
 
     def _count_days(self, begin: int, end: int) -> int:
         count = 0

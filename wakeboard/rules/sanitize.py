@@ -28,5 +28,9 @@ def one_line(text: str) -> str:
 
 def json_text(value: Any, indent: int | None = None) -> str:
     """A value as JSON text with unsafe characters escaped; values without a JSON type are written as strings."""
-    text = json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    return escaped(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+
+
+def escaped(text: str) -> str:
+    """Text with each unsafe character written as its escape in the quoted texts of JSON and YAML."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

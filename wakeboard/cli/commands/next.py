@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -131,22 +131,11 @@ async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
 
 def _ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
-    from wakeboard.rules.clock_change_notes import explain, skipped_between
+    from wakeboard.rules.upcoming_ticks import upcoming_ticks
 
-    times = tick_schedule.upcoming(after, count)
-    ticks = [
-        Tick(at=at, local=_local(tick_schedule.zone, at).isoformat(timespec="minutes"), note=explain(tick_schedule, at))
-        for at in times
-    ]
-    return ticks, list(skipped_between(tick_schedule, after, times[-1])) if times else []
-
-
-def _local(zone: str, at: datetime) -> datetime:
-    """`at` in the time zone, by the same zone data that computes the ticks."""
-    from wakeboard.rules.zones import periods_from
-
-    period = next(periods_from(zone, int(at.timestamp())))
-    return at.astimezone(timezone(timedelta(seconds=period.offset)))
+    found = upcoming_ticks(tick_schedule, after, count)
+    ticks = [Tick(at=tick.at, local=tick.local.isoformat(timespec="minutes"), note=tick.note) for tick in found.ticks]
+    return ticks, list(found.skipped)
 
 
 def _print(found: NextTicks, now: datetime) -> None:
