@@ -68,11 +68,21 @@ def test_a_stored_rule_that_nobody_can_read_has_no_ticks():
 
 
 def test_a_pile_up_is_far_above_the_other_minutes():
-    assert pile_ups([0] * 59 + [40]) == [59]
-    assert pile_ups([0] * 59 + [9]) == []
-    assert pile_ups([100] * 58 + [199, 240]) == [59]
-    assert pile_ups([0, 12, 40, 12]) == [2]
-    assert pile_ups([]) == []
+    day = [0] * 1440
+    midnight = [40, *day[1:]]
+
+    assert pile_ups(midnight).single == [0]
+    assert pile_ups([9, *day[1:]]).single == []
+    assert pile_ups([100] * 1438 + [199, 240]).single == [1439]
+    assert pile_ups([]) == pile_ups(day)
+
+
+def test_a_minute_that_is_full_in_each_hour_is_listed_once():
+    hourly = [60 if minute % 60 == 0 else 1 for minute in range(1440)]
+
+    assert pile_ups(hourly).hourly == [0]
+    assert pile_ups(hourly).single == []
+    assert pile_ups([100, *hourly[1:]]).single == [0]
 
 
 def test_a_clock_change_says_what_it_does_to_how_many_schedules():

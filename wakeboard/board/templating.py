@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
@@ -33,10 +33,13 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     filters: dict[str, Any] = {
+        "clock": clock_element,
+        "compact": compact,
         "counted": counted,
         "duration": lasted,
         "one_line": one_line,
         "printable": printable,
+        "seconds": seconds_in_words,
         "time": time_element,
     }
     env.filters.update(filters)
@@ -65,3 +68,28 @@ def time_element(moment: datetime | None, now: datetime | None = None) -> Markup
         f"{utc:%Y-%m-%d %H:%M:%S} UTC",
         escape(text),
     )
+
+
+def clock_element(moment: datetime | None) -> Markup:
+    """A point in time as weekday, date and minute, in the viewer's zone; without JavaScript in UTC."""
+    if moment is None:
+        return Markup('<span class="none">-</span>')
+    utc = moment.astimezone(UTC)
+    return Markup('<board-time short datetime="{}" title="{}">{}</board-time>').format(
+        utc.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        f"{utc:%Y-%m-%d %H:%M:%S} UTC",
+        f"{utc:%a %Y-%m-%d %H:%M} UTC",
+    )
+
+
+def seconds_in_words(seconds: float) -> str:
+    """How long so many seconds are: "85 ms", "12 min"."""
+    return lasted(timedelta(seconds=seconds))
+
+
+def compact(number: int) -> str:
+    """A number in at most four characters: "999", "1.2k", "20k", "3.4M"."""
+    for unit, name in ((1_000_000, "M"), (1_000, "k")):
+        if number >= unit:
+            return f"{number / unit:.1f}{name}" if number < 10 * unit else f"{number // unit}{name}"
+    return str(number)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MIN_PILE_UP: Final = 10  # ticks in one minute
 _EVERY_HOUR: Final = 24
+_HOUR: Final = 60  # minutes
 
 
 class TickRule(NamedTuple):
@@ -64,6 +65,18 @@ class ClockChange:
         return self.moved + self.skipped + self.once + self.twice
 
 
+@dataclass(frozen=True, slots=True)
+class PileUps:
+    """Minutes with far more ticks than the others, the fullest first, as places in the list of counts.
+
+    `single`: minutes that are also fuller than the same minute of other hours. `hourly`: minutes of the hour that are
+    full in most hours.
+    """
+
+    single: list[int]
+    hourly: list[int]
+
+
 def minute_counts(rules: Mapping[TickRule, int], begin: int, end: int) -> list[int]:
     """How many ticks each minute has, from the instant `begin` to `end` (whole minutes, in seconds since 1970).
 
@@ -78,13 +91,27 @@ def rules_with_ticks(rules: Iterable[TickRule], begin: int, end: int) -> list[tu
     return [(rule, bits) for rule, bits in found if bits]
 
 
-def pile_ups(counts: Sequence[int]) -> list[int]:
-    """The minutes with far more ticks than most: at least ten, and twice the median. The fullest come first."""
+def pile_ups(counts: Sequence[int]) -> PileUps:
+    """The minutes with far more ticks than the others: at least ten, and twice as many as the median minute.
+
+    A schedule that fires each hour makes the same minute of each hour full. Such a minute of the hour is listed once,
+    if it is full in most hours. A single minute is listed if it has at least ten ticks and a tenth more than the median
+    of the same minute of all hours.
+    """
     if not counts:
-        return []
+        return PileUps([], [])
     bound = max(MIN_PILE_UP, 2 * median_low(counts))
-    found = [minute for minute, count in enumerate(counts) if count >= bound]
-    return sorted(found, key=lambda minute: (-counts[minute], minute))
+    usual = [median_low(counts[minute::_HOUR]) for minute in range(min(_HOUR, len(counts)))]
+    single = [
+        minute
+        for minute, count in enumerate(counts)
+        if count >= bound and count - usual[minute % _HOUR] >= max(MIN_PILE_UP, usual[minute % _HOUR] / 10)
+    ]
+    hourly = [minute for minute, count in enumerate(usual) if count >= bound and len(counts) > _HOUR]
+    return PileUps(
+        sorted(single, key=lambda minute: (-counts[minute], minute)),
+        sorted(hourly, key=lambda minute: (-usual[minute], minute)),
+    )
 
 
 def clock_changes(rules: Mapping[TickRule, int], begin: int, end: int) -> list[ClockChange]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.board.pages import events, login, overview, run, run_actions, runs
+from wakeboard.board.pages import (
+    calendar,
+    events,
+    login,
+    overview,
+    run,
+    run_actions,
+    runs,
+    schedule,
+    schedules,
+)
 
 if TYPE_CHECKING:
     from starlette.routing import Route
@@ -15,6 +25,10 @@ ROUTES: list[Route] = [
     runs.run_suggestions,
     run.run,
     *run_actions.ROUTES,
+    schedules.schedules,
+    schedule.schedule,
+    schedule.schedule_by_name,
+    calendar.calendar,
     events.events,
     *login.ROUTES,
 ]

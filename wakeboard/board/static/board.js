@@ -4,9 +4,11 @@
 
 // -- times ------------------------------------------------------------------------------------------------------------
 
-// <board-time datetime="…Z" [relative]>: the element keeps the server's text in UTC, and shows the viewer's zone in its
+// <board-time datetime="…Z" [relative] [short]>: the element keeps the server's text in UTC, and shows the viewer's zone in its
 // shadow. A morph replaces the text and never the shadow.
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const minute = { weekday: "short", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
+const [short, shortWithYear] = [minute, { ...minute, year: "numeric" }].map((parts) => new Intl.DateTimeFormat(undefined, parts));
 const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
 function distance(seconds) {
@@ -20,8 +22,12 @@ function distance(seconds) {
   return null;
 }
 
+function brief(moment) {
+  return (moment.getFullYear() === new Date().getFullYear() ? short : shortWithYear).format(moment);
+}
+
 class BoardTime extends HTMLElement {
-  static observedAttributes = ["datetime", "relative"];
+  static observedAttributes = ["datetime", "relative", "short"];
   connectedCallback() {
     if (!this.shadowRoot) this.attachShadow({ mode: "open" });
     this.show();
@@ -32,13 +38,20 @@ class BoardTime extends HTMLElement {
     if (Number.isNaN(moment.getTime())) return;
     const local = absolute.format(moment);
     const near = this.hasAttribute("relative") ? distance((moment - Date.now()) / 1000) : null;
-    this.shadowRoot.textContent = near ?? local;
+    this.shadowRoot.textContent = near ?? (this.hasAttribute("short") ? brief(moment) : local);
     this.title = `${local} ${zone} · ${moment.toISOString().replace("T", " ").replace(/\.\d+Z/, " UTC")}`;
   }
 }
 customElements.define("board-time", BoardTime);
 setInterval(() => document.querySelectorAll("board-time[relative]").forEach((time) => time.show()), 1000);
 document.getElementById("viewer-zone").textContent = zone;
+
+// A page that is drawn in one zone by the server begins with the viewer's.
+if (document.querySelector("form[data-viewer-zone]") && !new URLSearchParams(location.search).has("zone")) {
+  const here = new URL(location.href);
+  here.searchParams.set("zone", zone);
+  location.replace(here);
+}
 
 // -- live updates -----------------------------------------------------------------------------------------------------
 

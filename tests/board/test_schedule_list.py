@@ -1,0 +1,231 @@
+"""The list of schedules."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from tests.board.schedules import get, schedules_in, serving_team
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = '<script>alert(1)</script>" onmouseover="x'
+REVERSED = "rtl\u202eexe"
+
+
+@pytest.mark.parametrize("sort", ["name", "next", "last", "failures"])
+def test_the_pages_of_each_order_have_every_schedule_once(database: str, board: str, sort: str):
+    with schedules_in(database) as schedules:
+        now = schedules.now()
+        ids = [
+            schedules.add(
+                f"job-{number % 60}",
+                namespace=("ops", "billing", "a/b")[number % 3],
+                source=f"file:{number}",
+                next_run_at=now + timedelta(minutes=number % 7) if number % 5 else None,
+            )
+            for number in range(120)
+        ]
+        for schedule_id in ids[::4]:
+            schedules.ran(schedule_id, now - timedelta(minutes=schedule_id % 9), took=timedelta(seconds=1))
+
+    found: list[int] = []
+    path: str | None = f"/schedules?sort={sort}"
+    while path:
+        page = get(board, path)
+        assert page.status == 200
+        found += page.schedule_ids
+        path = page.link("next")
+
+    assert len(found) == 120
+    assert sorted(found) == sorted(ids)
+
+
+def test_the_orders_are_by_name_next_tick_last_end_and_failures(database: str, board: str):
+    with schedules_in(database) as schedules:
+        now = schedules.now()
+        late = schedules.add("a", next_run_at=now + timedelta(hours=2))
+        soon = schedules.add("b", next_run_at=now + timedelta(hours=1))
+        never = schedules.add("c", None)
+        schedules.ran(soon, now - timedelta(hours=1), took=timedelta(seconds=1))
+        schedules.ran(never, now - timedelta(hours=3), took=timedelta(seconds=1))
+        schedules.conn.execute("select wakeboard.run_now(%s)", [never])
+        schedules.conn.execute(
+            "update wakeboard.job_runs set status = 'dead', dead_at = now() - interval '2 hours'"
+            " where definition_id = %s",
+            [never],
+        )
+
+    assert get(board, "/schedules").schedule_ids == [late, soon, never]
+    assert get(board, "/schedules?sort=next").schedule_ids == [soon, late, never]
+    assert get(board, "/schedules?sort=last").schedule_ids == [soon, never, late]
+    assert get(board, "/schedules?sort=failures").schedule_ids[0] == never
+
+
+def test_each_filter_leaves_only_what_matches(database: str, board: str):
+    with schedules_in(database) as schedules:
+        now = schedules.now()
+        plain = schedules.add("plain", "7 4 * * MON", next_run_at=now + timedelta(hours=1))
+        other = schedules.add("other", namespace="shop", queue="mail", job_type="sync_stock", next_run_at=now)
+        suspended = schedules.add("asleep", suspended=True)
+        stalled = schedules.add("broken", schedule_error="the zone is gone")
+        on_call = schedules.add("on-call", None)
+        late = schedules.add("late", next_run_at=now - timedelta(hours=1))
+        paused = schedules.add("held", next_run_at=now + timedelta(hours=1))
+        schedules.conn.execute("select wakeboard.pause(%s, 'migration', 'ana', 'cli')", [f"schedule:{paused}"])
+
+    def found(query: str) -> set[int]:
+        return set(get(board, f"/schedules?{query}").schedule_ids)
+
+    assert found("namespace=shop") == found("queue=mail") == found("job_type=sync_stock") == {other}
+    assert found("q=PLAI") == found("q=7+4+*") == found("q=billing%2F+plain") == {plain}
+    assert found("q=sync_stock+other") == {other}
+    assert found("q=nothing") == set()
+    assert found("state=suspended") == {suspended}
+    assert found("state=stalled") == found("health=failing") == {stalled}
+    assert found("state=paused") == {paused}
+    assert found("state=on+demand") == {on_call}
+    assert found("state=active") == {plain, other, late}
+    assert found("health=late") == {late}
+    assert found("health=ok&state=active") == {plain, other}
+
+
+def test_a_row_says_what_holds_a_schedule_and_who_did_it(database: str, board: str):
+    with schedules_in(database) as schedules:
+        held = schedules.add("held")
+        schedules.add("broken", schedule_error="the zone is gone")
+        schedules.add("asleep", suspended=True)
+        schedules.conn.execute(
+            "select wakeboard.pause(%s, 'migration', 'ana@example.com', 'cli')", [f"schedule:{held}"]
+        )
+
+    text = get(board, "/schedules").text
+
+    assert "paused migration, now by ana@example.com" in text or "paused migration, 1 s ago by ana@example.com" in text
+    assert "stalled the zone is gone" in text
+    assert "suspended by its specification" in text
+
+
+def test_the_last_runs_are_bars_with_links_and_words(database: str, board: str):
+    with schedules_in(database) as schedules:
+        now = schedules.now()
+        job = schedules.add("job")
+        runs = [schedules.ran(job, now - timedelta(hours=hour), took=timedelta(seconds=hour)) for hour in (30, 2)]
+        skipped = schedules.ran(
+            job, now - timedelta(hours=1), status="skipped", reason="Paused", skipped_until=now, skipped_count=4
+        )
+
+    page = get(board, "/schedules")
+
+    assert page.all(r'<a href="/runs/(\d+)" tabindex="-1">') == [str(run) for run in (*runs, skipped)]
+    assert page.all('<svg class="strip" role="group" aria-label="([^"]*)"') == ["Last 3 runs: 2 succeeded, 1 skipped"]
+    titles = page.all("<title>([^<]*)</title></rect>")
+    assert titles[0].startswith(f"Run {runs[0]} of ")
+    assert titles[0].endswith("succeeded in 30 s")
+    assert titles[2].startswith("4 ticks did not run from ")
+    assert titles[2].endswith("it was paused")
+
+
+def test_a_viewer_sees_only_schedules_of_own_namespaces(database: str):
+    with schedules_in(database) as schedules:
+        mine = schedules.add("mine", "0 8 * * *", namespace="shop", job_type="sync_stock")
+        foreign = schedules.add("secret", "0 8 * * *", namespace="billing")
+        schedules.conn.execute("select wakeboard.pause(%s, 'hush')", [f"schedule:{foreign}"])
+
+    with serving_team(database, "shop") as board:
+        listed = get(board, "/schedules")
+        calendar = get(board, "/calendar?day=2027-06-01&at=2027-06-01T08:00Z&minutes=60")
+
+        assert listed.schedule_ids == [mine]
+        assert get(board, "/schedules?namespace=billing").schedule_ids == []
+        assert get(board, f"/schedules/{foreign}").status == get(board, "/schedules/billing/secret").status == 404
+        assert get(board, f"/schedules/{mine}").status == 200
+        assert "1 tick to come" in calendar.text
+        for page in (listed, calendar):
+            assert "secret" not in page.html
+            assert "billing" not in page.html
+            assert "paused" not in page.text.replace("paused suspended", "")
+
+
+def test_names_made_to_harm_are_shown_exactly(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add(HOSTILE, namespace="a/b", payload={HOSTILE: HOSTILE}, source="<b>")
+        schedules.add(REVERSED, schedule_error="</td><img src=x>")
+
+    listed = get(board, "/schedules")
+    page = get(board, f"/schedules/{number}")
+    by_name = get(board, "/schedules/a/" + quote(REVERSED))
+
+    for answer in (listed, page, by_name):
+        assert "<script>alert" not in answer.html
+        assert "<img" not in answer.html.split("</header>")[-1]
+        assert "\u202e" not in answer.html
+    assert f"a/ {HOSTILE}".replace("a/", "a/b/") in listed.text
+    assert HOSTILE in page.text
+    assert listed.link("next") is None
+    assert by_name.status == 404
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("sort=size", "sort is 'size': choose one of name, next, last, failures"),
+        ("state=odd", "state is 'odd': choose one of active, paused, suspended, stalled, on demand"),
+        ("after=x", "the link to this part of the list is damaged"),
+        (f"after={quote(json.dumps(['a', 1]))}", "the link to this part of the list is damaged"),
+        (f"sort=last&after={quote(json.dumps(['soon', 1]))}", "the link to this part of the list is damaged"),
+        (f"after={quote(json.dumps(['a', 'b', 2**63]))}", "the link to this part of the list is damaged"),
+    ],
+)
+def test_a_wrong_parameter_gets_a_sentence(board: str, query: str, sentence: str):
+    answer = get(board, f"/schedules?{query}")
+
+    assert answer.status == 400
+    assert sentence in answer.text
+
+
+def test_ten_thousand_schedules_are_listed_and_planned_in_a_moment(database: str, board: str):
+    with schedules_in(database) as schedules:
+        first = schedules.add("job", "*/5 * * * *")
+        schedules.conn.execute(
+            """
+            insert into wakeboard.job_definitions (
+              source, namespace, name, spec_hash, job_type, schedule, cron_fields, next_run_at)
+            select source, 'team-' || n %% 20, 'job-' || n, spec_hash, job_type, schedule,
+                   '1 ' || to_hex(1::bigint << n %% 60) || ' ' || to_hex(1 << n %% 24) || ' fffffffe 1ffe 7f - -',
+                   now() + n * interval '1 second'
+              from wakeboard.job_definitions, generate_series(1, 10000) as n where id = %s
+            """,
+            [first],
+        )
+
+    assert "10,000+ schedules" in get(board, "/schedules").text
+    for path in ("/schedules?sort=last", "/schedules?health=ok&sort=failures", "/calendar?view=week", "/calendar"):
+        took: list[float] = []
+        for day in range(5):
+            started = time.perf_counter()
+            assert get(board, f"{path}{'&' if '?' in path else '?'}day=2027-03-{10 + day}").status == 200
+            took.append(time.perf_counter() - started)
+        assert min(took) < 1, path  # 0.1 to 0.25 s on an idle machine
+
+
+async def test_every_page_about_schedules_fits_a_phone(database: str, board: str, page: Page):
+    with schedules_in(database) as schedules:
+        number = schedules.add(
+            "a-schedule-with-a-rather-long-name-" * 2, "*/5 * * * *", time_zone="Australia/Lord_Howe"
+        )
+        for minutes in range(30):
+            schedules.ran(number, schedules.now() - timedelta(minutes=minutes), took=timedelta(seconds=minutes))
+    await page.set_viewport_size({"width": 360, "height": 740})
+
+    for path in ("/schedules", f"/schedules/{number}", "/calendar?zone=UTC", "/calendar?view=week&zone=UTC"):
+        await page.goto(board + path)
+        assert await page.evaluate("document.documentElement.scrollWidth") == 360, path

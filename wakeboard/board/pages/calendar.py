@@ -1,0 +1,510 @@
+"""The calendar: how many schedules fire in each minute of a day, or in each hour of a week, and what clock changes do.
+
+The load is counted, not enumerated (`wakeboard.rules.tick_load`), and one count serves all viewers of the same days.
+Only ticks that are still to come count, and only of active schedules.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from math import log
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wakeboard.board.pages.calendar_grid import Segment, days_of, segments_of
+from wakeboard.board.pages.schedule_filters import filter_query, one_of, schedule_filter
+from wakeboard.board.pages.schedules import words_of
+from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.dst_ticks import moment_of
+from wakeboard.rules.sanitize import one_line
+from wakeboard.rules.tick_load import (
+    ClockChange,
+    TickRule,
+    clock_changes,
+    minute_counts,
+    pile_ups,
+    rules_with_ticks,
+)
+from wakeboard.rules.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
+from wakeboard.rules.zones import known_zones
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.schedule_list import (
+    filter_choices,
+    schedules_of_rules,
+    tick_rules,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.schedule_list import FilterChoices, PlannedSchedule, ScheduleFilter
+
+VIEWS: Final = ("day", "week")
+LEVELS: Final = 5
+NOTABLE: Final = 1.5  # times: smaller differences have no colours
+PILE_UPS_SHOWN: Final = 8
+CHANGES_SHOWN: Final = 12
+SCHEDULES_SHOWN: Final = 100
+TICKS_SHOWN: Final = 3  # of one schedule in a cell
+LONGEST_CELL: Final = 180  # minutes
+KEPT_LOADS: Final = 8
+FIRST_DAY: Final = date(1971, 1, 1)
+LAST_DAY: Final = date(2199, 12, 31)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the database says: the rules of the active schedules, and how many schedules are in each other state.
+
+    `rules_hash`: equal for equal rules.
+    """
+
+    now: datetime
+    rules: dict[TickRule, int]
+    rules_hash: int
+    states: dict[str, int]
+    choices: FilterChoices
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The ticks of each minute from `begin` on (seconds since 1970), and the clock changes in this time."""
+
+    begin: int
+    counts: Sequence[int]
+    changes: Sequence[ClockChange]
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteBar:
+    """A minute of a day that has ticks. `minute`: of its segment, from 0."""
+
+    minute: int
+    count: int
+    level: int
+    is_pile_up: bool
+    at: datetime
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An hour of the local clock on one day. `segment` None: the clock jumps over this hour.
+
+    `level`: 0 for no ticks, then 1 to 5. `peak`: the most ticks in one minute. `bars`: in the view of a day.
+    """
+
+    segment: Segment | None
+    count: int = 0
+    level: int = 0
+    peak: int = 0
+    is_pile_up: bool = False
+    is_past: bool = False
+    changes: tuple[ClockChange, ...] = ()
+    bars: tuple[MinuteBar, ...] = ()
+
+    @property
+    def at(self) -> datetime:
+        """The first instant, for the link to its ticks."""
+        assert self.segment is not None, "only a cell with time has a link"
+        return moment_of(self.segment.start)
+
+    @property
+    def minutes(self) -> int:
+        """The length in minutes."""
+        return 0 if self.segment is None else (self.segment.end - self.segment.start) // 60
+
+
+@dataclass(frozen=True, slots=True)
+class PileUp:
+    """A minute with far more ticks than most. `local`: in the zone of the page."""
+
+    at: datetime
+    local: datetime
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """A schedule with ticks in the chosen cell. `ticks`: the first three; `count`: how many there are."""
+
+    schedule: PlannedSchedule
+    words: str
+    ticks: tuple[UpcomingTick, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The chosen cell and what fires in it. `following`: the link to the rest of the list."""
+
+    begin: datetime
+    begin_local: datetime
+    end_local: datetime
+    firings: list[Firing]
+    schedules: int
+    following: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The model of the page. `grid`: for each hour of the local clock a cell for each day.
+
+    `full_minutes`: the minutes of the hour that are full in most hours, for example ":00".
+    """
+
+    plan: Plan
+    view: Literal["day", "week"]
+    zone: str
+    unknown_zone: str
+    day: date
+    days: tuple[date, ...]
+    today: date
+    grid: tuple[tuple[str, tuple[Cell, ...]], ...]
+    total: int
+    busiest: int
+    pile_ups: tuple[PileUp, ...]
+    pile_up_count: int
+    full_minutes: tuple[str, ...]
+    changes: Sequence[ClockChange]
+    display_changes: tuple[Segment, ...]
+    chosen: Chosen | None
+    query: dict[str, Any]
+    zones: tuple[str, ...]
+
+    @property
+    def length(self) -> int:
+        """The number of days shown."""
+        return len(self.days)
+
+    def moved(self, days: int) -> str:
+        """The day that many days later, for links."""
+        return min(max(self.day + timedelta(days=days), FIRST_DAY), LAST_DAY).isoformat()
+
+
+class LoadCache:
+    """The loads that were computed last. Ten viewers of one day cost as much as one."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, int, int], Load] = OrderedDict()
+
+    async def get(self, plan: Plan, begin: int, end: int) -> Load:
+        """The load of the plan's schedules from the instant `begin` to `end`."""
+        key = plan.rules_hash, begin, end
+        load = self._kept.get(key)
+        if load is None:
+            load = self._kept[key] = await asyncio.to_thread(load_of, plan.rules, begin, end)
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT_LOADS:
+            self._kept.popitem(last=False)
+        return load
+
+
+loads: Final = LoadCache()
+
+
+def load_of(rules: dict[TickRule, int], begin: int, end: int) -> Load:
+    """Counts the ticks of these rules."""
+    return Load(begin, minute_counts(rules, begin, end), clock_changes(rules, begin, end))
+
+
+@page("/calendar")
+async def calendar(request: BoardRequest) -> Page:
+    """Shows the load of a day or a week, and the schedules that fire in the chosen cell."""
+    wanted = schedule_filter(request)
+    view = one_of("view", request.query.get("view") or "day", VIEWS) or "day"
+    zone, unknown_zone = _zone(request.query.get("zone"))
+
+    async def read(conn: AsyncConnection) -> Plan:
+        return await read_plan(conn, wanted)
+
+    plan = await request.read(("calendar", wanted), read)
+    today = local_time(zone, plan.now).date()
+    day = _day(request.query.get("day"), today)
+    days = days_of(day, 7 if view == "week" else 1, LAST_DAY)
+    by_day = [segments_of(zone, each) for each in days]
+    begin, end = _span(by_day)
+    load = await loads.get(plan, begin, end)
+    query = {**filter_query(request), "view": view, "zone": zone, "day": day.isoformat()}
+    coming = _coming(load, plan.now)
+    piled = pile_ups(coming)
+    begins = local_time(zone, moment_of(load.begin))
+    model = Calendar(
+        plan,
+        view,
+        zone,
+        unknown_zone,
+        day,
+        tuple(days),
+        today,
+        _grid(by_day, load, coming, set(piled.single), plan.now, zone),
+        sum(coming),
+        max(coming, default=0),
+        tuple(_pile_up(zone, load.begin + 60 * minute, coming[minute]) for minute in piled.single[:PILE_UPS_SHOWN]),
+        len(piled.single),
+        tuple(f":{begins + timedelta(minutes=minute):%M}" for minute in sorted(piled.hourly)),
+        load.changes[:CHANGES_SHOWN],
+        tuple(segment for segments in by_day for segment in segments if segment.is_changed),
+        await _chosen(request, wanted, plan, zone, query),
+        query,
+        _zones(plan, zone),
+    )
+    return Page("calendar.html", model, "Calendar")
+
+
+async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
+    """Reads the schedules that count."""
+    rules, states = await tick_rules(conn, wanted)
+    return Plan(
+        await Listings(conn).now(),
+        rules,
+        hash(frozenset(rules.items())),
+        states,
+        await filter_choices(conn, wanted.namespaces),
+    )
+
+
+# -- the grid ----------------------------------------------------------------------------------------------------------
+
+
+def _span(by_day: Sequence[Sequence[Segment]]) -> tuple[int, int]:
+    """From the first instant of the days to the last one."""
+    segments = [segment for segments in by_day for segment in segments]
+    if not segments:
+        raise InvalidValue("this day does not exist in the time zone: choose another one")
+    return segments[0].start, segments[-1].end
+
+
+def _coming(load: Load, now: datetime) -> list[int]:
+    """The ticks of each minute that are still to come."""
+    past = min(max((int(now.timestamp()) - load.begin) // 60 + 1, 0), len(load.counts))
+    return [0] * past + list(load.counts[past:])
+
+
+def _grid(
+    by_day: Sequence[Sequence[Segment]], load: Load, counts: Sequence[int], piled: set[int], now: datetime, zone: str
+) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
+    """The rows. A week has one for each hour of the clock; a day one for each segment, so doubled hours come twice."""
+    instant = int(now.timestamp())
+    if len(by_day) == 1:
+        hours, minutes = _scale(sum(_of(segment, load, counts)) for segment in by_day[0]), _scale(counts)
+        return tuple(
+            (segment.label, (_cell(segment, load, counts, piled, hours, instant, zone, minutes),))
+            for segment in by_day[0]
+        )
+    merged = [_by_hour(segments) for segments in by_day]
+    cells = [segment for hours in merged for segment in hours.values()]
+    complete = [segment for segment in cells if segment.start > instant]  # an hour that is half past seems calm
+    scale = _scale(sum(_of(segment, load, counts)) for segment in complete or cells)
+    return tuple(
+        (
+            f"{hour:02}:00",
+            tuple(
+                _cell(hours[hour], load, counts, piled, scale, instant, zone) if hour in hours else Cell(None)
+                for hours in merged
+            ),
+        )
+        for hour in range(24)
+    )
+
+
+def _scale(counts: Iterable[int]) -> tuple[int, int]:
+    """The least and the highest of the counts that are not 0."""
+    found = [count for count in counts if count]
+    return (min(found), max(found)) if found else (1, 1)
+
+
+def _by_hour(segments: Sequence[Segment]) -> dict[int, Segment]:
+    """One segment for each hour of the clock: an hour that comes twice is one of twice the length."""
+    hours: dict[int, Segment] = {}
+    for segment in segments:
+        first = hours.get(segment.hour)
+        hours[segment.hour] = segment if first is None else first.until(segment)
+    return hours
+
+
+def _of(segment: Segment, load: Load, counts: Sequence[int]) -> Sequence[int]:
+    return counts[(segment.start - load.begin) // 60 : (segment.end - load.begin) // 60]
+
+
+def _cell(
+    segment: Segment,
+    load: Load,
+    counts: Sequence[int],
+    piled: set[int],
+    scale: tuple[int, int],
+    now: int,
+    zone: str,
+    minute_scale: tuple[int, int] | None = None,
+) -> Cell:
+    first = (segment.start - load.begin) // 60
+    minutes = _of(segment, load, counts)
+    count = sum(minutes)
+    return Cell(
+        segment,
+        count,
+        level_of(count, *scale),
+        max(minutes, default=0),
+        any(first + minute in piled for minute in range(len(minutes))),
+        segment.end <= now,
+        tuple(
+            change
+            for change in load.changes
+            if change.affected and segment.start <= int(change.at.timestamp()) < segment.end
+        ),
+        () if minute_scale is None else _bars(segment, minutes, first, piled, minute_scale, zone),
+    )
+
+
+def _bars(
+    segment: Segment, minutes: Sequence[int], first: int, piled: set[int], scale: tuple[int, int], zone: str
+) -> tuple[MinuteBar, ...]:
+    begin = local_time(zone, moment_of(segment.start))
+    return tuple(
+        MinuteBar(
+            minute,
+            count,
+            level_of(count, *scale),
+            first + minute in piled,
+            moment_of(segment.start + 60 * minute),
+            f"{begin + timedelta(minutes=minute):%H:%M}: {count:,} {'tick' if count == 1 else 'ticks'}",
+        )
+        for minute, count in enumerate(minutes)
+        if count
+    )
+
+
+def level_of(count: int, least: int, most: int) -> int:
+    """The level of a count on a logarithmic scale: 0 for none, else 1 to 5, from the least count to the highest one.
+
+    Counts that hardly differ have the same calm level.
+    """
+    if count == 0:
+        return 0
+    if most < NOTABLE * least:
+        return 2
+    return 1 + round((LEVELS - 1) * log(min(max(count, least), most) / least) / log(most / least))
+
+
+def _pile_up(zone: str, instant: int, count: int) -> PileUp:
+    moment = moment_of(instant)
+    return PileUp(moment, local_time(zone, moment), count)
+
+
+# -- the chosen cell ---------------------------------------------------------------------------------------------------
+
+
+async def _chosen(
+    request: BoardRequest, wanted: ScheduleFilter, plan: Plan, zone: str, query: dict[str, Any]
+) -> Chosen | None:
+    """The cell that the URL names: `at`, an instant in UTC, and `minutes`, its length."""
+    if not request.query.get("at"):
+        return None
+    begin, minutes = _at(request.query["at"]), _minutes(request.query.get("minutes"))
+    start, end = int(begin.timestamp()), int(begin.timestamp()) + 60 * minutes
+    counted_from = max(start, int(plan.now.timestamp()) // 60 * 60 + 60)
+    after = _after(request.query.get("after"))
+    hits = (
+        dict(await asyncio.to_thread(rules_with_ticks, list(plan.rules), counted_from, end))
+        if counted_from < end
+        else {}
+    )
+
+    async def read(conn: AsyncConnection) -> list[PlannedSchedule]:
+        return await schedules_of_rules(conn, wanted, list(hits), SCHEDULES_SHOWN + 1, after=after)
+
+    found = await request.read(("calendar cell", wanted, start, counted_from, end, after), read) if hits else []
+    shown = found[:SCHEDULES_SHOWN]
+    firings = [
+        Firing(
+            schedule,
+            words_of(schedule.cron_fields),
+            _first_ticks(schedule.rule, counted_from, hits[schedule.rule].bit_count()),
+            hits[schedule.rule].bit_count(),
+        )
+        for schedule in shown
+        if schedule.rule in hits
+    ]
+    following = None
+    if len(found) > SCHEDULES_SHOWN:
+        last = shown[-1]
+        place = json.dumps([last.namespace, last.name, last.id], ensure_ascii=False, separators=(",", ":"))
+        following = request.url("/calendar", **query, at=_instant_text(begin), minutes=minutes, after=place)
+    return Chosen(
+        begin,
+        local_time(zone, begin),
+        local_time(zone, moment_of(end)),
+        firings,
+        sum(plan.rules[rule] for rule in hits),
+        following,
+    )
+
+
+def _first_ticks(rule: TickRule, start: int, count: int) -> tuple[UpcomingTick, ...]:
+    return upcoming_ticks(rule.ticks(), moment_of(start - 1), min(count, TICKS_SHOWN)).ticks
+
+
+def _instant_text(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
+
+
+# -- the URL -----------------------------------------------------------------------------------------------------------
+
+
+def _zone(name: str | None) -> tuple[str, str]:
+    """The zone to show, and the name that is not a zone: then it is UTC, so that every browser gets a page."""
+    if not name or name == "UTC":
+        return "Etc/UTC", ""
+    return (name, "") if name in known_zones() else ("Etc/UTC", name)
+
+
+def _zones(plan: Plan, zone: str) -> tuple[str, ...]:
+    """The zones to choose from: those of the schedules, UTC and the chosen one."""
+    return tuple(sorted({rule.time_zone for rule in plan.rules} | {"Etc/UTC", zone}))
+
+
+def _day(text: str | None, today: date) -> date:
+    if not text:
+        return today
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise InvalidValue(f"day is {one_line(text)[:60]!r}: write for example 2027-03-28") from None
+    if not FIRST_DAY <= day <= LAST_DAY:
+        raise InvalidValue(f"day is {day}: choose one from {FIRST_DAY} to {LAST_DAY}")
+    return day
+
+
+def _at(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None or not FIRST_DAY <= moment.date() <= LAST_DAY:
+            raise ValueError(text)  # noqa: TRY301 - one way out for every time that cannot be used
+    except ValueError:
+        raise InvalidValue(f"at is {one_line(text)[:60]!r}: write for example 2027-03-28T01:00Z") from None
+    return moment.astimezone(UTC).replace(second=0, microsecond=0)
+
+
+def _minutes(text: str | None) -> int:
+    if text is None:
+        return 60
+    if not text.isascii() or not text.isdecimal() or len(text) > 3 or not 1 <= int(text) <= LONGEST_CELL:  # noqa: PLR2004
+        raise InvalidValue(f"minutes is {one_line(text)[:60]!r}: write 1 to {LONGEST_CELL}")
+    return int(text)
+
+
+def _after(text: str | None) -> tuple[str, str, int] | None:
+    if not text:
+        return None
+    try:
+        namespace, name, schedule_id = json.loads(text)
+        if not (isinstance(namespace, str) and isinstance(name, str) and 0 <= int(schedule_id) < 1 << 63):
+            raise ValueError(text)  # noqa: TRY301 - one way out for every damaged link
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise InvalidValue("the link to this part of the list is damaged: begin with its first page") from None
+    return namespace, name, int(schedule_id)

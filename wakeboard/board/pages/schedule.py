@@ -1,0 +1,257 @@
+"""The page of one schedule: what it declares, when it fires next, what holds it, and what its runs did."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
+from wakeboard.board.pages.schedules import words_of
+from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.errors import InvalidSchedule, InvalidValue
+from wakeboard.rules.dst_ticks import dst_ticks_for
+from wakeboard.rules.run_search import quoted
+from wakeboard.rules.sanitize import one_line
+from wakeboard.rules.spec_document import document_text, spec_document, yaml_text
+from wakeboard.rules.upcoming_ticks import UpcomingTicks, upcoming_ticks
+from wakeboard.rules.zones import zone_info
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.schedule_list import paused_by, recent_runs, schedule_health
+from wakeboard.store.queries.schedule_page import (
+    limit_use,
+    live_runs,
+    past_runs,
+    pauses_of,
+    schedule_row,
+    schedules_named,
+    week_of_runs,
+)
+
+if TYPE_CHECKING:
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.listings import RunRow
+    from wakeboard.store.queries.schedule_list import ScheduleHealth
+    from wakeboard.store.queries.schedule_page import HoldingPause, LimitUse, WeekOfRuns
+
+FIRES: Final = 10
+LIVE_SHOWN: Final = 10
+PAST_SHOWN: Final = 25
+
+
+@dataclass(frozen=True, slots=True)
+class PastRun:
+    """A run in the history. `duration`: of its last attempt. `share`: of the longest one shown, from 0 to 100."""
+
+    run: RunRow
+    duration: timedelta | None
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the database says about one schedule. `schedule`: the columns of its row."""
+
+    now: datetime
+    schedule: dict[str, Any]
+    state: Literal["active", "paused", "suspended", "stalled", "on demand", "removed"]
+    health: ScheduleHealth | None
+    strip: Strip
+    pauses: list[tuple[HoldingPause, str | None]]
+    limit: LimitUse | None
+    live: list[RunRow]
+    past: list[PastRun]
+    older: RunRow | None
+    week: list[WeekOfRuns]
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleModel:
+    """The model of the page.
+
+    `fires`: None if there are none or they cannot be computed, then `fires_error` says why. `fires_from`: they are the
+    first ones after this time. `written`: the YAML as people write it; `defaults`: the fields that it leaves out.
+    `same_name`: other schedules with this name, by source. `older`: the link to earlier runs.
+    """
+
+    found: Found
+    words: str
+    fires: UpcomingTicks | None
+    fires_error: str
+    fires_from: datetime
+    fires_from_text: str
+    written: str
+    defaults: str
+    same_name: list[dict[str, Any]]
+    only_skipped: bool
+    is_first: bool
+    older: str | None
+
+    @property
+    def path(self) -> str:
+        """The path of the page."""
+        return f"/schedules/{self.found.schedule['id']}"
+
+    @property
+    def run_search(self) -> str:
+        """The search for its runs on the page of runs."""
+        namespace, name = self.found.schedule["namespace"], self.found.schedule["name"]
+        return f"schedule:{quoted(f'{namespace}/{name}')}"
+
+
+@page("/schedules/{id:int}")
+async def schedule(request: BoardRequest) -> Page:
+    """Shows a schedule by its id."""
+    return await _schedule(request, request.parts["id"])
+
+
+@page("/schedules/{namespace}/{name:path}")
+async def schedule_by_name(request: BoardRequest) -> Page:
+    """Shows a schedule by its namespace and name. Of several sources the first one, with links to the others."""
+    namespace, name = request.parts["namespace"], request.parts["name"]
+    visible = request.viewer.namespaces
+
+    async def read(conn: AsyncConnection) -> list[dict[str, Any]]:
+        return await schedules_named(conn, namespace, name, visible)
+
+    found = await request.read(("schedules named", namespace, name, visible), read)
+    if not found:
+        raise NotFound(f"there is no schedule {one_line(f'{namespace}/{name}')}")
+    return await _schedule(request, found[0]["id"], same_name=found[1:])
+
+
+async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dict[str, Any]] | None = None) -> Page:
+    visible = request.viewer.namespaces
+    before = _before(request.query.get("before"))
+    only_skipped = request.query.get("runs") == "skipped"
+
+    async def read(conn: AsyncConnection) -> Found:
+        return await read_schedule(conn, schedule_id, visible, before=before, only_skipped=only_skipped)
+
+    if schedule_id >= 1 << 63:
+        raise NotFound(f"there is no schedule {schedule_id}")
+    found = await request.read(("schedule", schedule_id, visible, before, only_skipped), read)
+    row = found.schedule
+    starts = _fires_from(request.query.get("from"), row["time_zone"], found.now)
+    fires, error = _fires(row, starts)
+    written, defaults = spec_document(row)
+    model = ScheduleModel(
+        found,
+        words_of(row["cron_fields"]),
+        fires,
+        error,
+        starts,
+        request.query.get("from", ""),
+        document_text(row["namespace"], row["name"], written),
+        yaml_text(defaults),
+        same_name or [],
+        only_skipped,
+        before is None,
+        found.older
+        and request.url(
+            f"/schedules/{schedule_id}",
+            runs="skipped" if only_skipped else None,
+            before=_before_text(found.older),
+        ),
+    )
+    return Page("schedule.html", model, one_line(f"{row['namespace']}/{row['name']}"))
+
+
+async def read_schedule(
+    conn: AsyncConnection,
+    schedule_id: int,
+    namespaces: frozenset[str] | None,
+    *,
+    before: tuple[datetime, int] | None = None,
+    only_skipped: bool = False,
+) -> Found:
+    """Reads the model. Raises NotFound if there is no such schedule in these namespaces."""
+    row = await schedule_row(conn, schedule_id, namespaces)
+    if row is None:
+        raise NotFound(f"there is no schedule {schedule_id}")
+    now = await Listings(conn).now()
+    pauses = await pauses_of(conn, schedule_id, row["queue"])
+    pausers = await paused_by(conn, [pause.scope for pause in pauses])
+    past = await past_runs(conn, schedule_id, PAST_SHOWN + 1, before=before, skipped=only_skipped)
+    return Found(
+        now,
+        row,
+        _state(row, paused=bool(pauses)),
+        (await schedule_health(conn, [schedule_id])).get(schedule_id),
+        strip_of((await recent_runs(conn, [schedule_id], BAR_COUNT))[schedule_id], now),
+        [(pause, pausers.get(pause.scope)) for pause in pauses],
+        await limit_use(conn, row["limit_key"]) if row["limit_key"] else None,
+        await live_runs(conn, schedule_id, LIVE_SHOWN + 1) if before is None and not only_skipped else [],
+        _with_durations(past[:PAST_SHOWN]),
+        past[PAST_SHOWN - 1] if len(past) > PAST_SHOWN else None,
+        await week_of_runs(conn, schedule_id),
+    )
+
+
+def _state(
+    row: dict[str, Any], *, paused: bool
+) -> Literal["active", "paused", "suspended", "stalled", "on demand", "removed"]:
+    if row["removed_at"] is not None:
+        return "removed"
+    if row["schedule_error"] is not None:
+        return "stalled"
+    if row["suspended"]:
+        return "suspended"
+    if paused:
+        return "paused"
+    return "on demand" if row["schedule"] is None else "active"
+
+
+def _with_durations(runs: list[RunRow]) -> list[PastRun]:
+    durations = [
+        max(run.finished_at - run.started_at, timedelta()) if run.started_at and run.finished_at else None
+        for run in runs
+    ]
+    longest = max((duration for duration in durations if duration), default=None)
+    return [
+        PastRun(run, duration, round(100 * (duration / longest), 1) if duration and longest else 0.0)
+        for run, duration in zip(runs, durations, strict=True)
+    ]
+
+
+def _fires(row: dict[str, Any], starts: datetime) -> tuple[UpcomingTicks | None, str]:
+    if row["cron_fields"] is None:
+        return None, ""
+    try:
+        ticks = dst_ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
+        return upcoming_ticks(ticks, starts, FIRES), ""
+    except InvalidSchedule as error:
+        return None, str(error)
+
+
+def _fires_from(text: str | None, zone: str, now: datetime) -> datetime:
+    """The time that the URL names, in the zone of the schedule unless it has an offset; without one, now."""
+    if not text:
+        return now
+    try:
+        moment = datetime.fromisoformat(text)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=zone_info(zone))
+        if not 1970 < moment.year < 9000:  # noqa: PLR2004 - the years for which ticks are computed
+            raise ValueError(text)  # noqa: TRY301 - one way out for every time that cannot be used
+    except (ValueError, InvalidSchedule):
+        raise InvalidValue(f"from is {one_line(text)[:60]!r}: write for example 2027-03-28T00:00") from None
+    return moment
+
+
+def _before_text(run: RunRow) -> str:
+    return json.dumps([run.finished_at.isoformat() if run.finished_at else "", run.id], separators=(",", ":"))
+
+
+def _before(text: str | None) -> tuple[datetime, int] | None:
+    if not text:
+        return None
+    try:
+        moment, run_id = json.loads(text)
+        before = datetime.fromisoformat(moment), int(run_id)
+        if before[0].tzinfo is None or not 0 <= before[1] < 1 << 63:
+            raise ValueError(text)  # noqa: TRY301 - one way out for every damaged link
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        raise InvalidValue("the link to earlier runs is damaged: begin with the newest ones") from None
+    return before

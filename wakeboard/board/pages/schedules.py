@@ -1,0 +1,197 @@
+"""The list of schedules."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
+from wakeboard.board.pages.schedule_filters import filter_query, one_of, schedule_filter
+from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.errors import InvalidSchedule, InvalidValue
+from wakeboard.rules.compiled_cron import CronFields
+from wakeboard.rules.cron_words import cron_in_words
+from wakeboard.rules.upcoming_ticks import local_time
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.schedule_list import (
+    HEALTHS,
+    MAX_COUNTED,
+    SORTS,
+    STATES,
+    filter_choices,
+    list_schedules,
+    paused_by,
+    recent_runs,
+    schedule_health,
+)
+
+if TYPE_CHECKING:
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.schedule_list import (
+        FilterChoices,
+        ListedSchedule,
+        RecentRun,
+        ScheduleFilter,
+        ScheduleHealth,
+        Sort,
+    )
+
+PAGE_SIZE: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleItem:
+    """A row of the list. `next_local`: the next tick in the zone of the schedule; None: there is none."""
+
+    schedule: ListedSchedule
+    health: ScheduleHealth | None
+    last: RecentRun | None
+    strip: Strip
+    words: str
+    next_local: datetime | None
+    paused_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What the database says about one page of the list."""
+
+    now: datetime
+    items: list[ScheduleItem]
+    total: int
+    following: ListedSchedule | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleList:
+    """The model of the page. `following`: the link to the next page; None: this is the last one."""
+
+    listed: Listed
+    total: str
+    choices: FilterChoices
+    query: dict[str, Any]
+    sort: Sort
+    is_first: bool
+    following: str | None
+    states: tuple[str, ...] = STATES
+    healths: tuple[str, ...] = HEALTHS
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the list leaves schedules out."""
+        return any(self.query.values())
+
+
+@page("/schedules")
+async def schedules(request: BoardRequest) -> Page:
+    """Shows schedules: filtered, sorted, a page at a time."""
+    wanted = schedule_filter(request)
+    sort = one_of("sort", request.query.get("sort") or "name", SORTS) or "name"
+    after = _place(request.query.get("after"), sort)
+
+    async def read(conn: AsyncConnection) -> Listed:
+        return await read_list(conn, wanted, sort, after)
+
+    async def read_choices(conn: AsyncConnection) -> FilterChoices:
+        return await filter_choices(conn, wanted.namespaces)
+
+    listed = await request.read(("schedules", wanted, sort, request.query.get("after")), read)
+    query = filter_query(request)
+    model = ScheduleList(
+        listed,
+        f"{MAX_COUNTED:,}+" if listed.total > MAX_COUNTED else f"{listed.total:,}",
+        await request.read(("schedule choices", wanted.namespaces), read_choices),
+        query,
+        sort,
+        after is None,
+        listed.following and request.url("/schedules", **query, sort=sort, after=_place_text(listed.following, sort)),
+    )
+    return Page("schedules.html", model, "Schedules")
+
+
+async def read_list(
+    conn: AsyncConnection, wanted: ScheduleFilter, sort: Sort, after: tuple[Any, int] | None, size: int = PAGE_SIZE
+) -> Listed:
+    """Reads a page of the list, and the runs of its schedules."""
+    found = await list_schedules(conn, wanted, sort, size + 1, after=after)
+    shown = found[:size]
+    ids = [schedule.id for schedule in shown]
+    now = await Listings(conn).now()
+    health = await schedule_health(conn, ids)
+    runs = await recent_runs(conn, ids, BAR_COUNT)
+    pausers = await paused_by(conn, [schedule.pause_scope for schedule in shown if schedule.pause_scope])
+    items = [
+        ScheduleItem(
+            schedule,
+            health.get(schedule.id),
+            runs[schedule.id][-1] if runs[schedule.id] else None,
+            strip_of(runs[schedule.id], now),
+            words_of(schedule.cron_fields),
+            next_local(schedule.time_zone, schedule.next_run_at) if schedule.state == "active" else None,
+            pausers.get(schedule.pause_scope or ""),
+        )
+        for schedule in shown
+    ]
+    return Listed(now, items, found[0].total if found else 0, shown[-1] if len(found) > size else None)
+
+
+@lru_cache(maxsize=4096)
+def words_of(cron_fields: str | None) -> str:
+    """When a schedule is due, in plain words; "" for fields that this release cannot read."""
+    if cron_fields is None:
+        return "only on demand"
+    try:
+        return cron_in_words(CronFields.from_text(cron_fields))
+    except InvalidSchedule:
+        return ""
+
+
+def next_local(zone: str, moment: datetime | None) -> datetime | None:
+    """A moment in the zone of a schedule; None for None or an unknown zone."""
+    try:
+        return None if moment is None else local_time(zone, moment)
+    except InvalidSchedule:
+        return None
+
+
+def _place_text(schedule: ListedSchedule, sort: Sort) -> str:
+    """The place of a schedule in the list, for the URL."""
+    key = [schedule.namespace, schedule.name] if sort == "name" else [schedule.sort_key]
+    return json.dumps([*key, schedule.id], ensure_ascii=False, separators=(",", ":"))
+
+
+def _place(text: str | None, sort: Sort) -> tuple[Any, int] | None:
+    if not text:
+        return None
+    match _json(text):
+        case [str(namespace), str(name), int(schedule_id)] if sort == "name" and _is_id(schedule_id):
+            return [namespace, name], schedule_id
+        case [str(key), int(schedule_id)] if sort != "name" and _is_id(schedule_id) and _is_key(key, sort):
+            return key, schedule_id
+        case _:
+            raise InvalidValue("the link to this part of the list is damaged: begin with its first page")
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_id(number: int) -> bool:
+    return not isinstance(number, bool) and 0 <= number < 1 << 63
+
+
+def _is_key(key: str, sort: Sort) -> bool:
+    if sort == "failures":
+        return key.isascii() and key.isdecimal() and len(key) <= 9  # noqa: PLR2004 - an integer of SQL
+    if key in {"infinity", "-infinity"}:
+        return True
+    try:
+        return datetime.fromisoformat(key).tzinfo is not None
+    except ValueError:
+        return False
