@@ -8,6 +8,7 @@ from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.statements import connection_lock, execute, listen, translating
 
 if TYPE_CHECKING:
+    from datetime import timedelta
     from uuid import UUID
 
     import psycopg
@@ -85,7 +86,7 @@ class OperatorStore(MaintenanceStore):
 
 
 class LeaderStore(OperatorStore):
-    """The calls of a leader: each is a transaction that first checks the term. Raises LeadershipLost."""
+    """The calls of a leader: each but `roll_up` is a transaction that first checks the term. Raises LeadershipLost."""
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
         super().__init__(conn)
@@ -96,3 +97,7 @@ class LeaderStore(OperatorStore):
             async with connection_lock(self.conn), self.conn.transaction():
                 await execute(self.conn, "select wakeboard.require_leadership(%s, %s)", (self._source, self._term))
                 return await execute(self.conn, query, values)
+
+    async def roll_up(self, min_interval: timedelta) -> bool:
+        """Without the term, as workers call it: a long count would keep the leadership's row locked."""
+        return await MaintenanceStore(self.conn).roll_up(min_interval)
