@@ -47,7 +47,7 @@ def token_file(folder: Path, *entries: tuple[str, str]) -> tuple[Path, list[str]
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "10.0.0.1", "jobs.example.com"])
+@pytest.mark.parametrize("bind", ["0.0.0.0", "::", "*", "10.0.0.1", "jobs.example.com"])
 def test_a_board_that_others_can_reach_needs_a_login(bind: str):
     with pytest.raises(InvalidSettings, match="needs a login"):
         read_board_settings(board_bind=bind)

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anyio
 
 
 @contextmanager
-def board_process(dsn: str, port: int = 0) -> Generator[tuple[subprocess.Popen[str], str]]:
+def board_process(dsn: str, port: int = 0, *words: str) -> Generator[tuple[subprocess.Popen[str], str]]:
     """`wakeboard board` as a process of its own. Yields it and its address."""
     command = [
         sys.executable,
@@ -37,6 +37,7 @@ def board_process(dsn: str, port: int = 0) -> Generator[tuple[subprocess.Popen[s
         "board",
         "--port",
         str(port),
+        *words,
     ]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout

@@ -6,6 +6,8 @@
   header the Origin is the board's. A request with neither is refused unless it carries a bearer token.
 - No request is decided by the URL that the client claims: only `scope["path"]` and the Host header count.
 - Every answer carries a Content-Security-Policy without inline code. No answer carries a CORS header.
+- `GET /healthz` says that the process answers, for any Host: kubelets and load balancers ask by the address. It says
+  nothing about the database, because pages say what is wrong with it, and a restart would not help.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from wakeboard.board.state import BoardOptions
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
+HEALTH_PATH: Final = "/healthz"
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -44,8 +47,7 @@ class Security:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        respond = refusal or self._app
+        respond = PlainTextResponse("ok\n") if _asks_for_health(scope) else self._refusal(scope) or self._app
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -82,6 +84,10 @@ class Security:
         if origin is not None:
             return same_origin(origin, expected)
         return headers.get("authorization", "").lower().startswith("bearer ")
+
+
+def _asks_for_health(scope: Scope) -> bool:
+    return scope["method"] in SAFE_METHODS and scope["path"] == scope.get("root_path", "") + HEALTH_PATH
 
 
 def host_name(host: str) -> str:

@@ -19,16 +19,20 @@ if TYPE_CHECKING:
 
     from wakeboard.board.state import Board, BoardOptions
 
-DEFAULT_PORT: Final = 8686
+EVERY_ADDRESS: Final = "*"  # of IPv4 and IPv6
 STOP_TIMEOUT_S: Final = 3
 
 
 def listening_socket(bind: str, port: int, *, or_any: bool = False) -> socket.socket:
-    """A socket that is bound to the address. `or_any`: to another free port if this one is in use.
+    """A socket that is bound to the address; `*` is every address of IPv4 and IPv6.
 
-    Raises InvalidSettings if the address cannot be bound.
+    `or_any`: to another free port if this one is in use. Raises InvalidSettings if the address cannot be bound.
     """
     try:
+        if bind == EVERY_ADDRESS:
+            if socket.has_dualstack_ipv6():
+                return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+            return socket.create_server(("0.0.0.0", port))  # noqa: S104 - what the caller asks for
         family, *_, address = socket.getaddrinfo(bind, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         return socket.create_server(address[:2], family=family)
     except OSError as exc:

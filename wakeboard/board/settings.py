@@ -26,7 +26,8 @@ class BoardSettings(Settings):
     # board
     board_bind: str = Field(
         "127.0.0.1",
-        description="Address that the board listens on. Any other than loopback requires a login (`board_login`).",
+        description="Address that the board listens on. `*`: every address of IPv4 and IPv6. Any other than loopback"
+        " requires a login (`board_login`).",
     )
     board_port: int = Field(8686, ge=0, le=65_535, description="Port of the board. 0: any free port.")
     board_name: str = Field(

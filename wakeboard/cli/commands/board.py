@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Final
 
 import typer
 
@@ -15,13 +16,23 @@ EXAMPLES = (
     "wakeboard board                       for the database of --dsn, or of `wakeboard up`",
     "wakeboard board --port 9000",
     "wakeboard board --new-token anna --role operator",
+    "wakeboard board --probe               whether it answers, for a health check of a container",
 )
+DEFAULT_PORT: Final = 8686
+PROBE_TIMEOUT_S: Final = 5.0
 
 
 def command(
     port: Annotated[
         int | None,
-        typer.Option("--port", help="The port to listen on (8686); 0: any free one.", min=0, max=65535),
+        typer.Option(
+            "--port",
+            envvar="WAKEBOARD_BOARD_PORT",
+            show_envvar=False,
+            help="The port to listen on (8686); 0: any free one.",
+            min=0,
+            max=65535,
+        ),
     ] = None,
     bind: Annotated[
         str | None,
@@ -34,6 +45,16 @@ def command(
         ),
     ] = None,
     role: Annotated[str, typer.Option("--role", help="The role of a new token: viewer or operator.")] = "viewer",
+    skip_check: Annotated[
+        bool,
+        typer.Option(
+            "--skip-check", help="Start even if the database does not answer. Pages then say what is wrong with it."
+        ),
+    ] = False,
+    probe: Annotated[
+        bool,
+        typer.Option("--probe", help="Exit with 0 if a board on this machine answers at the port, otherwise with 1."),
+    ] = False,
 ) -> None:
     """Serve the web board until Ctrl-C.
 
@@ -41,6 +62,9 @@ def command(
     machine can reach them, and everything is allowed. docs/board.md describes logins; docs/settings.md lists all
     settings.
     """
+    if probe:
+        _probe(port)
+        return
     try:
         from wakeboard.board.server import BoardServer, listening_socket
         from wakeboard.board.settings import board_options, read_board_settings
@@ -58,10 +82,28 @@ def command(
     async def check(_: object) -> None:
         """Connects once, so that a wrong DSN is an error here and not on a page."""
 
-    with_session(check)
+    if not skip_check:
+        with_session(check)
     server = BoardServer(options, listening_socket(settings.board_bind, settings.board_port))
     write_line(f"The board is at {server.address} (Ctrl-C stops it)")
     asyncio.run(server.run_until_stopped())
+
+
+def _probe(port: int | None) -> None:
+    """Asks the board on loopback whether it answers. Raises WakeboardError. It imports little: it is a pod's probe."""
+    from http.client import HTTPConnection, HTTPException
+
+    asked = port or DEFAULT_PORT
+    connection = HTTPConnection("127.0.0.1", asked, timeout=PROBE_TIMEOUT_S)
+    try:
+        connection.request("GET", "/healthz")
+        status = connection.getresponse().status
+    except (OSError, HTTPException) as exc:
+        raise WakeboardError(f"no board answers at 127.0.0.1:{asked}: {exc or type(exc).__name__}") from exc
+    finally:
+        connection.close()
+    if status != HTTPStatus.OK:
+        raise WakeboardError(f"what answers at 127.0.0.1:{asked} is not a board: status {status}")
 
 
 def _print_token(name: str, role: str) -> None:

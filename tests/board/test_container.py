@@ -1,0 +1,100 @@
+"""What a container of the board relies on: the health check, the addresses, and a start without the database."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.board.conftest import serving
+from tests.board.test_live import board_process
+from wakeboard.board import BoardOptions
+from wakeboard.board.server import BoardServer, listening_socket
+from wakeboard.cli import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+NOWHERE = "host=/nowhere"
+
+
+@pytest.fixture
+def board() -> Iterator[str]:
+    """The address of a board whose database does not answer."""
+    with serving(BoardOptions(dsn=NOWHERE)) as address:
+        yield address
+
+
+def ask(address: str, method: str, path: str, **headers: str) -> tuple[int, str]:
+    with closing(HTTPConnection(address.removeprefix("http://"), timeout=10)) as connection:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+@pytest.mark.parametrize("host", ["10.1.2.3:8686", "jobs.example.com", "localhost"])
+def test_the_health_check_is_answered_for_any_host_and_without_a_database(board: str, host: str):
+    assert ask(board, "GET", "/healthz", Host=host) == (200, "ok\n")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("GET", "/"), ("GET", "/healthz/"), ("GET", "/healthz/../runs"), ("POST", "/healthz")]
+)
+def test_nothing_else_is_answered_for_any_host(board: str, method: str, path: str):
+    assert ask(board, method, path, Host="10.1.2.3:8686")[0] == 421
+
+
+def test_a_probe_succeeds_while_the_board_answers(board: str, capsys: pytest.CaptureFixture[str]):
+    port = board.rpartition(":")[2]
+
+    assert main(["board", "--probe", "--port", port]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_probe_fails_without_a_board_and_says_where_it_asked(capsys: pytest.CaptureFixture[str]):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+
+    assert main(["board", "--probe", "--port", str(port)]) == 1
+    assert f"no board answers at 127.0.0.1:{port}" in capsys.readouterr().err
+
+
+def test_a_probe_takes_the_port_of_the_board_in_its_environment(board: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WAKEBOARD_BOARD_PORT", board.rpartition(":")[2])
+
+    assert main(["board", "--probe"]) == 0
+
+
+def test_a_board_starts_without_its_database_if_told_to_and_says_what_is_wrong():
+    with board_process(NOWHERE, 0, "--skip-check") as (_, address):
+        assert ask(address, "GET", "/healthz") == (200, "ok\n")
+        status, page = ask(address, "GET", "/", Accept="text/html")
+
+    assert status == 503
+    assert "nowhere" in page
+
+
+def test_a_board_listens_on_every_address_of_both_families():
+    listener = listening_socket("*", 0)
+    port = listener.getsockname()[1]
+    hosts = ["127.0.0.1", "[::1]"] if socket.has_dualstack_ipv6() else ["127.0.0.1"]
+    server = BoardServer(BoardOptions(dsn=NOWHERE), listener, handles_signals=False)
+
+    async def answers() -> list[bytes]:
+        server.start()
+        try:
+            return [
+                await asyncio.to_thread(
+                    lambda host=host: urllib.request.urlopen(f"http://{host}:{port}/healthz").read()
+                )
+                for host in hosts
+            ]
+        finally:
+            await server.stop()
+
+    assert asyncio.run(answers()) == [b"ok\n"] * len(hosts)
