@@ -1,7 +1,7 @@
-# wakeboard's images:  docker build --target worker .     (or operator, or worker-build)
+# wakeboard's images:  docker build --target worker .     (or operator, board, worker-build)
 #
-#   operator, worker    without installer and compiler; user 65532
-#   worker-build        the worker with its installer, to add packages in a multi-stage build: docs/worker-image.md
+#   operator, worker, board    without installer and compiler; user 65532
+#   worker-build               the worker with its installer, to add packages in a multi-stage build: docs/worker-image.md
 #
 # Everything is installed by hash from locks/. Without a network: `make wheelhouse` first, then build with
 # --network=none --build-arg PIP_NO_INDEX=1.
@@ -59,6 +59,12 @@ ARG PIP_INDEX_URL
 COPY locks/worker.txt /locks/
 RUN pip install --quiet --require-hashes -r /locks/worker.txt && $COMPILE /opt/wakeboard/lib
 
+FROM build AS board-packages
+ARG PIP_NO_INDEX
+ARG PIP_INDEX_URL
+COPY locks/board.txt /locks/
+RUN pip install --quiet --require-hashes -r /locks/board.txt && $COMPILE /opt/wakeboard/lib
+
 # ---------------------------------------------------------------------------- our packages: a separate layer
 
 FROM build AS code
@@ -79,6 +85,12 @@ FROM code AS worker-code
 RUN rm -r /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard_operator \
  && sed -i /^wakeboard_operator/d /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard-*.dist-info/RECORD
 
+FROM code AS board-code
+RUN rm -r /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard_operator \
+        /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard_worker \
+ && sed -i -e /^wakeboard_operator/d -e /^wakeboard_worker/d \
+        /ours/opt/wakeboard/lib/python3*/site-packages/wakeboard-*.dist-info/RECORD
+
 # ---------------------------------------------------------------------------- the images
 
 FROM runtime AS operator
@@ -91,6 +103,21 @@ ARG VERSION=dev
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="wakeboard operator" \
       org.opencontainers.image.description="Syncs JobSchedules into Postgres and writes their status." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+
+FROM runtime AS board
+COPY --from=board-packages /opt/wakeboard /opt/wakeboard
+COPY --from=board-code /ours/ /
+COPY NOTICE sbom/board.cdx.json /usr/share/doc/wakeboard/
+ENTRYPOINT ["/opt/wakeboard/bin/wakeboard", "board"]
+ARG BASE
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wakeboard board" \
+      org.opencontainers.image.description="Shows schedules and runs in a browser, and acts on them." \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="${BASE}" \
       org.opencontainers.image.version="${VERSION}" \

@@ -18,6 +18,7 @@ Debian with CPython, which is under the PSF-2.0 licence; /usr/share/doc/*/copyri
 psycopg and psycopg-binary are under the LGPL-3.0-only: they are installed as separate packages, unmodified, and may be
 replaced by another version. psycopg-binary bundles libpq (PostgreSQL licence), OpenSSL (Apache-2.0) and the libraries
 that these need. certifi is under the MPL-2.0: it is installed unmodified, and its source is its package.
+wakeboard itself bundles htmx (0BSD), the board's script in the browser: wakeboard/board/static/vendor.
 PyYAML bundles libyaml (MIT); aiohttp bundles llhttp (MIT); pydantic-core is compiled from Rust crates under MIT or
 Apache-2.0.
 """
@@ -31,7 +32,7 @@ def main() -> None:
             found.setdefault(package, []).append(image)
     lines = [HEAD]
     for package in sorted(found, key=lambda package: package.name):
-        where = " and ".join(found[package])
+        where = ", ".join(found[package])
         lines += [f"{package.name} {package.version}: {package.licence} (in {where})", f"  {package.homepage}"]
     sys.stdout.write("\n".join(lines) + "\n")
 

@@ -25,6 +25,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/sql-functions.md": ["tools.generate_sql_functions"],
     "docs/settings.md": ["tools.generate_docs", "settings"],
     "wakeboard/store/functions/REVISION": ["tools.generate_functions_revision"],
+    "sbom/board.cdx.json": ["tools.generate_sbom", "board"],
     "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],
     "sbom/worker.cdx.json": ["tools.generate_sbom", "worker"],
 }

@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from email.message import Message
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LOCKS: Final[Mapping[str, Path]] = {name: ROOT / "locks" / f"{name}.txt" for name in ("operator", "worker")}
+LOCKS: Final[Mapping[str, Path]] = {name: ROOT / "locks" / f"{name}.txt" for name in ("operator", "worker", "board")}
 LINUX: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.13"}
 """The images' platform, as environment markers see it."""
 
 SPDX: Final[Mapping[str, str]] = {  # SPDX expressions of classifiers and free texts
     "Apache 2.0": "Apache-2.0",
     "ISC License": "ISC",
+    "License :: OSI Approved :: BSD License": "BSD-3-Clause",  # of Jinja2, as its licence file says
     "License :: OSI Approved :: MIT License": "MIT",
     "License :: OSI Approved :: ISC License (ISCL)": "ISC",
 }
@@ -46,7 +47,7 @@ class Package:
 
 
 def packages(image: str) -> list[Package]:
-    """What is installed in `image` ("operator" or "worker") in addition to the base image and wakeboard, by name.
+    """What is installed in `image` ("operator", "worker" or "board") besides the base image and wakeboard, by name.
 
     Raises LicenceUnknown, and PackageNotFoundError where .venv has another version than the lock.
     """

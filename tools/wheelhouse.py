@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 LOCKS = ROOT / "locks"
-NEEDED = (LOCKS / "operator.txt", LOCKS / "build.txt")  # the worker's packages are among the operator's
+NEEDED = tuple(LOCKS / f"{name}.txt" for name in ("operator", "board", "build"))  # operator has the worker's packages
 GLIBCS = ("manylinux_2_28", "manylinux_2_17", "manylinux2014", "linux")  # all older than the base image's
 MACHINES = {"arm64": "aarch64", "AMD64": "x86_64"}  # what other systems call them
 

@@ -46,7 +46,7 @@ OURS = (
         "operator",
         "worker",
     ),
-    *("locks/build.txt", "locks/operator.txt", "locks/worker.txt"),
+    *(f"locks/{name}.txt" for name in ("build", "operator", "worker", "board")),
 )
 POSTGRES_FOLDER = "testbed/cluster/postgres_image"
 EXAMPLE_FOLDER = "examples/image/packaged"
@@ -166,6 +166,7 @@ IMAGES = {
     for image in (
         Image("wakeboard-operator", OURS, PYTHON, partial(_build_ours, "operator")),
         Image("wakeboard-worker", OURS, PYTHON, partial(_build_ours, "worker")),
+        Image("wakeboard-board", OURS, PYTHON, partial(_build_ours, "board")),
         Image("wakeboard-example", (*OURS, EXAMPLE_FOLDER), PYTHON, _build_example),
         Image("wakeboard-postgres", (POSTGRES_FOLDER,), POSTGRES, _build_postgres),
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 CHART = Path(__file__).resolve().parents[2] / "charts" / "wakeboard"
 NAME = "wakeboard"
-IMAGES = ("wakeboard-operator", "wakeboard-worker", "wakeboard-example", "wakeboard-postgres")
+IMAGES = tuple(f"wakeboard-{name}" for name in ("operator", "worker", "board", "example", "postgres"))
 HELM_TIMEOUT_S = 180
 COMMAND_TIMEOUT_S = 60
 OPERATOR = "app.kubernetes.io/component=operator"

