@@ -71,14 +71,21 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         ("CKV_K8S_38",),
-        r"(Deployment/.*operator|Pod/.*-smoke-test)",
-        "The operator and the pod of `helm test` talk to the API server; no other pod mounts a token.",
+        r"(Deployment/.*(operator|board)|Pod/.*-smoke-test)",
+        "The operator, the board behind a proxy and the pod of `helm test` talk to the API server; no other pod mounts"
+        " a token.",
     ),
     Exemption(
         ("CKV_K8S_8", "CKV_K8S_9"),
         r"(Pod/.*-smoke-test|Deployment/.*-worker-.*)",
         "They serve no requests, so they need no readiness. A worker that hangs loses its leases, and other workers"
         " take its runs.",
+    ),
+    Exemption(
+        ("pod-probes-identical",),
+        r"Deployment/.*board",
+        "Both ask whether the process answers. A board is ready without its database, because its pages say what is"
+        " wrong with it, and an Ingress would not.",
     ),
     Exemption(
         ("deployment-has-host-podantiaffinity", "deployment-has-poddisruptionbudget"),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pydantic.alias_generators import to_camel
 
 from tools.chart_values import Value, read_values
+from wakeboard.board.settings import BoardSettings
 from wakeboard_operator.settings import OperatorSettings
 from wakeboard_operator.tenancy import Tenant
 
@@ -23,7 +24,14 @@ if TYPE_CHECKING:
 Schema: TypeAlias = dict[str, Any]
 
 BOUNDS: Final = ("minimum", "maximum", "exclusiveMinimum", "maxLength", "pattern", "minItems")
-SETTING_GROUPS: Final = {"operator": "", "worker": "", "maintenance": "", "database": "", "log": "log_"}
+SETTING_GROUPS: Final = {
+    "operator": "",
+    "worker": "",
+    "maintenance": "",
+    "database": "",
+    "log": "log_",
+    "board": "board_",
+}
 """Groups of values that hold settings, and how those settings' names begin."""
 
 TEXT: Final[Schema] = {"type": "string"}
@@ -62,14 +70,25 @@ BY_NAME: Final[Mapping[str, Schema]] = {  # the last word of a value's path
     "volumeMounts": NAMED,
     "volumes": NAMED,
 }
+LOGINS: Final = ("tokens", "kubernetes", "proxy")
+REACHABLE: Final = ("service", "ingress", "httpRoute")
+"""Parts of the board through which others than the users of `kubectl port-forward` reach it."""
+
 BY_TYPE: Final[Mapping[type, Schema]] = {  # of a value's default
     bool: {"type": "boolean"},
     int: COUNT,
     float: {"type": "number", "minimum": 0},
     str: TEXT,
 }
+HOST: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"}  # no port, no wildcard
 POLICIES: Final = ["Always", "IfNotPresent", "Never"]
 BY_PATH: Final[Mapping[str, Schema]] = {
+    "board.hosts": {**NAMES, "items": HOST},
+    "board.httpRoute.hostnames": {**NAMES, "items": HOST},
+    "board.imagePullPolicy": {"enum": ["", *POLICIES]},
+    "board.ingress.host": {**HOST, "pattern": f"{HOST['pattern']}|^$"},
+    "board.origin": {"type": "string", "pattern": "^(https?://[^/]+/?)?$"},
+    "board.service.port": PORT,
     "devDatabase.runAsUser": {"type": "integer", "minimum": 1},
     "image.pullPolicy": {"enum": POLICIES},
     "database.tls.mode": {"enum": ["require", "verify-ca", "verify-full"]},
@@ -113,6 +132,7 @@ def schema() -> Schema:
     """The whole."""
     values = read_values()
     properties = {value.path[0]: _of(value) for value in values if value.path != ("pools",)}
+    properties["board"]["allOf"] = [_requires_login(part) for part in REACHABLE]
     pools = next(value for value in values if value.path == ("pools",))
     pool = {**properties["worker"], "type": ["object", "null"]}
     properties["pools"] = {
@@ -140,6 +160,14 @@ def _of(value: Value) -> Schema:
     return {**described, **_type(value)}
 
 
+def _requires_login(part: str) -> Schema:
+    enabled = {"type": "object", "properties": {"enabled": {"const": True}}, "required": ["enabled"]}
+    return {
+        "if": {"properties": {part: enabled}, "required": [part]},
+        "then": {"properties": {"login": {"enum": list(LOGINS)}}},
+    }
+
+
 def _type(value: Value) -> Schema:
     setting = _setting(value)
     if value.name in BY_PATH:
@@ -156,7 +184,8 @@ def _setting(value: Value) -> Schema:
     if len(value.path) != 2 or value.path[0] not in SETTING_GROUPS:  # noqa: PLR2004 - group and setting
         return {}
     prefix = SETTING_GROUPS[value.path[0]]
-    for name, found in OperatorSettings.model_json_schema()["properties"].items():
+    settings = BoardSettings if value.path[0] == "board" else OperatorSettings
+    for name, found in settings.model_json_schema()["properties"].items():
         if to_camel(name.removeprefix(prefix)) == value.path[1] and name.startswith(prefix):
             return _allowed(found)
     return {}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import urllib.request
 from contextlib import closing
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -85,16 +84,11 @@ def test_a_board_listens_on_every_address_of_both_families():
     hosts = ["127.0.0.1", "[::1]"] if socket.has_dualstack_ipv6() else ["127.0.0.1"]
     server = BoardServer(BoardOptions(dsn=NOWHERE), listener, handles_signals=False)
 
-    async def answers() -> list[bytes]:
+    async def answers() -> list[tuple[int, str]]:
         server.start()
         try:
-            return [
-                await asyncio.to_thread(
-                    lambda host=host: urllib.request.urlopen(f"http://{host}:{port}/healthz").read()
-                )
-                for host in hosts
-            ]
+            return [await asyncio.to_thread(ask, f"http://{host}:{port}", "GET", "/healthz") for host in hosts]
         finally:
             await server.stop()
 
-    assert asyncio.run(answers()) == [b"ok\n"] * len(hosts)
+    assert asyncio.run(answers()) == [(200, "ok\n")] * len(hosts)

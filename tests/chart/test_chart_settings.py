@@ -9,10 +9,11 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
-from tests.chart.rendering import CHART, environment, named, pod_specs, rendered
+from tests.chart.rendering import CHART, NotRendered, environment, named, pod_specs, rendered
 from tools.chart_values import Uncommented, read_values
 from tools.generate_chart_schema import schema
 from wakeboard import __version__
+from wakeboard.board.settings import BoardSettings, read_board_settings
 from wakeboard.settings import Settings, read_settings
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 
@@ -56,6 +57,21 @@ OPERATOR: Mapping[str, Any] = {
     "status_errors": "type-only",
     "leader_lease_seconds": 20,
 }
+BOARD: Mapping[str, Any] = {
+    "board_name": "Staging",
+    "board_login": "proxy",
+    "board_hosts": ["jobs.example.com", "jobs.internal"],
+    "board_origin": "https://jobs.example.com",
+    "board_proxy_user_header": "x-auth-user",
+    "board_proxy_groups_header": "x-auth-groups",
+}
+BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
+    "board_bind": "*",
+    "board_port": 8686,
+    "board_proxy_secret_file": "/etc/wakeboard/login/secret",
+}
+# The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
+BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
 SET_BY_THE_CHART = {"dsn", "pool", "operator_port", "release"}
 OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role"}
 
@@ -71,6 +87,11 @@ def documents() -> list[dict[str, Any]]:
             "worker": camel(WORKER),
             "pools": {"mail": {}, "stay": {"mode": "forever"}},
             "operator": camel(OPERATOR),
+            "board": {
+                "enabled": True,
+                "proxySecretName": "shared",
+                **camel({name.removeprefix("board_"): value for name, value in BOARD.items()}),
+            },
             "maintenance": camel(MAINTENANCE),
             "log": {"format": "console", "level": "debug"},
             "database": {
@@ -113,6 +134,23 @@ def test_every_setting_of_an_operator_can_be_set_and_arrives(
     assert own == OPERATOR.keys() | SET_BY_THE_CHART & own
 
 
+def test_every_setting_of_a_board_can_be_set_and_arrives(
+    documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-board"]["containers"][0])
+    arrived = read_board_settings().model_dump()
+    expected = {**BOARD, **BOARD_SET_BY_THE_CHART, "listen": False}
+    assert {name: arrived[name] for name in expected} == expected
+    own = BoardSettings.model_fields.keys() - Settings.model_fields.keys()
+    assert own == BOARD.keys() | BOARD_SET_BY_THE_CHART.keys() | BOARD_OTHERS
+
+
+def test_a_board_that_others_can_reach_needs_a_login_even_without_the_schema() -> None:
+    for part in ("service", "ingress", "httpRoute"):
+        with pytest.raises(NotRendered, match=r"so it needs a login: set board\.login to tokens, kubernetes or proxy"):
+            rendered({"board": {"enabled": True, part: {"enabled": True}}}, "--skip-schema-validation")
+
+
 def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["initContainers"][0])
     arrived = read_settings()
@@ -120,7 +158,7 @@ def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeyp
 
 
 def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -> None:
-    known = {PREFIX + name.upper() for name in OperatorSettings.model_fields}
+    known = {PREFIX + name.upper() for name in OperatorSettings.model_fields.keys() | BoardSettings.model_fields.keys()}
     for pod, spec in pod_specs(documents):
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
             ours = {each["name"] for each in container.get("env", []) if each["name"].startswith(PREFIX)}
@@ -129,16 +167,22 @@ def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -
 
 def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
     differ = {"log_format": "json"}  # a pod's log is not a terminal
-    defaults = read_operator_settings().model_dump() | differ
+    board_defaults = {name: value for name, value in read_board_settings().model_dump().items() if name in BOARD}
+    defaults = read_operator_settings().model_dump() | differ | board_defaults
     seen: set[str] = set()
     for value in (leaf for top in read_values() for leaf in top.leaves()):
         group, name = value.path[0], value.path[-1]
         for setting, default in defaults.items():
-            wanted = {"log": f"log_{name}" == setting}.get(group, to_camel(setting) == name)
-            if wanted and group in {"worker", "operator", "maintenance", "database", "log"} and len(value.path) == 2:
+            prefix = {"log": "log_", "board": "board_"}.get(group, "")
+            wanted = setting.startswith(prefix) and to_camel(setting.removeprefix(prefix)) == name
+            if (
+                wanted
+                and group in {"worker", "operator", "board", "maintenance", "database", "log"}
+                and len(value.path) == 2
+            ):
                 assert value.default == default, value.name
                 seen.add(setting)
-    assert seen == OperatorSettings.model_fields.keys() - SET_BY_THE_CHART - OF_MIGRATIONS
+    assert seen == (OperatorSettings.model_fields.keys() | BOARD.keys()) - SET_BY_THE_CHART - OF_MIGRATIONS
 
 
 def test_behind_pgbouncer_workers_do_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,7 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- if and .Values.operator.namespaces (not .Values.operator.source) }}
 {{- fail "operator.namespaces needs operator.source, a name for this set of namespaces, e.g. --set operator.source=k8s:team-a. Without a list, the name is the cluster's uid." }}
 {{- end }}
+{{- if .Values.board.enabled }}{{- include "wakeboard.checkBoard" . }}{{- end }}
 {{- include "wakeboard.checkLabels" (list "commonLabels" .Values.commonLabels) }}
 {{- include "wakeboard.checkLabels" (list "operator.podLabels" .Values.operator.podLabels) }}
 {{- range $name, $_ := .Values.pools }}
@@ -35,6 +36,31 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- include "wakeboard.checkLabels" (list (printf "pools.%s.podLabels" $name) $pool.podLabels) }}
 {{- end }}
 {{- include "wakeboard.checkCrd" . }}
+{{- end }}
+
+{{- define "wakeboard.checkBoard" -}}
+{{- $board := .Values.board }}
+{{- if include "wakeboard.boardHasService" . }}
+{{- if not (include "wakeboard.boardHasLogin" .) }}
+{{- fail "board.service, board.ingress and board.httpRoute let others reach the board, so it needs a login: set board.login to tokens, kubernetes or proxy. Without a login, use kubectl port-forward." }}
+{{- end }}
+{{- if not (or (include "wakeboard.boardOrigin" .) (include "wakeboard.boardHosts" . | fromJsonArray)) }}
+{{- fail "The board answers only for hosts that it knows: name those that browsers use in board.hosts, e.g. --set board.hosts={jobs.example.com}." }}
+{{- end }}
+{{- end }}
+{{- if and (eq $board.login "tokens") (not $board.tokensSecretName) }}
+{{- fail "board.login=tokens needs board.tokensSecretName, a Secret with the token file under the key tokens. `wakeboard board --new-token NAME` prints its lines." }}
+{{- end }}
+{{- if and (eq $board.login "proxy") (not $board.proxySecretName) }}
+{{- fail "board.login=proxy needs board.proxySecretName, a Secret with at least 16 characters under the key secret. The proxy sends them in X-Wakeboard-Proxy-Secret." }}
+{{- end }}
+{{- if and $board.ingress.enabled (not $board.ingress.host) }}
+{{- fail "board.ingress.enabled needs board.ingress.host, the host name under which browsers reach the board." }}
+{{- end }}
+{{- if and $board.httpRoute.enabled (not (and $board.httpRoute.parentRefs $board.httpRoute.hostnames)) }}
+{{- fail "board.httpRoute.enabled needs board.httpRoute.parentRefs, the gateways, and board.httpRoute.hostnames, the host names under which browsers reach the board." }}
+{{- end }}
+{{- include "wakeboard.checkLabels" (list "board.podLabels" $board.podLabels) }}
 {{- end }}
 
 {{/* Refuses labels that selectors of the chart use: (list "commonLabels" $labels) */}}

@@ -53,6 +53,14 @@ name, so that two names never become the same.
 {{- end }}
 {{- end }}
 
+{{- define "wakeboard.boardServiceAccount" -}}
+{{- if .Values.board.serviceAccount.create -}}
+{{ .Values.board.serviceAccount.name | default (include "wakeboard.name" (list . "board")) }}
+{{- else -}}
+{{ required "board.serviceAccount.create is false: name one that exists in board.serviceAccount.name." .Values.board.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
 {{/* The selector labels of a component's pods: (list $ "operator"). They never change. */}}
 {{- define "wakeboard.selectorLabels" -}}
 {{- $ := index . 0 -}}

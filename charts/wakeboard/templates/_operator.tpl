@@ -14,18 +14,6 @@
 {{ include "wakeboard.sharedSettings" . }}
 {{- end }}
 
-{{/* Prefers different nodes for the operator's pods. */}}
-{{- define "wakeboard.defaultAffinity" -}}
-podAntiAffinity:
-  preferredDuringSchedulingIgnoredDuringExecution:
-    - weight: 100
-      podAffinityTerm:
-        topologyKey: kubernetes.io/hostname
-        labelSelector:
-          matchLabels:
-            {{- include "wakeboard.selectorLabels" (list . "operator") | nindent 12 }}
-{{- end }}
-
 {{/* The migration container. With a role for each part, no other container gets the owner's connection string: (list $ secretName) */}}
 {{- define "wakeboard.migrateContainer" -}}
 {{- $ := index . 0 }}{{- $secret := index . 1 -}}

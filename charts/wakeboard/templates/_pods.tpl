@@ -3,15 +3,17 @@ Parts that pods share: settings as environment variables, database access, volum
 */}}
 
 {{/*
-Settings as variables: (list $values (list "queues" "leaseSeconds" …)). A value has the setting's name in camelCase. Empty
-values are omitted, because they are empty by default.
+Settings as variables: (list $values (list "queues" "leaseSeconds" …)), or with a prefix of their names as the third. A value
+has the setting's name in camelCase. Empty values are omitted, because they are empty by default.
 */}}
 {{- define "wakeboard.settings" -}}
 {{- $values := index . 0 }}
+{{- $prefix := "" }}
+{{- if gt (len .) 2 }}{{- $prefix = index . 2 }}{{- end }}
 {{- range index . 1 }}
 {{- $value := get $values . }}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "") (eq (toJson $value) "[]") (eq (toJson $value) "{}")) }}
-- name: WAKEBOARD_{{ snakecase . | upper }}
+- name: WAKEBOARD_{{ $prefix }}{{ snakecase . | upper }}
   {{- if kindIs "string" $value }}
   value: {{ $value | quote }}
   {{- else if and (kindIs "slice" $value) (kindIs "string" (first $value)) }}
@@ -54,6 +56,19 @@ values are omitted, because they are empty by default.
 {{- end }}
 {{- end }}
 
+{{/* Where the connection string of a role is: (list $ "worker" secretName) */}}
+{{- define "wakeboard.dsnOf" -}}
+{{- $ := index . 0 -}}
+valueFrom:
+  secretKeyRef:
+    name: {{ index . 2 }}
+    {{- if $.Values.database.existingSecret }}
+    key: {{ get $.Values.database.keys (ternary "owner" (index . 1) (eq (include "wakeboard.oneRole" $) "true")) | quote }}
+    {{- else }}
+    key: owner-dsn
+    {{- end }}
+{{- end }}
+
 {{/* Database access as variables: (list $ "worker"), or (list $ "owner" secretName) */}}
 {{- define "wakeboard.databaseEnv" -}}
 {{- $ := index . 0 }}{{- $role := index . 1 }}
@@ -61,14 +76,7 @@ values are omitted, because they are empty by default.
 {{- if gt (len .) 2 }}{{- $secret = index . 2 }}{{- end }}
 {{- $tls := $.Values.database.tls -}}
 - name: WAKEBOARD_DSN
-  valueFrom:
-    secretKeyRef:
-      name: {{ $secret }}
-      {{- if $.Values.database.existingSecret }}
-      key: {{ get $.Values.database.keys (ternary "owner" $role (eq (include "wakeboard.oneRole" $) "true")) | quote }}
-      {{- else }}
-      key: owner-dsn
-      {{- end }}
+  {{- include "wakeboard.dsnOf" (list $ $role $secret) | nindent 2 }}
 {{- if $tls.secretName }}
 - name: PGSSLMODE
   value: {{ $tls.mode | quote }}
@@ -156,6 +164,18 @@ imagePullSecrets:
 {{ $key }}: {{- if kindIs "string" . }} {{ . }}{{ else }}{{ toYaml . | nindent 2 }}{{ end }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* Prefers different nodes for the pods of a component: (list $ "operator") */}}
+{{- define "wakeboard.defaultAffinity" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "wakeboard.selectorLabels" . | nindent 12 }}
 {{- end }}
 
 {{/* Additional variables from the values. Refuses those that the chart sets itself: (list $env extra "operator.extraEnv") */}}
