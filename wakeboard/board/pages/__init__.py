@@ -29,6 +29,7 @@ ROUTES: list[Route] = [
     schedule.schedule,
     schedule.schedule_by_name,
     calendar.calendar,
+    run.raw_text,
     events.events,
     *login.ROUTES,
 ]

@@ -1,42 +1,175 @@
-"""The page of one run."""
+"""The page of one run: its state and what happens next, a timeline, and its texts as they are stored."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from starlette.responses import PlainTextResponse
+
+from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.routing import BoardRequest, Page, page
-from wakeboard.store.queries.action_targets import namespace_of
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.run_details import read_run_details
+from wakeboard.board.pages.run_timeline import Bar, Event, Fact, bar, hidden_attempts, timeline, what_next
+from wakeboard.board.routing import BoardRequest, Page, page, stream
+from wakeboard.rules.mask_json import mask_json, pretty_json
+from wakeboard.rules.sanitize import printable
+from wakeboard.store.queries.run_page import (
+    LONGEST_STEP_RESULT,
+    RunHistory,
+    ShownRun,
+    ShownStep,
+    read_run_history,
+    read_shown_run,
+    read_step_result,
+)
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from collections.abc import Mapping
+
+    from starlette.responses import Response
 
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.run_details import RunDetails
+
+LARGEST_ID: Final = (1 << 63) - 1
+OPEN_LINES: Final = 40  # longer texts are folded
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """A text of a run. `shown`: for the page. `copied`: a JSON string of what the copy button copies. `raw`: its path.
+
+    `masked`: the number of values that are hidden because of their key.
+    """
+
+    title: str
+    shown: str
+    copied: str
+    raw: str
+    size: int
+    masked: int = 0
+
+    @property
+    def long(self) -> bool:
+        """Whether it is folded."""
+        return self.shown.count("\n") >= OPEN_LINES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunModel:
-    """The model of the page."""
+    """The model of the page. `may_reveal`: the raw texts hold the values that are masked here."""
 
-    now: datetime
-    run: RunDetails
+    history: RunHistory
+    facts: list[Fact]
+    events: list[Event]
+    hidden_attempts: int
+    bar: Bar | None
+    payload: Text
+    result: Text | None
+    error: Text | None
+    stack: Text | None
+    steps: Mapping[str, Text]
+    may_reveal: bool
+
+    @property
+    def run(self) -> ShownRun:
+        """The run."""
+        return self.history.run
+
+
+def run_model(history: RunHistory, *, may_reveal: bool) -> RunModel:
+    """The model of the page, from what was read."""
+    run = history.run
+    events = timeline(history)
+    raw = f"/runs/{run.id}/raw"
+    return RunModel(
+        history=history,
+        facts=what_next(history),
+        events=events,
+        hidden_attempts=hidden_attempts(history),
+        bar=bar(history, events),
+        payload=json_shown("Payload", run.payload, f"{raw}/payload"),
+        result=json_shown("Result", run.result, f"{raw}/result") if run.result is not None else None,
+        error=plain_shown("Error", _error(run), f"{raw}/error") if run.error else None,
+        stack=plain_shown("Stack", run.stack, f"{raw}/stack") if run.stack else None,
+        steps={step.name: shown for step in history.steps if (shown := _step_result(step))},
+        may_reveal=may_reveal,
+    )
+
+
+def json_shown(title: str, text: str, raw: str) -> Text:
+    """A JSON text with secrets masked. What is copied differs from what is stored only in these."""
+    masked = mask_json(text)
+    return Text(
+        title=title,
+        shown=pretty_json(masked.text),
+        copied=json.dumps(masked.text),
+        raw=raw,
+        size=len(text.encode()),
+        masked=masked.masked,
+    )
+
+
+def plain_shown(title: str, text: str, raw: str) -> Text:
+    """A text of any kind. Characters that are unsafe to show are replaced where it is shown, not where it is copied."""
+    return Text(title=title, shown=printable(text), copied=json.dumps(text), raw=raw, size=len(text.encode()))
+
+
+def _error(run: ShownRun) -> str:
+    return ": ".join(part for part in (run.error_type, run.error) if part)
+
+
+def _step_result(step: ShownStep) -> Text | None:
+    """The result of a step; None: it has none, or one that is too long for the page."""
+    if step.result is None or step.result == "null" or (step.length or 0) > LONGEST_STEP_RESULT:
+        return None
+    return json_shown(f"Result of {step.name}", step.result, "")
 
 
 @page("/runs/{id:int}")
 async def run(request: BoardRequest) -> Page:
     """Shows a run."""
     run_id: int = request.parts["id"]
+    namespaces = request.viewer.namespaces
 
-    async def read(conn: AsyncConnection) -> RunModel:
-        details = await read_run_details(conn, run_id)
-        if details is None:
-            raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
-        return RunModel(await Listings(conn).now(), details)
+    async def read(conn: AsyncConnection) -> RunHistory | None:
+        return await read_run_history(conn, run_id, namespaces=namespaces)
 
-    model = await request.read(("run", run_id), read)
-    may = await request.permissions(namespace_of(model.run.schedule))
-    return Page("run.html", model, f"Run {run_id}", may=may)
+    history = await request.read(("run", run_id, namespaces), read) if run_id <= LARGEST_ID else None
+    if history is None:
+        raise _not_found(run_id)
+    may = await request.permissions(history.schedule.namespace if history.schedule else None)
+    return Page("run.html", run_model(history, may_reveal=Permission.REVEAL in may), f"Run {run_id}", may=may)
+
+
+@stream("/runs/{id:int}/raw/{what:str}")
+async def raw_text(request: BoardRequest) -> Response:
+    """Downloads a text of a run as it is stored: payload, result, error, stack, or with `name` the result of a step.
+
+    Without the permission to reveal them, the values of secret keys are masked.
+    """
+    run_id: int = request.parts["id"]
+    what: str = request.parts["what"]
+    name = request.query.get("name", "")
+
+    async def read(conn: AsyncConnection) -> tuple[str | None, str | None]:
+        shown = await read_shown_run(conn, run_id, namespaces=request.viewer.namespaces)
+        if shown is None:
+            raise _not_found(run_id)
+        texts = {"payload": shown.payload, "result": shown.result, "error": _error(shown) or None, "stack": shown.stack}
+        text = await read_step_result(conn, run_id, name) if what == "step" else texts.get(what)
+        return text, (shown.schedule or "").partition("/")[0] if shown.definition_id else None
+
+    if run_id > LARGEST_ID:
+        raise _not_found(run_id)
+    text, namespace = await request.read(("raw", run_id, what, name, request.viewer.namespaces), read)
+    if text is None:
+        raise NotFound(f"run {run_id} has no such text")
+    if what not in {"error", "stack"} and not await request.viewer.may(Permission.REVEAL, namespace):
+        text = mask_json(text).text
+    headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{what}.txt"'}
+    return PlainTextResponse(text, headers=headers)
+
+
+def _not_found(run_id: int) -> NotFound:
+    return NotFound(f"there is no run {run_id}, or it was deleted from the history")

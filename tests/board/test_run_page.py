@@ -1,0 +1,313 @@
+"""The page of a run shows what is stored, exactly, what happened, and why the run does not run now."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.board.conftest import fetched, serving
+from tests.board.told_runs import PAYLOAD, dead_run, retried_run, worker_of
+from wakeboard.board import BoardOptions
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.pages.run_timeline import bar, timeline, what_next
+from wakeboard.store.connection import connect
+from wakeboard.store.queries.run_page import RunHistory, read_run_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.async_api import Page
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.anyio
+
+HOSTILE = (
+    "<script>alert(1)</script> \" onmouseover=alert(1) ' </textarea></pre>{{7*7}}"
+    " \u202egnp.exe \u200f\x85 \x1b[2J javascript:x"
+)
+
+
+@pytest.fixture
+def worker(database: str) -> Iterator[SqlClient]:
+    with worker_of(database) as worker:
+        yield worker
+
+
+async def history_of(worker: SqlClient, run_id: int, namespaces: frozenset[str] | None = None) -> RunHistory:
+    async with await connect(worker.dsn) as conn:
+        found = await read_run_history(conn, run_id, namespaces=namespaces)
+    assert found is not None
+    return found
+
+
+async def next_of(worker: SqlClient, run_id: int) -> list[str]:
+    facts = what_next(await history_of(worker, run_id))
+    return [f"{fact.before}{' …' if fact.moment else ''}{fact.after}" for fact in facts]
+
+
+def page_of(board: str, path: str) -> str:
+    status, _, body = fetched(board + path)
+    assert status == 200, body
+    return body.decode()
+
+
+# -- the timeline
+
+
+async def test_the_timeline_tells_attempts_steps_effects_and_actions_in_order(worker: SqlClient):
+    run_id = retried_run(worker)
+    worker.sql("select * from replay(%s::bigint[], null, 'the file was wrong', 'bob', 'cli')", [run_id])
+
+    history = await history_of(worker, run_id)
+    events = [event for event in timeline(history) if event.kind != "waiting"]
+
+    assert [(event.kind, event.title) for event in events] == [
+        ("created", "Started by ana (sql)"),
+        ("attempt failed", "Attempt 1 failed"),
+        ("attempt released", "Attempt 2 was given back"),
+        ("attempt succeeded", "Attempt 2 succeeded"),
+        ("succeeded", "Succeeded"),
+        ("action", "bob (cli) replayed this run as run"),
+    ]
+    assert (events[0].note, events[-1].note) == ("asked by finance", "the file was wrong")
+    assert events[1].error == "ConnectionError: the bank's server is still starting"
+    assert [step.name for step in events[1].steps] == ["Find customers"]
+    assert [(effect.key, effect.finished_at is None) for effect in events[1].effects] == [("mail:42", True)]
+    assert [effect.key for effect in events[3].effects] == ["mail:43"]
+    replayed = await history_of(worker, events[-1].other_run or 0)
+    first = timeline(replayed)[0]
+    assert (first.title, first.other_run, first.note) == (
+        "Created by bob (cli) as a replay of run", run_id, "the file was wrong",
+    )  # fmt: skip
+
+
+async def test_the_bar_covers_the_life_of_the_run(worker: SqlClient):
+    history = await history_of(worker, dead_run(worker))
+    drawn = bar(history, timeline(history))
+
+    assert drawn is not None
+    assert [segment.kind for segment in drawn.segments if segment.kind != "waiting"] == ["failed", "failed"]
+    assert all(segment.x >= 0 and segment.x + segment.width <= 1000.02 for segment in drawn.segments)
+    assert drawn.segments[-1].x + drawn.segments[-1].width == pytest.approx(1000, abs=0.1)
+
+
+async def test_a_run_that_waits_for_its_first_attempt_has_a_bar_of_waiting(worker: SqlClient):
+    run_id = worker.enqueue()
+    worker.sql("update job_runs set created_at = now() - interval '1 minute' where id = %s", run_id)
+    history = await history_of(worker, run_id)
+
+    assert [event.kind for event in timeline(history)] == ["created", "waiting"]
+    drawn = bar(history, timeline(history))
+    assert drawn is not None
+    assert [segment.kind for segment in drawn.segments] == ["waiting"]
+
+
+async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: SqlClient):
+    definition = worker.define("report")
+    other = worker.define("other")
+    runs = [worker.value("select id from run_now(%s)", definition) for _ in range(4)]
+    worker.value("select id from run_now(%s)", other)
+    for run_id in runs[:2]:
+        worker.sql("update job_runs set run_at = now() - interval '1 s' where id = %s", run_id)
+    leases = {lease.id: lease for lease in worker.claim()}
+    worker.complete(leases[runs[0]])
+    worker.complete(leases[runs[1]])
+
+    middle = await history_of(worker, runs[1])
+    assert [run.id for run in middle.earlier] == [runs[0]]
+    assert [run.id for run in middle.later] == runs[2:]
+    last = await history_of(worker, runs[3])
+    assert sorted(run.id for run in last.earlier) == runs[:3]
+    assert last.later == []
+
+
+# -- what happens next
+
+
+async def test_a_waiting_run_says_what_it_waits_for(worker: SqlClient):
+    first = worker.enqueue()
+    second = worker.enqueue()
+    assert await next_of(worker, first) == ["It is due since …."]
+    assert await next_of(worker, second) == ["It waits behind 1 run of its queue."]
+
+    later = worker.enqueue(run_at="2999-01-01")
+    assert await next_of(worker, later) == ["It is due …."]
+
+    worker.sql("select pause('queue:default', 'the server moves')")
+    worker.sql("select pause('all')")
+    assert (await next_of(worker, first))[:2] == [
+        "Everything is paused.",
+        "The queue default is paused: the server moves.",
+    ]
+
+
+async def test_a_run_that_no_worker_serves_says_so(worker: SqlClient):
+    assert (await next_of(worker, worker.enqueue("unknown")))[0] == (
+        "No worker of the queue default has had a handler for unknown in the last 10 minutes."
+    )
+    assert (await next_of(worker, worker.enqueue(queue="other")))[0] == (
+        "No worker has served the queue other in the last 10 minutes."
+    )
+
+
+async def test_a_run_behind_a_full_limit_says_which(worker: SqlClient):
+    running = worker.enqueue(limit_key="openai")
+    worker.claim_limited("openai")
+    waiting = worker.enqueue(limit_key="openai")
+    assert (await next_of(worker, waiting))[0] == "The limit key openai allows 1 run at a time, and 1 is running."
+    assert (await next_of(worker, running))[0].startswith("The worker worker-a executes attempt 1 of 5.")
+
+    definition = worker.define("slow", policy="Queue")
+    worker.claims(worker.value("select id from run_now(%s)", definition))
+    second = worker.value("select id from run_now(%s)", definition)
+    assert (await next_of(worker, second))[0] == "The schedule has the concurrency policy Queue, and 1 is running."
+
+
+async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient):
+    failed = worker.enqueue()
+    worker.fail(worker.claims(failed), delay_s=60)
+    assert await next_of(worker, failed) == ["It is retried …."]
+
+    assert await next_of(worker, dead_run(worker)) == [
+        "It stays dead until a user retries or discards it. Dead since …."
+    ]
+
+    running = worker.enqueue()
+    worker.claims(running)
+    worker.cancel(running)
+    assert (await next_of(worker, running))[1] == "A user asked it to stop …."
+    worker.let_lapse(running)
+    assert (await next_of(worker, running))[0] == (
+        "A worker has not renewed its lease, which expired …. Maintenance takes it back."
+    )
+    assert await next_of(worker, retried_run(worker)) == []
+
+
+# -- namespaces and secrets
+
+
+async def test_a_run_of_another_namespace_does_not_exist_for_the_viewer(worker: SqlClient):
+    mine = retried_run(worker)
+    of_nobody = worker.enqueue()
+    async with await connect(worker.dsn) as conn:
+        assert await read_run_history(conn, mine, namespaces=frozenset({"billing"})) is not None
+        assert await read_run_history(conn, mine, namespaces=frozenset({"shop"})) is None
+        assert await read_run_history(conn, of_nobody, namespaces=frozenset({"billing"})) is None
+
+
+class Stranger:
+    """An access whose viewer may look at billing, and at nothing that is masked."""
+
+    asks_for_token = False
+    name = "stranger"
+    namespaces = frozenset({"billing"})
+
+    async def viewer(self, *_: Any) -> Stranger:
+        return self
+
+    async def may(self, permission: Permission, namespace: str | None) -> bool:
+        return permission is Permission.VIEW and namespace == "billing"
+
+
+def test_secrets_are_masked_on_the_page_and_in_downloads_of_viewers_who_may_not_reveal_them(
+    board: str, worker: SqlClient
+):
+    run_id = retried_run(worker)
+    html = page_of(board, f"/runs/{run_id}")
+
+    assert "hunter2" not in html
+    assert "s3cr3t" not in html
+    assert "1 value masked" in html
+    assert "hunter2" in page_of(board, f"/runs/{run_id}/raw/payload")
+    with serving(BoardOptions(dsn=worker.dsn, access=Stranger())) as limited:  # type: ignore[arg-type]
+        assert "hunter2" not in page_of(limited, f"/runs/{run_id}")
+        text = page_of(limited, f"/runs/{run_id}/raw/payload")
+        assert json.loads(text) == {**PAYLOAD, "smtp": {"host": "mail.example.com", "password": "***"}}
+        other = worker.enqueue()
+        assert fetched(f"{limited}/runs/{other}")[0] == 404
+        assert fetched(f"{limited}/runs/{other}/raw/payload")[0] == 404
+
+
+def test_raw_texts_are_downloads_of_plain_text_as_stored(board: str, worker: SqlClient):
+    run_id = retried_run(worker)
+    status, headers, body = fetched(f"{board}/runs/{run_id}/raw/result")
+
+    assert status == 200
+    assert body.decode() == worker.value("select result::text from job_run_history where id = %s", run_id)
+    assert b"9223372036854775808" in body
+    assert b"0.10" in body
+    assert headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert headers["Content-Disposition"] == f'attachment; filename="run-{run_id}-result.txt"'
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert (
+        fetched(f"{board}/runs/{run_id}/raw/step?name=Find%20customers")[2]
+        == b'{"found": 9007199254740993, "share": 1.1}'
+    )
+    for missing in ("stack", "other", "step?name=none"):
+        assert fetched(f"{board}/runs/{run_id}/raw/{missing}")[0] == 404
+    for run in ("999", "9" * 40):
+        assert fetched(f"{board}/runs/{run}")[0] == fetched(f"{board}/runs/{run}/raw/payload")[0] == 404
+
+
+# -- in a browser
+
+
+async def test_hostile_texts_are_shown_as_text_and_copied_byte_for_byte(board: str, worker: SqlClient, page: Page):
+    payload = {"text": HOSTILE, "<b>key": [9007199254740991, 1.5, "\\u0041\n\t"], "long": "ä" * 30_000}
+    run_id = worker.enqueue(payload=payload)
+    error = f"first line\r\nsecond line {HOSTILE}"
+    worker.fail(worker.claims(run_id), error_type="Val<i>ueError", error=error, outcome="discarded")
+    stored_payload, stored_error = worker.sql(
+        "select payload::text, error_type || ': ' || last_error from job_runs where id = %s", run_id
+    )[0]
+    dialogs: list[str] = []
+    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+    page.on("pageerror", lambda problem: dialogs.append(str(problem)))
+
+    await page.goto(f"{board}/runs/{run_id}")
+    for name, stored in (("payload", stored_payload), ("error", stored_error)):
+        await page.evaluate("navigator.clipboard.writeText = async (text) => { window.copied = text; }")
+        await page.locator(f"#{name} button", has_text="Copy").click()
+        await page.wait_for_function("window.copied !== undefined")
+        assert await page.evaluate("window.copied") == stored
+        await page.evaluate(  # on plain HTTP there is no such object
+            "delete window.copied; Object.defineProperty(navigator, 'clipboard', { value: undefined });"
+            "window.addEventListener('copy', (e) => { window.copied = e.clipboardData.getData('text/plain'); })"
+        )
+        await page.locator(f"#{name} button", has_text="Cop").click()
+        await page.wait_for_function("window.copied !== undefined")
+        assert await page.evaluate("window.copied") == stored
+        await page.reload()
+
+    shown = await page.locator("#payload pre").inner_text()
+    assert json.loads(shown) == json.loads(stored_payload)
+    assert "\u202e" not in shown
+    assert "<script>alert(1)</script>" in await page.locator("#error pre").inner_text()
+    assert await page.locator("main script, main i, main b key").count() == 0
+    assert dialogs == []
+
+
+async def test_an_open_stack_stays_open_when_the_run_changes(board: str, worker: SqlClient, page: Page):
+    run_id = worker.enqueue()
+    worker.fail(worker.claims(run_id), delay_s=0)
+    await page.goto(f"{board}/runs/{run_id}")
+    await page.locator("#live-state", has_text="live").wait_for()
+    await page.locator("summary", has_text="Stack").click()
+
+    worker.complete(worker.claims(run_id))
+    await page.locator(".event-title", has_text="Attempt 2 succeeded").wait_for(timeout=5000)
+
+    assert await page.locator("details[open] pre", has_text="stack").count() == 1
+
+
+async def test_a_phone_shows_the_page_without_scrolling_sideways(board: str, worker: SqlClient, page: Page):
+    run_id = worker.enqueue(payload={"word": "x" * 500, HOSTILE: HOSTILE})
+    worker.fail(worker.claims(run_id), error="y" * 500)
+    await page.set_viewport_size({"width": 360, "height": 740})
+
+    for path in (f"/runs/{run_id}", "/runs", "/runs?q=colour:x"):
+        await page.goto(board + path)
+        assert await page.evaluate("document.documentElement.scrollWidth") == 360

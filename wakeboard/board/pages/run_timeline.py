@@ -1,0 +1,326 @@
+"""What happened to a run as one timeline and one bar, and what happens to it next. Pure functions of what was read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.rules.humanize import counted, lasted, reason_in_words
+from wakeboard.store.queries.run_page import MOST_AHEAD, MOST_ATTEMPTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from wakeboard.store.queries.audit import AuditRow
+    from wakeboard.store.queries.run_page import (
+        LimitOfRun,
+        Obstacles,
+        RunHistory,
+        ShownAttempt,
+        ShownEffect,
+        ShownRun,
+        ShownStep,
+    )
+
+WIDTH: Final = 1000.0  # units of the bar
+NARROWEST: Final = 4.0  # a shorter segment is drawn as wide as this
+_SHORTEST_WAIT: Final = timedelta(milliseconds=50)
+_OUTCOMES: Final = {
+    "failed": "failed",
+    "timed_out": "timed out",
+    "crashed": "crashed: its worker stopped answering",
+    "snoozed": "asked for a later run",
+    "released": "was given back",
+}
+_ACTIONS: Final = {
+    "cancel": "cancelled this run",
+    "retry": "retried this run",
+    "discard": "discarded this run",
+    "replay": "replayed this run",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A sentence about what happens next. `moment`: shown in the middle, where `before` ends and `after` begins."""
+
+    before: str
+    moment: datetime | None = None
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """An entry of the timeline.
+
+    `kind`: created, waiting, attempt, action, cancel, or the status that ended the run; it chooses the colour of the
+    mark. `until`: the end of an attempt; None: it has no duration, or it runs. `steps`, `effects`: of the attempt.
+    `other_run`: the run that this one was made from, or that was made from it.
+    """
+
+    kind: str
+    at: datetime
+    title: str
+    note: str = ""
+    until: datetime | None = None
+    error: str = ""
+    stack: str = ""
+    key: str = ""
+    steps: list[ShownStep] = field(default_factory=list["ShownStep"])
+    effects: list[ShownEffect] = field(default_factory=list["ShownEffect"])
+    other_run: int | None = None
+
+    @property
+    def duration(self) -> timedelta | None:
+        """How long it took."""
+        return self.until - self.at if self.until else None
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A part of the bar: its kind, where it begins and how wide it is in units of `WIDTH`, and what it shows."""
+
+    kind: str
+    x: float
+    width: float
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """The life of a run on a time axis."""
+
+    begin: datetime
+    end: datetime
+    segments: list[Segment]
+
+    @property
+    def duration(self) -> timedelta:
+        """From the beginning to the end."""
+        return self.end - self.begin
+
+
+# -- what happens next -------------------------------------------------------------------------------------------------
+
+
+def what_next(history: RunHistory) -> list[Fact]:
+    """What happens to the run next, or why it does not run now. Facts only, the most important first."""
+    run = history.run
+    match run.status:
+        case "running":
+            return list(_running(run, history.now))
+        case "dead":
+            return [Fact("It stays dead until a user retries or discards it. Dead since", run.dead_at, ".")]
+        case "queued" | "failed" if history.obstacles:
+            return list(_waiting(run, history.obstacles, history.now))
+        case _:
+            return []
+
+
+def _running(run: ShownRun, now: datetime) -> Iterator[Fact]:
+    worker = f"The worker {run.worker}" if run.worker else "A worker"
+    if run.locked_until and run.locked_until < now:
+        yield Fact(
+            f"{worker} has not renewed its lease, which expired", run.locked_until, ". Maintenance takes it back."
+        )
+    else:
+        yield Fact(
+            f"{worker} executes attempt {run.attempts} of {run.max_attempts}. Its lease ends", run.locked_until, ""
+        )
+    if run.cancel_requested_at:
+        yield Fact("A user asked it to stop", run.cancel_requested_at, ".")
+
+
+def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime) -> Iterator[Fact]:
+    if run.run_at > now:
+        yield Fact("It is retried" if run.status == "failed" else "It is due", run.run_at, ".")
+    if run.start_before and run.start_before < now and not run.started_at:
+        yield Fact("It is skipped: it had to start before", run.start_before, ".")
+    for scope, reason in obstacles.pauses:
+        what = "Everything" if scope == "all" else f"The queue {run.queue}"
+        yield Fact(f"{what} is paused{f': {reason}' if reason else ''}.")
+    if not obstacles.queue_served:
+        yield Fact(f"No worker has served the queue {run.queue} in the last 10 minutes.")
+    elif not obstacles.type_served:
+        yield Fact(f"No worker of the queue {run.queue} has had a handler for {run.job_type} in the last 10 minutes.")
+    yield from _full_limits(obstacles.limits)
+    if run.crash_count >= 2:  # noqa: PLR2004 - a quarantined run, see docs/architecture.md
+        yield Fact(f"It was running at {counted(run.crash_count, 'crash')}, so a worker executes it alone.")
+    if obstacles.ahead:
+        more = f"more than {MOST_AHEAD:,} runs" if obstacles.ahead > MOST_AHEAD else counted(obstacles.ahead, "run")
+        yield Fact(f"It waits behind {more} of its queue.")
+    elif run.run_at <= now:
+        yield Fact("It is due since", run.run_at, ".")
+
+
+def _full_limits(limits: Sequence[LimitOfRun]) -> Iterator[Fact]:
+    for limit in limits:
+        if limit.running >= limit.max_running:
+            whose = (
+                f"The schedule has the concurrency policy {limit.schedule_policy}"
+                if limit.schedule_policy
+                else f"The limit key {limit.key} allows {counted(limit.max_running, 'run')} at a time"
+            )
+            yield Fact(f"{whose}, and {limit.running:,} {'is' if limit.running == 1 else 'are'} running.")
+
+
+# -- the timeline ------------------------------------------------------------------------------------------------------
+
+
+def timeline(history: RunHistory) -> list[Event]:
+    """All that happened to a run, oldest first."""
+    run = history.run
+    attempts = list(_attempts(history))
+    events = [_created(run, history.actions), *_waits(run, attempts, history.now), *attempts]
+    events += [_action(row) for row in history.actions if not _made(row, run)]
+    if run.cancel_requested_at:
+        note = run.cancel_reason or ""
+        events.append(Event(kind="cancel", at=run.cancel_requested_at, title="A stop was requested", note=note))
+    events += [*_unlisted(history, attempts), *_end(run)]
+    order = {"created": 0, "waiting": 1, "attempt": 2}
+    return sorted(events, key=lambda event: (event.at, order.get(event.kind.partition(" ")[0], 3)))
+
+
+def hidden_attempts(history: RunHistory) -> int:
+    """How many of the oldest attempts the timeline leaves out."""
+    return max(0, history.attempts[0].attempt - 1) if len(history.attempts) >= MOST_ATTEMPTS else 0
+
+
+def _created(run: ShownRun, actions: Sequence[AuditRow]) -> Event:
+    """The first entry. If a user made the run, it says who and why."""
+    by = next((row for row in actions if _made(row, run)), None)
+    parent = by.run_id if by and by.action == "replay" else None
+    who = f" by {by.actor} ({by.source})" if by else ""
+    match run.trigger:
+        case "tick":
+            title = "Created by a tick of its schedule"
+        case "manual":
+            title = f"Started{who or ' by a user'}"
+        case "replay":
+            title = f"Created{who} as a replay{' of run' if parent else ''}"
+        case _:
+            title = "Enqueued by an application"
+    notes = [by.reason if by else "", f"idempotency key {run.idempotency_key}" if run.idempotency_key else ""]
+    note = ", ".join(note for note in notes if note)
+    return Event(kind="created", at=run.created_at, title=title, note=note, other_run=parent)
+
+
+def _made(row: AuditRow, run: ShownRun) -> bool:
+    """Whether the action made this run."""
+    return row.new_run_id == run.id or (row.action == "run_now" and row.run_id == run.id)
+
+
+def _attempts(history: RunHistory) -> Iterator[Event]:
+    run = history.run
+    for attempt in history.attempts:
+        worker = f"on {attempt.worker}" if attempt.worker else ""
+        error = ": ".join(part for part in (attempt.error_type, attempt.error) if part)
+        yield _attempt(
+            history, f"Attempt {attempt.attempt} {_OUTCOMES[attempt.outcome]}", attempt.outcome, attempt, worker, error
+        )
+    latest = run.started_at
+    if latest is None or any(attempt.lease_epoch == run.lease_epoch for attempt in history.attempts):
+        return
+    if run.status == "running" or (run.status == "succeeded" and run.finished_at):
+        word = "is running" if run.status == "running" else "succeeded"
+        yield Event(
+            kind=f"attempt {run.status}",
+            at=latest,
+            until=run.finished_at,
+            title=f"Attempt {run.attempts} {word}",
+            note=f"on {run.worker}" if run.worker else "",
+            key=str(run.lease_epoch),
+            steps=[step for step in history.steps if step.lease_epoch == run.lease_epoch],
+            effects=[effect for effect in history.effects if effect.lease_epoch == run.lease_epoch],
+        )
+
+
+def _attempt(history: RunHistory, title: str, outcome: str, attempt: ShownAttempt, note: str, error: str) -> Event:
+    return Event(
+        kind=f"attempt {outcome}",
+        at=attempt.started_at,
+        until=attempt.ended_at,
+        title=title,
+        note=note,
+        error=error,
+        stack=attempt.stack or "",
+        key=str(attempt.lease_epoch),
+        steps=[step for step in history.steps if step.lease_epoch == attempt.lease_epoch],
+        effects=[effect for effect in history.effects if effect.lease_epoch == attempt.lease_epoch],
+    )
+
+
+def _waits(run: ShownRun, attempts: Sequence[Event], now: datetime) -> Iterator[Event]:
+    """The times between attempts, and until the first one or the end."""
+    since = run.created_at
+    for attempt in attempts:
+        yield from _wait(since, attempt.at, run)
+        since = attempt.until or now
+    if run.finished_at is None and not run.has_lease and not run.dead_at:
+        yield from _wait(since, now, run)
+    elif run.finished_at and not run.dead_at and run.status != "skipped":
+        yield from _wait(since, run.finished_at, run)
+
+
+def _wait(since: datetime, until: datetime, run: ShownRun) -> Iterator[Event]:
+    """A wait, of which the part before the run was due is told apart where that is known."""
+    if until - since < _SHORTEST_WAIT:
+        return
+    note = ""
+    if since < run.run_at < until:
+        due = run.run_at - since
+        note = f"{lasted(due)} until it was due, then {lasted(until - run.run_at)}" if due > _SHORTEST_WAIT else ""
+    yield Event(kind="waiting", at=since, until=until, title=f"Waited {lasted(until - since)}", note=note)
+
+
+def _action(row: AuditRow) -> Event:
+    title = _ACTIONS.get(row.action, row.action.replace("_", " ")) + (" as run" if row.new_run_id else "")
+    who = f"{row.actor} ({row.source})"
+    return Event(kind="action", at=row.at, title=f"{who} {title}", note=row.reason, other_run=row.new_run_id)
+
+
+def _unlisted(history: RunHistory, attempts: Sequence[Event]) -> Iterator[Event]:
+    """Steps and effects of attempts that have no entry."""
+    keys = {attempt.key for attempt in attempts}
+    steps = [step for step in history.steps if str(step.lease_epoch) not in keys]
+    effects = [effect for effect in history.effects if str(effect.lease_epoch) not in keys]
+    if steps or effects:
+        first = min([part.started_at for part in (*steps, *effects)])
+        yield Event(kind="parts", at=first, title="Attempts that are not listed", key="0", steps=steps, effects=effects)
+
+
+def _end(run: ShownRun) -> Iterator[Event]:
+    if run.dead_at:
+        yield Event(kind="dead", at=run.dead_at, title=f"Dead after {counted(run.attempts, 'attempt')}")
+    if run.finished_at is None:
+        return
+    reason = reason_in_words(run.reason, run.status)
+    title = run.status.capitalize()
+    if run.skipped_count and run.skipped_count > 1:
+        title = f"Skipped {counted(run.skipped_count, 'tick')}"
+    yield Event(kind=run.status, at=run.finished_at, title=title, note=reason)
+
+
+# -- the bar -----------------------------------------------------------------------------------------------------------
+
+
+def bar(history: RunHistory, events: Sequence[Event]) -> Bar | None:
+    """The waits and attempts on a time axis; None: the run never waited and never ran."""
+    shown = [event for event in events if event.kind == "waiting" or event.kind.startswith("attempt")]
+    if not shown:
+        return None
+    begin = min(event.at for event in shown)
+    end = max([event.until or history.now for event in shown])
+    span = (end - begin).total_seconds()
+    if span <= 0:
+        return None
+    segments: list[Segment] = []
+    for event in shown:
+        until = event.until or history.now
+        width = max((until - event.at).total_seconds() / span * WIDTH, 0 if event.kind == "waiting" else NARROWEST)
+        x = min((event.at - begin).total_seconds() / span * WIDTH, WIDTH - width)
+        title = event.title if event.kind == "waiting" else f"{event.title}: {lasted(until - event.at)}"
+        segments.append(Segment(event.kind.replace("attempt ", ""), round(x, 2), round(width, 2), title))
+    return Bar(begin, end, segments)

@@ -1,0 +1,337 @@
+"""Everything that the board shows about one run: texts as they are stored, what happened, and what happens next.
+
+JSON is read as text, because a parser would change big integers and decimal fractions. The numbers of attempts, steps,
+effects and neighbours are bounded, and so is the length of a step's result. Needs SELECT on the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, LiteralString
+
+from psycopg.rows import class_row, dict_row, scalar_row
+
+from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
+from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from datetime import datetime
+
+    import psycopg
+
+MOST_ATTEMPTS: Final = 100
+MOST_STEPS: Final = 200
+MOST_AUDIT_ROWS: Final = 100
+MOST_AHEAD: Final = 1000
+LONGEST_STEP_RESULT: Final = 4000  # characters
+_NEIGHBOURS: Final = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownAttempt:
+    """An attempt that ended without success: failed, crashed, timed_out, snoozed or released."""
+
+    attempt: int
+    lease_epoch: int
+    outcome: str
+    started_at: datetime
+    ended_at: datetime
+    worker: str | None
+    error_type: str | None
+    error: str | None
+    stack: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownStep:
+    """A step. `result`: the beginning of the JSON text; `length`: the number of characters of the whole text."""
+
+    name: str
+    lease_epoch: int
+    started_at: datetime
+    finished_at: datetime | None
+    result: str | None
+    length: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownEffect:
+    """An effect. `finished_at` None: it was started and not reported as finished."""
+
+    key: str
+    lease_epoch: int
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """Another run of the same schedule."""
+
+    id: int
+    status: str
+    trigger: str
+    scheduled_for: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScheduleOfRun:
+    """The schedule of a run. `generation`: the one in force now."""
+
+    id: int
+    namespace: str
+    name: str
+    generation: int
+    suspended: bool
+    removed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitOfRun:
+    """A limit key that a run needs a slot of. `schedule_policy`: the key is the schedule's own, for this policy."""
+
+    key: str
+    max_running: int
+    running: int
+    schedule_policy: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacles:
+    """What may keep a run from being claimed.
+
+    `pauses`: (scope, reason) of the pauses of everything and of its queue. `type_served`, `queue_served`: a worker
+    knew the job type in this queue, or served the queue, in the last 10 minutes. `ahead`: free runs of its queue that
+    are due and are claimed before it, at most `MOST_AHEAD` + 1; None: it is not due, or waits in another order.
+    """
+
+    pauses: list[tuple[str, str]]
+    limits: list[LimitOfRun]
+    type_served: bool
+    queue_served: bool
+    ahead: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRun(RunRow):
+    """A run. `payload` and `result` are JSON texts. `has_lease`: a worker holds it until `locked_until`."""
+
+    payload: str
+    result: str | None
+    definition_id: int | None
+    idempotency_key: str | None
+    start_before: datetime | None
+    timeout_s: int
+    backoff_strategy: str
+    backoff_base_s: int
+    backoff_cap_s: int
+    lease_epoch: int
+    has_lease: bool
+    locked_until: datetime | None
+    worker: str | None
+    stack: str | None
+    cancel_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunHistory:
+    """The run of a page, what happened to it, and what surrounds it. Attempts are the newest ones, oldest first."""
+
+    now: datetime
+    run: ShownRun
+    schedule: ScheduleOfRun | None
+    attempts: list[ShownAttempt]
+    steps: list[ShownStep]
+    effects: list[ShownEffect]
+    actions: list[AuditRow]
+    earlier: list[Neighbour]
+    later: list[Neighbour]
+    obstacles: Obstacles | None
+
+
+_MORE: LiteralString = """
+       run.payload::jsonb::text as payload, run.definition_id, run.idempotency_key,
+       run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
+       run.lease_epoch, (select name from wakeboard.workers where worker_id = run.locked_by) as worker
+"""
+_LIVE_RUN: LiteralString = f"""
+select {LIVE_COLUMNS}, {_MORE}, null::text as result, run.start_before, run.locked_by <> 0 as has_lease,
+       nullif(run.locked_until, 'epoch') as locked_until, run.last_stack as stack, run.cancel_reason
+  from wakeboard.job_runs as run
+ where run.id = %(id)s
+"""
+_PAST_RUN: LiteralString = f"""
+select {PAST_COLUMNS}, {_MORE}, run.result::text as result, null::timestamptz as start_before, false as has_lease,
+       null::timestamptz as locked_until, null::text as stack, null::text as cancel_reason
+  from wakeboard.job_run_history as run
+ where run.id = %(id)s
+ limit 1
+"""
+_SCHEDULE: LiteralString = """
+select id, namespace, name, generation, suspended, removed_at is not null as removed
+  from wakeboard.job_definitions
+ where id = %(definition)s
+"""
+_ATTEMPTS: LiteralString = """
+select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, error, stack
+  from wakeboard.job_attempts
+ where run_id = %(id)s
+ order by lease_epoch desc
+ limit %(count)s
+"""
+_STEPS: LiteralString = """
+select name, lease_epoch, started_at, finished_at, left(result::text, %(longest)s) as result,
+       length(result::text) as length
+  from wakeboard.job_steps
+ where run_id = %(id)s
+ order by started_at, name
+ limit %(count)s
+"""
+_STEP_RESULT: LiteralString = "select result::text from wakeboard.job_steps where run_id = %(id)s and name = %(name)s"
+_EFFECTS: LiteralString = """
+select key, lease_epoch, started_at, finished_at
+  from wakeboard.job_effects
+ where run_uuid = %(uuid)s
+ order by started_at, key
+ limit %(count)s
+"""
+# Of finished runs those that ended before this one; of live ones those with a smaller id.
+_EARLIER: LiteralString = """
+(select id, case status when 'dead' then 'discarded' else status::text end as status, trigger::text, scheduled_for,
+        finished_at as ended_at
+   from wakeboard.job_run_history
+  where definition_id = %(definition)s and finished_at <= %(ended)s and id <> %(id)s
+  order by finished_at desc limit %(count)s)
+union all
+(select id, status::text, trigger::text, scheduled_for, dead_at
+   from wakeboard.job_runs
+  where definition_id = %(definition)s and id < %(id)s
+  order by id desc limit %(count)s)
+ order by scheduled_for desc, id desc
+ limit %(count)s
+"""
+_LATER: LiteralString = """
+(select id, case status when 'dead' then 'discarded' else status::text end as status, trigger::text, scheduled_for,
+        finished_at as ended_at
+   from wakeboard.job_run_history
+  where definition_id = %(definition)s and finished_at > %(ended)s and id <> %(id)s
+  order by finished_at limit %(count)s)
+union all
+(select id, status::text, trigger::text, scheduled_for, dead_at
+   from wakeboard.job_runs
+  where definition_id = %(definition)s and id > %(id)s
+  order by id limit %(count)s)
+ order by scheduled_for, id
+ limit %(count)s
+"""
+_PAUSES: LiteralString = """
+select scope || ' ' || reason from wakeboard.pauses where scope in ('all', 'queue:' || %(queue)s) order by scope
+"""
+_LIMITS: LiteralString = """
+select bound.key,
+       coalesce(stored.max_running, 1) as max_running,
+       (select count(*) from (select from wakeboard.job_runs
+                                where limit_key = bound.key and holds_slot limit 10000) as run)
+         + (select count(*) from (select from wakeboard.job_runs
+                                   where shared_limit_key = bound.key and holds_slot limit 10000) as run) as running,
+       case when bound.key = 'schedule:' || run.definition_id
+            then (select concurrency_policy from wakeboard.job_definitions where id = run.definition_id) end
+         as schedule_policy
+  from wakeboard.job_runs as run
+ cross join unnest(array[run.limit_key::text, run.shared_limit_key]) as bound (key)
+  left join wakeboard.job_limits as stored on stored.key = bound.key
+ where run.id = %(id)s and bound.key is not null
+"""
+_OTHERS: LiteralString = """
+select exists (select from wakeboard.worker_types
+                where queue = run.queue and job_type = run.job_type
+                  and last_known_at > statement_timestamp() - interval '10 minutes') as type_served,
+       exists (select from wakeboard.worker_types
+                where queue = run.queue and last_known_at > statement_timestamp() - interval '10 minutes')
+         as queue_served,
+       case when run.run_at <= statement_timestamp() and run.limit_key is null and run.crash_count < 2 then
+         (select count(*) from (
+            select from generate_series(5, run.priority::integer, -1) as level (priority)
+             cross join lateral (
+               select from wakeboard.job_runs as other
+                where other.queue = run.queue and other.priority = level.priority and other.limit_key is null
+                  and other.crash_count < 2 and other.dead_at is null and other.locked_by = 0
+                  and other.run_at <= statement_timestamp()
+                  and (level.priority > run.priority or (other.run_at, other.id) < (run.run_at, run.id))
+                limit %(most)s) as found
+             limit %(most)s) as before) end as ahead
+  from wakeboard.job_runs as run
+ where run.id = %(id)s
+"""
+_NOW: LiteralString = "select clock_timestamp()"
+
+
+async def read_shown_run(
+    conn: psycopg.AsyncConnection[Any], run_id: int, *, namespaces: Collection[str] | None
+) -> ShownRun | None:
+    """The run with this id, live or in history; None: there is none, or it belongs to none of these namespaces."""
+    # In this order: a run may finish between the two reads, but never returns from history.
+    wanted = {"id": run_id}
+    found = await read(conn, class_row(ShownRun), _LIVE_RUN, wanted) or await read(
+        conn, class_row(ShownRun), _PAST_RUN, wanted
+    )
+    if not found or (namespaces is not None and await _namespace(conn, found[0]) not in namespaces):
+        return None
+    return found[0]
+
+
+async def read_run_history(
+    conn: psycopg.AsyncConnection[Any], run_id: int, *, namespaces: Collection[str] | None
+) -> RunHistory | None:
+    """All about the run with this id; None: there is none, or it belongs to none of these namespaces."""
+    run = await read_shown_run(conn, run_id, namespaces=namespaces)
+    if run is None:
+        return None
+    schedule = await _schedule(conn, run)
+    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    values = {"id": run.id, "uuid": run.uuid, "longest": LONGEST_STEP_RESULT}
+    attempts = await read(conn, class_row(ShownAttempt), _ATTEMPTS, {**values, "count": MOST_ATTEMPTS})
+    around = {"definition": run.definition_id, "id": run.id, "ended": run.finished_at or now, "count": _NEIGHBOURS}
+    return RunHistory(
+        now=now,
+        run=run,
+        schedule=schedule,
+        attempts=attempts[::-1],
+        steps=await read(conn, class_row(ShownStep), _STEPS, {**values, "count": MOST_STEPS}),
+        effects=await read(conn, class_row(ShownEffect), _EFFECTS, {**values, "count": MOST_STEPS}),
+        actions=(await audit_rows(conn, AuditFilter(run_id=run.id), MOST_AUDIT_ROWS))[::-1],
+        earlier=(await read(conn, class_row(Neighbour), _EARLIER, around))[::-1] if schedule else [],
+        later=await read(conn, class_row(Neighbour), _LATER, around) if schedule else [],
+        obstacles=await _obstacles(conn, run) if run.status in {"queued", "failed"} else None,
+    )
+
+
+async def read_step_result(conn: psycopg.AsyncConnection[Any], run_id: int, name: str) -> str | None:
+    """The JSON text of a step's result; None: there is no such step, or it has none."""
+    found = await read(conn, scalar_row, _STEP_RESULT, {"id": run_id, "name": name})
+    return found[0] if found else None
+
+
+async def _schedule(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> ScheduleOfRun | None:
+    found = await read(conn, class_row(ScheduleOfRun), _SCHEDULE, {"definition": run.definition_id})
+    return found[0] if found else None
+
+
+async def _namespace(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> str | None:
+    schedule = await _schedule(conn, run)
+    return schedule.namespace if schedule else None
+
+
+async def _obstacles(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> Obstacles:
+    values = {"id": run.id, "queue": run.queue, "most": MOST_AHEAD + 1}
+    pauses = [pause.partition(" ") for pause in await read(conn, scalar_row, _PAUSES, values)]
+    others = await read(conn, dict_row, _OTHERS, values)
+    other: dict[str, Any] = others[0] if others else {"type_served": True, "queue_served": True, "ahead": None}
+    return Obstacles(
+        pauses=[(scope, reason) for scope, _, reason in pauses],
+        limits=await read(conn, class_row(LimitOfRun), _LIMITS, values),
+        **other,
+    )
