@@ -11,42 +11,30 @@ import json
 from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from math import log
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from wakeboard.board.pages.calendar_grid import Segment, days_of, segments_of
+from wakeboard.board.pages.calendar_days import days_of, segments_of
+from wakeboard.board.pages.calendar_grid import Grid, Load, Rows, coming, load_of
 from wakeboard.board.pages.schedule_filters import filter_query, one_of, schedule_filter
 from wakeboard.board.pages.schedules import words_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.dst_ticks import moment_of
 from wakeboard.rules.sanitize import one_line
-from wakeboard.rules.tick_load import (
-    ClockChange,
-    TickRule,
-    clock_changes,
-    minute_counts,
-    pile_ups,
-    rules_with_ticks,
-)
+from wakeboard.rules.tick_load import ClockChange, TickRule, pile_ups, rules_with_ticks
 from wakeboard.rules.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
 from wakeboard.rules.zones import known_zones
 from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.schedule_list import (
-    filter_choices,
-    schedules_of_rules,
-    tick_rules,
-)
+from wakeboard.store.queries.schedule_list import filter_choices, schedules_of_rules, tick_rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
+    from wakeboard.board.pages.calendar_days import Segment
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.schedule_list import FilterChoices, PlannedSchedule, ScheduleFilter
 
 VIEWS: Final = ("day", "week")
-LEVELS: Final = 5
-NOTABLE: Final = 1.5  # times: smaller differences have no colours
 PILE_UPS_SHOWN: Final = 8
 CHANGES_SHOWN: Final = 12
 SCHEDULES_SHOWN: Final = 100
@@ -69,55 +57,6 @@ class Plan:
     rules_hash: int
     states: dict[str, int]
     choices: FilterChoices
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """The ticks of each minute from `begin` on (seconds since 1970), and the clock changes in this time."""
-
-    begin: int
-    counts: Sequence[int]
-    changes: Sequence[ClockChange]
-
-
-@dataclass(frozen=True, slots=True)
-class MinuteBar:
-    """A minute of a day that has ticks. `minute`: of its segment, from 0."""
-
-    minute: int
-    count: int
-    level: int
-    is_pile_up: bool
-    at: datetime
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """An hour of the local clock on one day. `segment` None: the clock jumps over this hour.
-
-    `level`: 0 for no ticks, then 1 to 5. `peak`: the most ticks in one minute. `bars`: in the view of a day.
-    """
-
-    segment: Segment | None
-    count: int = 0
-    level: int = 0
-    peak: int = 0
-    is_pile_up: bool = False
-    is_past: bool = False
-    changes: tuple[ClockChange, ...] = ()
-    bars: tuple[MinuteBar, ...] = ()
-
-    @property
-    def at(self) -> datetime:
-        """The first instant, for the link to its ticks."""
-        assert self.segment is not None, "only a cell with time has a link"
-        return moment_of(self.segment.start)
-
-    @property
-    def minutes(self) -> int:
-        """The length in minutes."""
-        return 0 if self.segment is None else (self.segment.end - self.segment.start) // 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,14 +104,13 @@ class Calendar:
     day: date
     days: tuple[date, ...]
     today: date
-    grid: tuple[tuple[str, tuple[Cell, ...]], ...]
+    grid: Rows
     total: int
     busiest: int
     pile_ups: tuple[PileUp, ...]
     pile_up_count: int
     full_minutes: tuple[str, ...]
     changes: Sequence[ClockChange]
-    display_changes: tuple[Segment, ...]
     chosen: Chosen | None
     query: dict[str, Any]
     zones: tuple[str, ...]
@@ -208,11 +146,6 @@ class LoadCache:
 loads: Final = LoadCache()
 
 
-def load_of(rules: dict[TickRule, int], begin: int, end: int) -> Load:
-    """Counts the ticks of these rules."""
-    return Load(begin, minute_counts(rules, begin, end), clock_changes(rules, begin, end))
-
-
 @page("/calendar")
 async def calendar(request: BoardRequest) -> Page:
     """Shows the load of a day or a week, and the schedules that fire in the chosen cell."""
@@ -231,8 +164,9 @@ async def calendar(request: BoardRequest) -> Page:
     begin, end = _span(by_day)
     load = await loads.get(plan, begin, end)
     query = {**filter_query(request), "view": view, "zone": zone, "day": day.isoformat()}
-    coming = _coming(load, plan.now)
-    piled = pile_ups(coming)
+    counts = coming(load, plan.now)
+    piled = pile_ups(counts)
+    grid = Grid(load, counts, frozenset(piled.single), int(plan.now.timestamp()), zone)
     begins = local_time(zone, moment_of(load.begin))
     model = Calendar(
         plan,
@@ -242,14 +176,13 @@ async def calendar(request: BoardRequest) -> Page:
         day,
         tuple(days),
         today,
-        _grid(by_day, load, coming, set(piled.single), plan.now, zone),
-        sum(coming),
-        max(coming, default=0),
-        tuple(_pile_up(zone, load.begin + 60 * minute, coming[minute]) for minute in piled.single[:PILE_UPS_SHOWN]),
+        grid.of_week(by_day) if view == "week" else grid.of_day(by_day[0]),
+        sum(counts),
+        max(counts, default=0),
+        tuple(_pile_up(zone, load.begin + 60 * minute, counts[minute]) for minute in piled.single[:PILE_UPS_SHOWN]),
         len(piled.single),
         tuple(f":{begins + timedelta(minutes=minute):%M}" for minute in sorted(piled.hourly)),
         load.changes[:CHANGES_SHOWN],
-        tuple(segment for segments in by_day for segment in segments if segment.is_changed),
         await _chosen(request, wanted, plan, zone, query),
         query,
         _zones(plan, zone),
@@ -269,126 +202,12 @@ async def read_plan(conn: AsyncConnection, wanted: ScheduleFilter) -> Plan:
     )
 
 
-# -- the grid ----------------------------------------------------------------------------------------------------------
-
-
 def _span(by_day: Sequence[Sequence[Segment]]) -> tuple[int, int]:
     """From the first instant of the days to the last one."""
     segments = [segment for segments in by_day for segment in segments]
     if not segments:
         raise InvalidValue("this day does not exist in the time zone: choose another one")
     return segments[0].start, segments[-1].end
-
-
-def _coming(load: Load, now: datetime) -> list[int]:
-    """The ticks of each minute that are still to come."""
-    past = min(max((int(now.timestamp()) - load.begin) // 60 + 1, 0), len(load.counts))
-    return [0] * past + list(load.counts[past:])
-
-
-def _grid(
-    by_day: Sequence[Sequence[Segment]], load: Load, counts: Sequence[int], piled: set[int], now: datetime, zone: str
-) -> tuple[tuple[str, tuple[Cell, ...]], ...]:
-    """The rows. A week has one for each hour of the clock; a day one for each segment, so doubled hours come twice."""
-    instant = int(now.timestamp())
-    if len(by_day) == 1:
-        hours, minutes = _scale(sum(_of(segment, load, counts)) for segment in by_day[0]), _scale(counts)
-        return tuple(
-            (segment.label, (_cell(segment, load, counts, piled, hours, instant, zone, minutes),))
-            for segment in by_day[0]
-        )
-    merged = [_by_hour(segments) for segments in by_day]
-    cells = [segment for hours in merged for segment in hours.values()]
-    complete = [segment for segment in cells if segment.start > instant]  # an hour that is half past seems calm
-    scale = _scale(sum(_of(segment, load, counts)) for segment in complete or cells)
-    return tuple(
-        (
-            f"{hour:02}:00",
-            tuple(
-                _cell(hours[hour], load, counts, piled, scale, instant, zone) if hour in hours else Cell(None)
-                for hours in merged
-            ),
-        )
-        for hour in range(24)
-    )
-
-
-def _scale(counts: Iterable[int]) -> tuple[int, int]:
-    """The least and the highest of the counts that are not 0."""
-    found = [count for count in counts if count]
-    return (min(found), max(found)) if found else (1, 1)
-
-
-def _by_hour(segments: Sequence[Segment]) -> dict[int, Segment]:
-    """One segment for each hour of the clock: an hour that comes twice is one of twice the length."""
-    hours: dict[int, Segment] = {}
-    for segment in segments:
-        first = hours.get(segment.hour)
-        hours[segment.hour] = segment if first is None else first.until(segment)
-    return hours
-
-
-def _of(segment: Segment, load: Load, counts: Sequence[int]) -> Sequence[int]:
-    return counts[(segment.start - load.begin) // 60 : (segment.end - load.begin) // 60]
-
-
-def _cell(
-    segment: Segment,
-    load: Load,
-    counts: Sequence[int],
-    piled: set[int],
-    scale: tuple[int, int],
-    now: int,
-    zone: str,
-    minute_scale: tuple[int, int] | None = None,
-) -> Cell:
-    first = (segment.start - load.begin) // 60
-    minutes = _of(segment, load, counts)
-    count = sum(minutes)
-    return Cell(
-        segment,
-        count,
-        level_of(count, *scale),
-        max(minutes, default=0),
-        any(first + minute in piled for minute in range(len(minutes))),
-        segment.end <= now,
-        tuple(
-            change
-            for change in load.changes
-            if change.affected and segment.start <= int(change.at.timestamp()) < segment.end
-        ),
-        () if minute_scale is None else _bars(segment, minutes, first, piled, minute_scale, zone),
-    )
-
-
-def _bars(
-    segment: Segment, minutes: Sequence[int], first: int, piled: set[int], scale: tuple[int, int], zone: str
-) -> tuple[MinuteBar, ...]:
-    begin = local_time(zone, moment_of(segment.start))
-    return tuple(
-        MinuteBar(
-            minute,
-            count,
-            level_of(count, *scale),
-            first + minute in piled,
-            moment_of(segment.start + 60 * minute),
-            f"{begin + timedelta(minutes=minute):%H:%M}: {count:,} {'tick' if count == 1 else 'ticks'}",
-        )
-        for minute, count in enumerate(minutes)
-        if count
-    )
-
-
-def level_of(count: int, least: int, most: int) -> int:
-    """The level of a count on a logarithmic scale: 0 for none, else 1 to 5, from the least count to the highest one.
-
-    Counts that hardly differ have the same calm level.
-    """
-    if count == 0:
-        return 0
-    if most < NOTABLE * least:
-        return 2
-    return 1 + round((LEVELS - 1) * log(min(max(count, least), most) / least) / log(most / least))
 
 
 def _pile_up(zone: str, instant: int, count: int) -> PileUp:

@@ -1,98 +1,176 @@
-"""Splits local days into segments of at most an hour of the local clock, also where the clock changes.
-
-A day has 23 to 25 hours, so the hours of the clock are not those of real time. A segment lies within one hour of the
-local clock and within one period of the zone. The segments of a day cover it completely and do not overlap.
-"""
+"""The grid of the calendar: a cell for each hour of the local clock and day, from the counts of single minutes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import date, timedelta
-from itertools import takewhile
+from dataclasses import dataclass
+from datetime import timedelta
+from math import log
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.rules.zones import periods_from
+from wakeboard.rules.dst_ticks import moment_of
+from wakeboard.rules.tick_load import ClockChange, TickRule, clock_changes, minute_counts
+from wakeboard.rules.upcoming_ticks import local_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
-    from wakeboard.rules.zones import Period
+    from wakeboard.board.pages.calendar_days import Segment
 
-_HOUR: Final = 3600  # seconds
-_DAY: Final = 86_400  # seconds
-_FARTHEST: Final = 26 * _HOUR  # from UTC, and a clock change
-_EPOCH: Final = date(1970, 1, 1)
+LEVELS: Final = 5
+NOTABLE: Final = 1.5  # times: smaller differences have no colours
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of an hour of the local clock, from the instant `start` to `end` (seconds since 1970).
+class Load:
+    """The ticks of each minute from `begin` on (seconds since 1970), and the clock changes in this time."""
 
-    `local`: what the local clock shows at `start`, in seconds since 1970-01-01T00:00. `is_second`: the clock has shown
-    these times before on this day. `follows_gap`: the clock has jumped ahead to `local`.
+    begin: int
+    counts: Sequence[int]
+    changes: Sequence[ClockChange]
+
+
+@dataclass(frozen=True, slots=True)
+class MinuteBar:
+    """A minute of a day that has ticks. `minute`: of its segment, from 0."""
+
+    minute: int
+    count: int
+    level: int
+    is_pile_up: bool
+    at: datetime
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """An hour of the local clock on one day. `segment` None: the clock jumps over this hour.
+
+    `level`: 0 for no ticks, then 1 to 5. `peak`: the most ticks in one minute. `bars`: in the view of a day.
     """
 
-    start: int
-    end: int
-    local: int
-    is_second: bool = False
-    follows_gap: bool = False
+    segment: Segment | None
+    count: int = 0
+    level: int = 0
+    peak: int = 0
+    is_pile_up: bool = False
+    is_past: bool = False
+    changes: tuple[ClockChange, ...] = ()
+    bars: tuple[MinuteBar, ...] = ()
 
     @property
-    def hour(self) -> int:
-        """The hour that the local clock shows."""
-        return self.local % _DAY // _HOUR
+    def at(self) -> datetime:
+        """The first instant, for the link to its ticks."""
+        assert self.segment is not None, "only a cell with time has a link"
+        return moment_of(self.segment.start)
 
     @property
-    def label(self) -> str:
-        """The time that the local clock shows at the start."""
-        return f"{self.hour:02}:{self.local % _HOUR // 60:02}"
+    def minutes(self) -> int:
+        """The length in minutes."""
+        return 0 if self.segment is None else (self.segment.end - self.segment.start) // 60
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether a clock change begins it."""
-        return self.is_second or self.follows_gap
 
-    def until(self, later: Segment) -> Segment:
-        """This segment and a later one of the same hour together."""
-        return replace(
-            self,
-            end=later.end,
-            is_second=self.is_second or later.is_second,
-            follows_gap=self.follows_gap or later.follows_gap,
+Rows = tuple[tuple[str, tuple[Cell, ...]], ...]  # for each hour its label and a cell for each day
+
+
+def load_of(rules: Mapping[TickRule, int], begin: int, end: int) -> Load:
+    """Counts the ticks of these rules from the instant `begin` to `end`."""
+    return Load(begin, minute_counts(rules, begin, end), clock_changes(rules, begin, end))
+
+
+def coming(load: Load, now: datetime) -> list[int]:
+    """The ticks of each minute that are still to come; 0 for past minutes."""
+    past = min(max((int(now.timestamp()) - load.begin) // 60 + 1, 0), len(load.counts))
+    return [0] * past + list(load.counts[past:])
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Makes cells. `counts`: of each minute from the beginning of `load`. `piled`: the places of pile-ups in it."""
+
+    load: Load
+    counts: Sequence[int]
+    piled: Collection[int]
+    now: int
+    zone: str
+
+    def of_day(self, segments: Sequence[Segment]) -> Rows:
+        """A row for each segment of a day, so that doubled hours come twice. Cells have bars."""
+        hours, minutes = _scale(sum(self._minutes(segment)) for segment in segments), _scale(self.counts)
+        return tuple((segment.label, (self._cell(segment, hours, minutes),)) for segment in segments)
+
+    def of_week(self, days: Sequence[Sequence[Segment]]) -> Rows:
+        """A row for each hour of the clock. An hour that comes twice on a day is one cell."""
+        merged = [_by_hour(segments) for segments in days]
+        cells = [segment for hours in merged for segment in hours.values()]
+        complete = [segment for segment in cells if segment.start > self.now]  # an hour that is half past seems calm
+        scale = _scale(sum(self._minutes(segment)) for segment in complete or cells)
+        return tuple(
+            (
+                f"{hour:02}:00",
+                tuple(self._cell(hours[hour], scale) if hour in hours else Cell(None) for hours in merged),
+            )
+            for hour in range(24)
+        )
+
+    def _minutes(self, segment: Segment) -> Sequence[int]:
+        return self.counts[(segment.start - self.load.begin) // 60 : (segment.end - self.load.begin) // 60]
+
+    def _cell(self, segment: Segment, scale: tuple[int, int], minute_scale: tuple[int, int] | None = None) -> Cell:
+        first = (segment.start - self.load.begin) // 60
+        minutes = self._minutes(segment)
+        count = sum(minutes)
+        changes = (change for change in self.load.changes if change.affected)
+        return Cell(
+            segment,
+            count,
+            level_of(count, *scale),
+            max(minutes, default=0),
+            any(first + minute in self.piled for minute in range(len(minutes))),
+            segment.end <= self.now,
+            tuple(change for change in changes if segment.start <= int(change.at.timestamp()) < segment.end),
+            () if minute_scale is None else self._bars(segment, minutes, minute_scale),
+        )
+
+    def _bars(self, segment: Segment, minutes: Sequence[int], scale: tuple[int, int]) -> tuple[MinuteBar, ...]:
+        begin = local_time(self.zone, moment_of(segment.start))
+        first = (segment.start - self.load.begin) // 60
+        return tuple(
+            MinuteBar(
+                minute,
+                count,
+                level_of(count, *scale),
+                first + minute in self.piled,
+                moment_of(segment.start + 60 * minute),
+                f"{begin + timedelta(minutes=minute):%H:%M}: {count:,} {'tick' if count == 1 else 'ticks'}",
+            )
+            for minute, count in enumerate(minutes)
+            if count
         )
 
 
-def days_of(first: date, count: int, last: date) -> list[date]:
-    """`count` days from `first` on, up to `last`."""
-    return [day for day in (first + timedelta(days=offset) for offset in range(count)) if day <= last]
+def level_of(count: int, least: int, most: int) -> int:
+    """The level of a count on a logarithmic scale: 0 for none, else 1 to 5, from the least count to the highest one.
+
+    Counts that hardly differ have the same calm level.
+    """
+    if count == 0:
+        return 0
+    if most < NOTABLE * least:
+        return 2
+    return 1 + round((LEVELS - 1) * log(min(max(count, least), most) / least) / log(most / least))
 
 
-def segments_of(zone: str, day: date) -> list[Segment]:
-    """The segments of a local day, in order. None for a day that the zone has left out."""
-    begin = (day - _EPOCH).days * _DAY
-    segments: list[Segment] = []
-    for period in takewhile(
-        lambda period: period.start < begin + _DAY + _FARTHEST, periods_from(zone, begin - _FARTHEST)
-    ):
-        for segment in _of_period(period, begin):
-            previous = segments[-1] if segments else None
-            if previous and previous.hour == segment.hour and not segment.is_changed and previous.end == segment.start:
-                segments[-1] = previous.until(segment)  # a period also ends with its year
-            else:
-                segments.append(segment)
-    return segments
+def _scale(counts: Iterable[int]) -> tuple[int, int]:
+    """The least and the highest of the counts that are not 0."""
+    found = [count for count in counts if count]
+    return (min(found), max(found)) if found else (1, 1)
 
 
-def _of_period(period: Period, begin: int) -> Iterator[Segment]:
-    local = max(period.local_start, begin)
-    while local < min(period.local_end, begin + _DAY):
-        end = min(local - local % _HOUR + _HOUR, period.local_end, begin + _DAY)
-        yield Segment(
-            local - period.offset,
-            end - period.offset,
-            local,
-            is_second=local < period.shown_until,
-            follows_gap=local == period.local_start > period.shown_until,
-        )
-        local = end
+def _by_hour(segments: Sequence[Segment]) -> dict[int, Segment]:
+    """One segment for each hour of the clock: an hour that comes twice is one of twice the length."""
+    hours: dict[int, Segment] = {}
+    for segment in segments:
+        first = hours.get(segment.hour)
+        hours[segment.hour] = segment if first is None else first.until(segment)
+    return hours

@@ -103,7 +103,7 @@ def _of_cron(cron: str, count: int, name: str, zone: str, gap: Gap, overlap: Ove
 
     now = datetime.now(UTC)  # there may be no database
     try:
-        ticks, skipped = _ticks(DstTicks(parse_cron(cron, name=name), zone, gap, overlap), now, count)
+        ticks, skipped = next_ticks(DstTicks(parse_cron(cron, name=name), zone, gap, overlap), now, count)
     except InvalidSchedule as error:
         raise InvalidValue(str(error)) from None
     return NextTicks(schedule=None, cron=cron, time_zone=zone, state="active", ticks=ticks, skipped=skipped), now
@@ -118,7 +118,7 @@ async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
     ticks, skipped = [], []
     if times.cron_fields is not None:
         tick_schedule = dst_ticks_for(times.cron_fields, times.time_zone, times.dst_gap, times.dst_overlap)
-        ticks, skipped = _ticks(tick_schedule, session.now, count)
+        ticks, skipped = next_ticks(tick_schedule, session.now, count)
     return NextTicks(
         schedule=known.short,
         cron=times.schedule,
@@ -129,7 +129,7 @@ async def _of_schedule(session: Session, name: str, count: int) -> NextTicks:
     )
 
 
-def _ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
+def next_ticks(tick_schedule: DstTicks, after: datetime, count: int) -> tuple[list[Tick], list[str]]:
     """The next `count` ticks after `after`, and the local times that are skipped before the last of them."""
     from wakeboard.rules.upcoming_ticks import upcoming_ticks
 

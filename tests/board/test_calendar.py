@@ -1,0 +1,218 @@
+"""The calendar of ticks, compared with enumerating them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.board.schedules import get, schedules_in
+from tests.rules.moments import zone_info, zones
+from wakeboard.board.pages.calendar_days import segments_of
+from wakeboard.board.pages.calendar_grid import level_of
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.dst_ticks import DstTicks
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+    from tests.board.schedules import Schedules
+
+pytestmark = pytest.mark.anyio
+
+CRONS = ("*/10 * * * *", "30 1 * * *", "0 2 * * *", "15 0 * * *", "0 */3 * * *", "7 1-3 * * *", "0 12 L * *")
+ZONES = ("Europe/Lisbon", "America/New_York", "Australia/Lord_Howe", "Asia/Tokyo", "Etc/UTC")
+
+
+def generate(schedules: Schedules) -> list[DstTicks]:
+    """Some schedules of each kind, and their ticks."""
+    found: list[DstTicks] = []
+    for number in range(70):
+        cron, zone = CRONS[number % 7], ZONES[number % 5]
+        gap, overlap = ("Skip", "RunAfter")[number % 2], ("First", "Both")[number % 3 % 2]
+        schedules.add(f"job-{number}", cron, time_zone=zone, dst_gap=gap, dst_overlap=overlap)
+        found.append(DstTicks(parse_cron(cron, name="x"), zone, gap, overlap))  # pyright: ignore[reportArgumentType]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [
+        ("Europe/Lisbon", date(2027, 3, 28)),
+        ("America/New_York", date(2026, 11, 1)),
+        ("Australia/Lord_Howe", date(2027, 4, 4)),
+        ("Australia/Lord_Howe", date(2027, 10, 3)),
+        ("Asia/Tokyo", date(2026, 11, 1)),
+    ],
+)
+def test_the_counts_of_a_day_are_those_of_its_single_ticks(database: str, board: str, zone: str, day: date):
+    if day < datetime.now(UTC).date():
+        day = day.replace(year=day.year + 11)  # the same weekday
+    with schedules_in(database) as schedules:
+        all_ticks = generate(schedules)
+    begin = datetime(day.year, day.month, day.day, tzinfo=zone_info(zone)).astimezone(UTC)
+    next_day = day + timedelta(days=1)
+    end = datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone_info(zone)).astimezone(UTC)
+    expected: dict[tuple[int, int], int] = {}
+    for ticks in all_ticks:
+        tick = ticks.next_tick(begin - timedelta(seconds=1))
+        while tick is not None and tick < end:
+            local = tick.astimezone(zone_info(zone))
+            place = local.hour, local.fold
+            expected[place] = expected.get(place, 0) + 1
+            tick = ticks.next_tick(tick)
+
+    page = get(board, f"/calendar?zone={zone}&day={day}")
+    week = get(board, f"/calendar?zone={zone}&day={day}&view=week")
+
+    rows = page.all(
+        r'<th scope="row">(\d\d):\d\d( <span class="mark mark-change">second time)?.*?<td class="number">(.*?)</td>'
+    )
+    shown = {(int(hour), int(bool(second))): number(count) for hour, second, count in rows if number(count)}
+    assert shown == expected
+    assert f"{sum(expected.values()):,} ticks to come" in page.text
+    first_days = week.all(r'<th scope="row">(\d\d):00</th>\s*<td class="[^"]*"[^>]*>(.*?)</td>')
+    by_hour = {hour: sum(count for place, count in expected.items() if place[0] == hour) for hour, _ in expected}
+    assert {int(hour): number(count) for hour, count in first_days if number(count)} == by_hour
+
+
+@given(zones, st.dates(date(1975, 1, 1), date(2100, 1, 1)))
+def test_the_segments_of_a_day_cover_it_without_overlap(zone: str, day: date):
+    segments = segments_of(zone, day)
+
+    assert all(first.end == second.start for first, second in pairwise(segments))
+    assert all(0 < segment.end - segment.start <= 3600 for segment in segments)
+    for segment in segments:
+        local = datetime.fromtimestamp(segment.start, zone_info(zone))
+        assert (local.date(), local.hour, f"{local:%H:%M}") == (day, segment.hour, segment.label)
+        assert segment.is_second == bool(local.fold)
+    following = segments_of(zone, day + timedelta(days=1))
+    assert not segments or not following or segments[-1].end == following[0].start
+
+
+def test_clock_changes_are_announced_with_what_they_do(database: str, board: str):
+    with schedules_in(database) as schedules:
+        for number in range(3):
+            schedules.add(f"moved-{number}", "30 1 * * *", time_zone="Europe/Lisbon")
+        schedules.add("skipped", "30 1 * * *", time_zone="Europe/Lisbon", dst_gap="Skip", dst_overlap="Both")
+        schedules.add("elsewhere", "0 12 * * *", time_zone="Asia/Tokyo")
+
+    gap = get(board, "/calendar?zone=Europe/Lisbon&day=2027-03-28")
+    week = get(board, "/calendar?zone=Europe/Lisbon&day=2027-03-24&view=week")
+    double = get(board, "/calendar?zone=Europe/Lisbon&day=2027-10-31")
+    elsewhere = get(board, "/calendar?zone=Asia/Tokyo&day=2027-03-28")
+    hit = get(board, "/calendar?zone=Asia/Tokyo&day=2027-03-28&at=2027-03-28T01:00Z&minutes=60")
+
+    sentence = "Europe/Lisbon: the clock goes from 01:00 to 02:00 at"
+    assert all(sentence in page.text for page in (gap, week, elsewhere))
+    assert "3 schedules will run after the gap; 1 schedule will skip its ticks in the gap." in gap.text
+    assert "02:00 after the gap" in gap.text
+    assert "01:00 second time" in double.text
+    assert "3 schedules will run in the doubled time once; 1 schedule will run twice." in double.text
+    assert len(week.all('class="gap"')) == 1
+    assert "moved from 01:30, which does not exist on 2027-03-28" in hit.text
+    assert "3 schedules Schedule" in hit.text
+
+
+def test_pile_ups_are_listed_with_links_to_their_schedules(database: str, board: str):
+    with schedules_in(database) as schedules:
+        for number in range(40):
+            schedules.add(f"midnight-{number:02}", "0 0 * * *")
+        schedules.add("alone", "7 9 * * *")
+
+    page = get(board, "/calendar?zone=UTC&day=2027-06-01")
+    (link,) = page.all(r'<a href="([^"#]*)#fires-of-cell">40 at 00:00</a>')
+    cell = get(board, link)
+
+    assert "1 pile-up: 40 at 00:00" in page.text
+    assert "40 schedules Schedule" in cell.text
+    assert len(set(re.findall("midnight-[0-9]+", cell.html))) == 40
+    assert "alone" not in cell.html
+
+
+def test_a_full_cell_is_listed_page_by_page(database: str, board: str):
+    with schedules_in(database) as schedules:
+        ids = [schedules.add(f"job-{number % 90}", "0 0 * * *", source=f"file:{number}") for number in range(230)]
+
+    found: list[str] = []
+    path: str | None = "/calendar?zone=UTC&day=2027-06-01&at=2027-06-01T00:00Z&minutes=1"
+    while path:
+        page = get(board, path)
+        found += page.all(r'<td><a class="job" href="/schedules/(\d+)"')
+        links = page.all(r'Pages of the cell"><a rel="next" href="([^"]*)"')
+        path = links[0] if links else None
+
+    assert sorted(map(int, found)) == ids
+
+
+def test_schedules_that_are_held_and_ticks_in_the_past_do_not_count(database: str, board: str):
+    with schedules_in(database) as schedules:
+        schedules.add("runs", "* * * * *")
+        schedules.add("asleep", "* * * * *", suspended=True)
+        held = schedules.add("held", "* * * * *")
+        schedules.conn.execute("select wakeboard.pause(%s)", [f"schedule:{held}"])
+
+    tomorrow = get(board, f"/calendar?zone=UTC&day={datetime.now(UTC).date() + timedelta(days=1)}")
+    today = get(board, "/calendar?zone=UTC")
+    yesterday = get(board, f"/calendar?zone=UTC&day={datetime.now(UTC).date() - timedelta(days=1)}")
+
+    assert "1,440 ticks to come, at most 1 in a minute. Without 1 paused and 1 suspended" in tomorrow.text
+    (left,) = re.findall("([0-9,]+) ticks? to come", today.text)
+    assert int(left.replace(",", "")) < 1440
+    assert "0 ticks to come" in yesterday.text
+
+
+async def test_the_calendar_begins_in_the_zone_of_the_browser(database: str, board: str, browser: Browser):
+    with schedules_in(database) as schedules:
+        schedules.add("job", "0 0 * * *")
+    context = await browser.new_context(timezone_id="Asia/Tokyo")
+    page = await context.new_page()
+
+    await page.goto(board + "/calendar?day=2027-06-01")
+    await page.wait_for_url("**/calendar?day=2027-06-01&zone=Asia%2FTokyo")
+
+    row = page.locator(".heat-day tbody tr", has_text="09:00")
+    assert (await row.inner_text()).split() == ["09:00", "1", "1"]
+    await context.close()
+
+
+@pytest.mark.parametrize(
+    ("query", "sentence"),
+    [
+        ("day=tomorrow", "day is 'tomorrow': write for example 2027-03-28"),
+        ("day=9999-01-01", "choose one from 1971-01-01 to 2199-12-31"),
+        ("view=month", "view is 'month': choose one of day, week"),
+        ("at=now", "at is 'now': write for example 2027-03-28T01:00Z"),
+        ("at=2027-01-01T00:00Z&minutes=100000", "minutes is '100000': write 1 to 180"),
+    ],
+)
+def test_a_wrong_parameter_gets_a_sentence(board: str, query: str, sentence: str):
+    answer = get(board, f"/calendar?{query}")
+
+    assert answer.status == 400
+    assert sentence in answer.text
+
+
+def test_an_unknown_zone_shows_utc_and_says_so(board: str):
+    answer = get(board, "/calendar?zone=Mars/Olympus")
+
+    assert answer.status == 200
+    assert "Mars/Olympus is not a known time zone; this page shows UTC." in answer.text
+
+
+def test_levels_are_logarithmic_and_calm_for_equal_counts():
+    assert [level_of(count, 1, 10_000) for count in (0, 1, 10, 100, 1000, 10_000)] == [0, 1, 2, 3, 4, 5]
+    assert {level_of(count, 100, 140) for count in (100, 120, 140)} == {2}
+    assert level_of(3, 100, 1000) == 1
+
+
+def number(cell: str) -> int:
+    """The number in the source of a cell; 0 for none."""
+    exact = re.search(r'title="([0-9,]+) tick', cell)
+    text = exact[1] if exact else re.sub(r"<[^>]*>", "", cell).strip()
+    return int(text.replace(",", "")) if text[:1].isdigit() else 0

@@ -1,0 +1,178 @@
+"""The page of one schedule."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from tests.board.schedules import Answer, get, schedules_in
+from wakeboard.cli.commands.next import next_ticks
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.dst_ticks import DstTicks
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+    from wakeboard.rules.dst_ticks import Gap, Overlap
+
+pytestmark = pytest.mark.anyio
+
+SPRING, AUTUMN = "2027-03-27T12:00:00+00:00", "2026-10-31T12:00:00+00:00"
+CLOCK_CHANGES = [
+    ("30 1 * * *", "Europe/Lisbon", SPRING, "RunAfter", "First", "moved from 01:30, which does not exist"),
+    ("*/20 1 * * *", "Europe/Lisbon", SPRING, "Skip", "First", "skips 01:00 and 2 more, which do not exist"),
+    ("30 1 * * *", "America/New_York", AUTUMN, "RunAfter", "First", "the only one that counts"),
+    ("30 1 * * *", "America/New_York", AUTUMN, "RunAfter", "Both", "this is the second time"),
+]
+
+
+@pytest.mark.parametrize(("cron", "zone", "after", "gap", "overlap", "mark"), CLOCK_CHANGES)
+def test_the_next_ticks_are_those_of_wakeboard_next(
+    database: str, board: str, cron: str, zone: str, after: str, gap: Gap, overlap: Overlap, mark: str
+):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", cron, time_zone=zone, dst_gap=gap, dst_overlap=overlap)
+    ticks = DstTicks(parse_cron(cron, name="billing/job"), zone, gap, overlap)
+    expected, skipped = next_ticks(ticks, datetime.fromisoformat(after), 10)
+
+    page = get(board, f"/schedules/{number}?from={after.replace('+', '%2B')}")
+
+    assert page.all(r'<td><time datetime="([^"]*)">') == [f"{tick.local[:-6]}:00{tick.local[-6:]}" for tick in expected]
+    assert ticks_of_viewer(page) == [tick.at for tick in expected]
+    assert page.all('<span class="tick-note">([^<]*)</span>') == [tick.note for tick in expected if tick.note]
+    assert page.all(r"Clock change: ([^<]*)\.</p>") == skipped
+    assert mark in page.text
+
+
+async def test_a_viewer_in_another_zone_reads_both_times(database: str, board: str, browser: Browser):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", "30 1 * * *", time_zone="Europe/Lisbon")
+    context = await browser.new_context(timezone_id="Asia/Tokyo", locale="en-GB")
+    page = await context.new_page()
+
+    await page.goto(f"{board}/schedules/{number}?from=2027-03-27T12:00")
+    rows = page.locator(".fires tbody tr")
+
+    shown = await rows.first.locator("board-time").first.evaluate("each => each.shadowRoot.textContent")
+    assert "Sun 2027-03-28 02:00" in await rows.first.inner_text()
+    assert "moved from 01:30, which does not exist on 2027-03-28" in await rows.first.inner_text()
+    assert shown == "Sun, 28 Mar 2027, 10:00"
+    assert "Mon 2027-03-29 01:30" in await rows.nth(1).inner_text()
+    await context.close()
+
+
+def test_the_page_has_the_schedule_as_yaml_and_where_it_comes_from(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add(
+            "report", "0 8 * * MON", time_zone="Europe/Lisbon", payload={"segment": "active"}, limit_key="smtp",
+            concurrency_policy="Forbid", generation=7, source="k8s:4711",
+        )  # fmt: skip
+        schedules.conn.execute("select wakeboard.set_limit('smtp', 3)")
+
+    page = get(board, f"/schedules/{number}")
+    written, _ = page.all(r"<pre[^>]*>(.*?)</pre>")
+
+    assert yaml.safe_load(written)["spec"] == {
+        "jobType": "send_mail",
+        "schedule": "0 8 * * MON",
+        "timeZone": "Europe/Lisbon",
+        "payload": {"segment": "active"},
+        "limitKey": "smtp",
+        "concurrencyPolicy": "Forbid",
+    }
+    assert "on Monday at 08:00" in page.text
+    assert "Source k8s:4711" in page.text
+    assert "Generation 7, since" in page.text
+    assert "Limit key smtp : 0 of 3 run" in page.text or "Limit key smtp: 0 of 3 run" in page.text
+    assert page.html == get(board, "/schedules/billing/report").html.replace(
+        "/schedules/billing/report", f"/schedules/{number}"
+    )
+
+
+def test_the_history_pages_through_all_runs_and_says_why_ticks_did_not_run(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job")
+        now = schedules.now()
+        same = now - timedelta(minutes=30)
+        runs = [schedules.ran(number, same, took=timedelta(seconds=3)) for _ in range(40)]  # all ended at one time
+        skipped = [
+            schedules.ran(number, now, status="skipped", reason=reason, skipped_until=now, skipped_count=count)
+            for reason, count in (("Forbidden", 1), ("TooLate", 12))
+        ]
+
+    found: list[str] = []
+    pages: list[Answer] = []
+    path: str | None = f"/schedules/{number}"
+    while path:
+        pages.append(get(board, path))
+        found += re.findall(r'<td><a href="/runs/(\d+)">', pages[-1].html)
+        path = pages[-1].link("next")
+
+    assert sorted(map(int, found)) == sorted([*runs, *skipped])
+    assert len(pages) == 2
+    assert "12 ticks did not run: it was too late to start." in pages[0].text
+    assert "1 tick did not run: the run before was unfinished." in pages[0].text
+    only = get(board, f"/schedules/{number}?runs=skipped")
+    assert len(only.all(r'<td><a href="/runs/(\d+)">')) == 2
+    assert "40 succeeded: median 3.0 s, p95 3.0 s" in pages[0].text
+    assert "2 skipped (13 ticks)" in pages[0].text
+
+
+def test_the_page_says_what_holds_the_schedule(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", queue="mail", suspended=True, schedule_error="the zone is gone")
+        other = schedules.add("job", source="file:other", removed_at=schedules.now())
+        schedules.conn.execute("select wakeboard.pause('queue:mail', 'the mail server moves', 'ana', 'cli')")
+
+    text = get(board, "/schedules/billing/job").text
+
+    assert "stalled" in text
+    assert "its next ticks cannot be computed: the zone is gone" in text
+    assert "It is suspended by its specification" in text
+    assert re.search("Paused by ana .* with all of queue mail: the mail server moves", text)
+    assert "of file:other (removed)" in text
+    assert "none of these ticks becomes a run" in text
+    assert "its source no longer declares it" in get(board, f"/schedules/{other}").text
+    assert get(board, f"/schedules/{number}").status == 200
+
+
+def test_a_schedule_that_cannot_be_computed_still_has_a_page(database: str, board: str):
+    with schedules_in(database) as schedules:
+        unknown_zone = schedules.add("zone", time_zone="Mars/Olympus", next_run_at=schedules.now())
+        unreadable = schedules.add("cron")
+        schedules.conn.execute("update wakeboard.job_definitions set cron_fields = '?' where id = %s", [unreadable])
+
+    assert "Mars/Olympus" in get(board, f"/schedules/{unknown_zone}").text
+    assert "were not written by this version" in get(board, f"/schedules/{unreadable}").text
+    assert get(board, "/schedules").status == get(board, "/calendar").status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/schedules/4711", 404),
+        ("/schedules/9223372036854775808", 404),
+        ("/schedules/billing/none", 404),
+        ("/schedules/1?from=soon", 400),
+        ("/schedules/1?from=9999-01-01T00:00", 400),
+        ("/schedules/1?before=x", 400),
+        ("/schedules/1?before=%5B%22soon%22,1%5D", 400),
+    ],
+)
+def test_what_does_not_exist_is_refused_with_a_sentence(database: str, board: str, path: str, status: int):
+    with schedules_in(database) as schedules:
+        schedules.add("job")
+
+    assert get(board, path).status == status
+
+
+def ticks_of_viewer(page: Answer) -> list[datetime]:
+    """The times that the page shows in the viewer's zone."""
+    moments = page.all(
+        r'</td>\s*<td><board-time short datetime="([^"]*)"[^>]*>[^<]*</board-time></td>\s*<td class="number">'
+    )
+    return [datetime.fromisoformat(moment).astimezone(UTC) for moment in moments]
