@@ -42,11 +42,14 @@ class Security:
         self._app = app
         self._hosts = frozenset(host.lower() for host in options.hosts)
         self._origin = options.origin.rstrip("/").lower()
+        self._prefix = options.prefix.rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: D102 - ASGI
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if self._prefix:
+            scope = under_prefix(scope, self._prefix)
         respond = PlainTextResponse("ok\n") if _asks_for_health(scope) else self._refusal(scope) or self._app
 
         async def send_with_headers(message: Message) -> None:
@@ -88,6 +91,14 @@ class Security:
 
 def _asks_for_health(scope: Scope) -> bool:
     return scope["method"] in SAFE_METHODS and scope["path"] == scope.get("root_path", "") + HEALTH_PATH
+
+
+def under_prefix(scope: Scope, prefix: str) -> Scope:
+    """The scope of a request behind a proxy that shows the board under `prefix`, which it may have stripped."""
+    root, path = scope.get("root_path", ""), scope["path"]
+    inside = path.removeprefix(root)
+    kept = inside == prefix or inside.startswith(f"{prefix}/")
+    return {**scope, "root_path": root + prefix, "path": path if kept else root + prefix + inside}
 
 
 def host_name(host: str) -> str:

@@ -47,6 +47,11 @@ class BoardSettings(Settings):
         description="Public origin of the board behind a proxy that ends TLS, such as `https://jobs.example.com`."
         " Empty: that of the request.",
     )
+    board_prefix: str = Field(
+        "",
+        pattern=r"^(/[A-Za-z0-9._~-]+)*$",
+        description="Path under which a proxy shows the board, such as `/tools/wakeboard`. It may strip it or not.",
+    )
     board_acting_dsn: SecretStr = Field(
         SecretStr(""),
         description="Postgres connection string of the role that executes actions (the operator's role). Then the role"
@@ -121,6 +126,7 @@ def board_options(settings: BoardSettings, dsn: str) -> BoardOptions:
         access=_access(settings),
         hosts=frozenset({*LOOPBACK_HOSTS, *settings.board_hosts, *(host for host in public if host)}),
         origin=settings.board_origin,
+        prefix=settings.board_prefix,
         listen=settings.listen,
     )
 

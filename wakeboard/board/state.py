@@ -30,7 +30,9 @@ class BoardOptions:
     `dsn`: the database. `acting_dsn`: the database with a role that may act; "" for the same. `name`: shown in the
     header, to tell two installations apart. `access`: who may see and do what. `hosts`: names under which browsers
     reach the board, without ports; a request for another one is refused. `origin`: the public origin behind a proxy,
-    for example https://jobs.example.com; "" takes the request's Host. `listen`: receive notifications of the database.
+    for example https://jobs.example.com; "" takes the request's Host. `prefix`: the path under which a proxy shows the
+    board, for example /tools/wakeboard, whether it strips the prefix or not; an application that mounts the board needs
+    none. `listen`: receive notifications of the database.
     """
 
     dsn: str
@@ -39,6 +41,7 @@ class BoardOptions:
     access: Access = field(default_factory=LocalAccess)
     hosts: Collection[str] = LOOPBACK_HOSTS
     origin: str = ""
+    prefix: str = ""
     listen: bool = True
 
 

@@ -1,0 +1,64 @@
+"""Pages have no serious accessibility problem in light, dark and forced colours, and fit a phone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import psycopg
+import pytest
+from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
+
+from tests.board.test_pages import PAGES
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+pytestmark = pytest.mark.anyio
+
+LOOKS = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "forced colours": {"color_scheme": "dark", "forced_colors": "active"},
+}
+PHONE = {"viewport": {"width": 360, "height": 740}, "reduced_motion": "reduce"}
+
+
+def fill(database: str) -> None:
+    """One run of each kind that the pages show."""
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("select wakeboard.enqueue('send_mail', jsonb_build_object('to', 'ada', 'password', 'x'))")
+        conn.execute("select wakeboard.enqueue('send_mail', run_at => now() + interval '1 hour')")
+        conn.execute("select wakeboard.cancel('{2}', 'not wanted')")
+
+
+@pytest.mark.parametrize("look", LOOKS)
+async def test_no_page_has_a_serious_accessibility_problem(database: str, board: str, browser: Browser, look: str):
+    fill(database)
+    context = await browser.new_context(**cast("Any", LOOKS[look]))
+    page = await context.new_page()
+    found: list[str] = []
+    for path in PAGES:
+        await page.goto(board + path)
+        results: Any = await cast("Any", Axe()).run(page)
+        found += [
+            f"{path}: {problem['id']}: {problem['nodes'][0]['html'][:200]}"
+            for problem in results.response["violations"]
+            if problem["impact"] in {"serious", "critical"}
+        ]
+    await context.close()
+
+    assert found == []
+
+
+async def test_no_page_scrolls_sideways_on_a_phone(database: str, board: str, browser: Browser):
+    fill(database)
+    context = await browser.new_context(**cast("Any", PHONE))
+    page = await context.new_page()
+    wide: list[str] = []
+    for path in PAGES:
+        await page.goto(board + path)
+        if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            wide.append(path)
+    await context.close()
+
+    assert wide == []
