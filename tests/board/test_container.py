@@ -1,4 +1,4 @@
-"""What a container of the board relies on: the health check, the addresses, and a start without the database."""
+"""What a container of the board relies on: health check, addresses, database roles, a start without the database."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from contextlib import closing
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 from tests.board.conftest import serving
-from tests.board.test_live import board_process
+from tests.board.test_live import board_process, enqueue
+from tests.board.test_pages import PAGES
+from tests.store.test_roles import RoleDatabase
 from wakeboard.board import BoardOptions
 from wakeboard.board.server import BoardServer, listening_socket
 from wakeboard.cli import main
@@ -92,3 +95,32 @@ def test_a_board_listens_on_every_address_of_both_families():
             await server.stop()
 
     assert asyncio.run(answers()) == [(200, "ok\n")] * len(hosts)
+
+
+def test_a_board_reads_as_the_viewers_role_and_acts_as_the_operators(database: str):
+    enqueue(database)
+    with closing(RoleDatabase(database)) as roles:
+        roles.migrate(roles.roles)
+        with serving(BoardOptions(dsn=roles.dsn("viewer"), acting_dsn=roles.dsn("operator"))) as board:
+            shown = {path: ask(board, "GET", path)[0] for path in PAGES}
+            acted, _ = ask(board, "POST", "/runs/1/cancel", **{"Sec-Fetch-Site": "same-origin"})
+
+        with psycopg.connect(database) as conn:
+            changed = conn.execute("select status::text from wakeboard.all_runs").fetchall()
+
+    assert shown == dict.fromkeys(PAGES, 200)
+    assert (acted, changed) == (303, [("cancelled",)])
+
+
+def test_a_viewers_role_cannot_act(database: str):
+    enqueue(database)
+    with closing(RoleDatabase(database)) as roles:
+        roles.migrate(roles.roles)
+        with serving(BoardOptions(dsn=roles.dsn("viewer"))) as board:
+            acted, page = ask(board, "POST", "/runs/1/cancel", **{"Sec-Fetch-Site": "same-origin"})
+
+        with psycopg.connect(database) as conn:
+            assert conn.execute("select status::text from wakeboard.all_runs").fetchall() == [("queued",)]
+
+    assert acted >= 400
+    assert "permission denied" in page or "may not" in page

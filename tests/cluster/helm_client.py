@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from testbed.cluster.cluster import Cluster
 
 WORKLOADS = "deployments,statefulsets,cronjobs,jobs,pods,services,secrets,serviceaccounts,poddisruptionbudgets"
-RIGHTS = "roles,rolebindings,networkpolicies"
+RIGHTS = "roles,rolebindings,networkpolicies,ingresses"
 CLUSTER_WIDE = "clusterroles,clusterrolebindings"
+SCHEDULES = "jobschedules.wakeboard.dev"
 RELEASE = "app.kubernetes.io/instance"
 
 
@@ -57,10 +58,14 @@ class HelmClient(Helm):
         return json.loads(self.kubectl("get", kind, name, "-o", "json"))
 
     def may(self, account: str, verb: str, resource: str, namespace: str) -> bool:
-        """Whether a service account of this namespace may do that in that namespace."""
+        """Whether a service account of this namespace may do that in that namespace.
+
+        `resource`: a kind, `KIND/NAME`, or `jobschedules.wakeboard.dev/SUBRESOURCE`.
+        """
         who = f"--as=system:serviceaccount:{self.namespace}:{account}"
-        part = ["--subresource=status"] if resource.endswith("/status") else []
-        words = ["auth", "can-i", verb, resource.removesuffix("/status"), *part]
+        kind, _, part = resource.partition("/")
+        of_schedules = part and kind == SCHEDULES
+        words = ["auth", "can-i", verb, *([kind, f"--subresource={part}"] if of_schedules else [resource])]
         try:
             self.cluster.kubectl(*words, f"--namespace={namespace}", who)
         except Refused:

@@ -21,6 +21,7 @@ from testbed.cluster.job_schedules import install_crds, job_schedule, path
 from testbed.cluster.operators import wait_for
 from tests.chart.rendering import environment, named
 from tests.cluster.helm_client import CLUSTER_WIDE, RELEASE, HelmClient
+from wakeboard.board.access import Permission
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +41,12 @@ EVERYTHING: dict[str, Any] = {
         "reports": {"queues": ["reports"], "secretName": "keys", "lingerSeconds": 55},
     },
     "networkPolicy": {"enabled": True},
+    "board": {
+        "enabled": True,
+        "login": "proxy",
+        "proxySecretName": "shared",
+        "ingress": {"enabled": True, "host": "jobs.example.com"},
+    },
     "rbac": {"aggregateToEdit": True},
     "monitoring": {"dashboard": {"enabled": True}},
     "commonLabels": {"team": "blue"},
@@ -61,7 +68,7 @@ def user(cluster: ControlPlane) -> Iterator[HelmClient]:
     for each in json.loads(HelmClient(cluster).helm("list", "--all-namespaces", "-o", "json")):
         HelmClient(cluster, each["namespace"]).uninstall(each["name"])
     cluster.kubectl("delete", CLUSTER_WIDE, "-l", "app.kubernetes.io/part-of=wakeboard")
-    mine = "serviceaccounts,secrets,deployments,statefulsets,cronjobs,jobs,pods,services,roles,rolebindings"
+    mine = "ingresses,serviceaccounts,secrets,deployments,statefulsets,cronjobs,jobs,pods,services,roles,rolebindings"
     kinds = f"{mine},networkpolicies,poddisruptionbudgets,configmaps,persistentvolumeclaims"
     words = ["-l", "app.kubernetes.io/name=wakeboard", "--all-namespaces", "--force", "--grace-period=0"]
     cluster.kubectl("delete", kinds, *words)
@@ -142,7 +149,7 @@ def test_every_pod_passes_the_restricted_level(user: HelmClient) -> None:
     test = user.template("wakeboard", "--show-only", "templates/smoke-test.yaml", **_hooked())
     user.kubectl("apply", "-f", "-", stdin=hook)
     user.kubectl("apply", "-f", "-", stdin=test)
-    wanted = {"operator": 2, "worker": 3, "dev-database": 1, "migrate": 1, "smoke-test": 1}
+    wanted = {"operator": 2, "worker": 3, "board": 2, "dev-database": 1, "migrate": 1, "smoke-test": 1}
 
     def counted() -> dict[str, int]:
         found = json.loads(user.kubectl("get", "pods", "-o", "json"))["items"]
@@ -332,6 +339,35 @@ def test_viewers_see_schedules_and_editors_may_write_them_only_if_a_value_allows
     user.upgrade("wakeboard", database=URL, rbac={"aggregateToEdit": True})
     wait_for(lambda: user.may("ann", "create", "jobschedules.wakeboard.dev", "jobs"))
     user.kubectl("delete", "serviceaccount/ann", "rolebinding/ann")
+
+
+def test_runs_are_shown_to_viewers_and_changed_by_editors_only_if_a_value_allows_it(user: HelmClient) -> None:
+    board = {"enabled": True, "login": "kubernetes"}
+    user.install("wakeboard", database=URL, board=board)
+    for name in ("view", "edit"):
+        user.kubectl("create", "serviceaccount", name)
+        user.kubectl("create", "rolebinding", name, f"--clusterrole={name}", f"--serviceaccount=jobs:{name}")
+    actions = [permission for permission in Permission if permission is not Permission.VIEW]
+
+    def may(account: str, verb: str, part: str) -> bool:
+        return user.may(account, verb, f"{DEFINITION}/{part}", "jobs")
+
+    wait_for(lambda: may("view", "get", "runs"))
+    assert not any(may(account, "create", part) for account in ("view", "edit") for part in actions)
+    user.upgrade("wakeboard", database=URL, board={**board, "aggregateToEdit": True})
+    wait_for(lambda: all(may("edit", "create", part) for part in actions))
+    assert not any(may("view", "create", part) for part in actions)
+    user.kubectl("delete", "serviceaccount/view", "serviceaccount/edit", "rolebinding/view", "rolebinding/edit")
+
+
+def test_a_board_has_no_rights_of_its_own_but_to_ask_about_those_of_a_proxys_users(user: HelmClient) -> None:
+    asks = "subjectaccessreviews.authorization.k8s.io"
+    user.install("wakeboard", database=URL, board={"enabled": True, "login": "kubernetes"})
+    assert not user.may("wakeboard-board", "create", asks, "jobs")
+    user.upgrade("wakeboard", database=URL, board={"enabled": True, "login": "proxy", "proxySecretName": "shared"})
+    wait_for(lambda: user.may("wakeboard-board", "create", asks, "jobs"))
+    for verb, resource in (("get", f"{DEFINITION}/runs"), ("list", DEFINITION), ("get", "secrets")):
+        assert not user.may("wakeboard-board", verb, resource, "jobs"), (verb, resource)
 
 
 def test_the_role_of_helm_test_is_enough_for_it_and_for_nothing_else(user: HelmClient) -> None:

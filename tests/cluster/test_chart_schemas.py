@@ -25,7 +25,7 @@ MANIFESTS = sorted(
     if "kind:" in path.read_text()  # the others are patches
 )
 # Not Kubernetes' own: their definitions are another project's, and this API server does not know them.
-FOREIGN = "PodMonitor", "PrometheusRule", "ServiceMonitor"
+FOREIGN = "HTTPRoute", "PodMonitor", "PrometheusRule", "ServiceMonitor"
 MISSPELT = """
 apiVersion: wakeboard.dev/v1alpha1
 kind: JobSchedule
@@ -35,8 +35,9 @@ spec: {jobType: ping, cron: ["* * * * *"], shedule: daily}
 
 # This API server has one family of addresses, and Kubernetes' own priority classes.
 POSSIBLE = (
-    "--set=operator.priorityClassName=system-cluster-critical",
+    "--set=operator.priorityClassName=system-cluster-critical,board.priorityClassName=system-cluster-critical",
     '--set-json=operator.service.ipFamilies=["IPv4"]',
+    '--set-json=board.service.ipFamilies=["IPv4"]',
 )
 APPLY = ("apply", "--server-side", "--force-conflicts", "--filename=-", "--namespace")
 
