@@ -178,7 +178,9 @@ async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient)
     running = worker.enqueue()
     worker.claims(running)
     worker.cancel(running)
-    assert (await next_of(worker, running))[1] == "A user asked it to stop …."
+    assert (await next_of(worker, running))[1] == "A stop was requested …."
+    stopping = [event for event in timeline(await history_of(worker, running)) if event.kind in {"action", "cancel"}]
+    assert [event.title for event in stopping] == ["postgres (sql) asked this run to stop"]
     worker.let_lapse(running)
     assert (await next_of(worker, running))[0] == (
         "A worker has not renewed its lease, which expired …. Maintenance takes it back."

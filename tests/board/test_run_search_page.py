@@ -10,6 +10,9 @@ import psycopg
 import pytest
 
 from tests.board.conftest import fetched
+from wakeboard.board.pages.runs import run_list
+from wakeboard.rules.run_search import STATUSES, parse_run_search
+from wakeboard.store.queries.run_counts import Count
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -52,6 +55,34 @@ def test_links_to_the_next_page_keep_the_search(database: str, board: str):
     assert "/runs?q=type%3Asend_mail&amp;sort=oldest&amp;after=" in html
     assert "1 run, oldest first" in runs_page(board, q="type:send_mail", sort="oldest", after="id.0.50")
     assert fetched(f"{board}/runs?after=nonsense")[0] == 400
+
+
+def test_no_search_tells_a_masked_value(database: str, board: str):
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute("""select wakeboard.enqueue('send_mail', '{"smtp": {"host": "a", "password": "hunter2"}}')""")
+
+    assert "1 run, newest first" in runs_page(board, q="payload.smtp.host:a")
+    for guess in ("hunter*", "zzz*"):
+        assert "cannot be searched" in runs_page(board, q=f"payload.smtp.password:{guess}")
+        assert "No run matches." in runs_page(board, q=f"payload.smtp:*{guess}")
+
+
+def test_the_number_of_a_run_finds_it_however_old_it_is(database: str, board: str):
+    enqueue(database, 3)
+
+    assert "/runs/2" in runs_page(board, q="2")
+    assert "Go to run 2" in runs_page(board, q="2")
+    assert "Go to run" not in runs_page(board, q="4")
+
+
+def test_a_search_that_takes_too_long_keeps_the_box_and_claims_nothing():
+    search = parse_run_search("error:x")
+    model = run_list("error:x", search, None, dict.fromkeys(STATUSES, Count(0, more=True)), "", None)
+
+    assert model.text == "error:x"
+    assert model.stopped
+    assert model.problem.startswith("The search took too long and was stopped")
+    assert [tab.count.more for tab in model.tabs] == [True] * 9
 
 
 def test_a_search_is_shown_as_text(board: str):

@@ -86,6 +86,8 @@ def test_a_search_is_a_list_of_terms(text: str, expected: list[tuple[str, list[s
         ("trigger:cron", '"cron" is not a trigger; write tick, manual, replay, application.'),
         ("uuid:xyz", '"xyz" is not the beginning of a uuid; write for example uuid:0192f0c1.'),
         ("payload:42", "payload: needs the key of a value; write for example payload.customer:42."),
+        ("payload.smtp.password:h*", "Values of password are masked and cannot be searched; search another key."),
+        ("payload.apiKeys.0:h*", "Values of apiKeys are masked and cannot be searched; search another key."),
         ("type.name:x", "type has no parts; write type: instead of type.name:."),
         ("NOT", "NOT stands at the end; write a term after it, for example NOT type:send_mail."),
         ("type:" + "x" * 201, "A value of type: is longer than 200 characters; write a part of it."),

@@ -15,6 +15,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.mask_json import is_secret_key
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -191,6 +192,9 @@ def _check_name(name: str, path: tuple[str, ...], body: str) -> None:
         )
     if name == "payload" and not path:
         raise InvalidValue("payload: needs the key of a value; write for example payload.customer:42.")
+    secret = next((key for key in path if is_secret_key(key)), None)
+    if secret is not None:
+        raise InvalidValue(f"Values of {one_line(secret[:40])} are masked and cannot be searched; search another key.")
     if name != "payload" and path:
         raise InvalidValue(f"{name} has no parts; write {name}: instead of {name}.{one_line(path[0][:40])}:.")
 

@@ -90,7 +90,7 @@ def run_model(history: RunHistory, *, may_reveal: bool) -> RunModel:
         bar=bar(history, events),
         payload=json_shown("Payload", run.payload, f"{raw}/payload"),
         result=json_shown("Result", run.result, f"{raw}/result") if run.result is not None else None,
-        error=plain_shown("Error", _error(run), f"{raw}/error") if run.error else None,
+        error=plain_shown(_error_title(run), _error(run), f"{raw}/error") if run.error else None,
         stack=plain_shown("Stack", run.stack, f"{raw}/stack") if run.stack else None,
         steps={step.name: shown for step in history.steps if (shown := _step_result(step))},
         may_reveal=may_reveal,
@@ -113,6 +113,10 @@ def json_shown(title: str, text: str, raw: str) -> Text:
 def plain_shown(title: str, text: str, raw: str) -> Text:
     """A text of any kind. Characters that are unsafe to show are replaced where it is shown, not where it is copied."""
     return Text(title=title, shown=printable(text), copied=json.dumps(text), raw=raw, size=len(text.encode()))
+
+
+def _error_title(run: ShownRun) -> str:
+    return "Error of an earlier attempt" if run.status in {"succeeded", "running"} else "Error"
 
 
 def _error(run: ShownRun) -> str:

@@ -130,7 +130,7 @@ def _running(run: ShownRun, now: datetime) -> Iterator[Fact]:
             f"{worker} executes attempt {run.attempts} of {run.max_attempts}. Its lease ends", run.locked_until, ""
         )
     if run.cancel_requested_at:
-        yield Fact("A user asked it to stop", run.cancel_requested_at, ".")
+        yield Fact("A stop was requested", run.cancel_requested_at, ".")
 
 
 def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime) -> Iterator[Fact]:
@@ -175,7 +175,7 @@ def timeline(history: RunHistory) -> list[Event]:
     attempts = list(_attempts(history))
     events = [_created(run, history.actions), *_waits(run, attempts, history.now), *attempts]
     events += [_action(row) for row in history.actions if not _made(row, run)]
-    if run.cancel_requested_at:
+    if run.cancel_requested_at and not any(row.action == "cancel" for row in history.actions):
         note = run.cancel_reason or ""
         events.append(Event(kind="cancel", at=run.cancel_requested_at, title="A stop was requested", note=note))
     events += [*_unlisted(history, attempts), *_end(run)]
@@ -277,6 +277,8 @@ def _wait(since: datetime, until: datetime, run: ShownRun) -> Iterator[Event]:
 
 def _action(row: AuditRow) -> Event:
     title = _ACTIONS.get(row.action, row.action.replace("_", " ")) + (" as run" if row.new_run_id else "")
+    if row.detail.get("answer") == "requested":
+        title = "asked this run to stop"
     who = f"{row.actor} ({row.source})"
     return Event(kind="action", at=row.at, title=f"{who} {title}", note=row.reason, other_run=row.new_run_id)
 

@@ -7,24 +7,25 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
 from wakeboard.board.routing import BoardRequest, Page, page, stream
-from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, parse_run_search, suggestions
+from wakeboard.errors import QueryTimedOut
+from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search, suggestions
 from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
-from wakeboard.store.queries.run_list import place, read_run_page
+from wakeboard.store.queries.run_list import RunPage, place, read_run_page
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
 
     from starlette.responses import Response
 
     from wakeboard.rules.run_search import RunSearch
     from wakeboard.store.connection import AsyncConnection
-    from wakeboard.store.queries.run_list import ListedRun, RunPage
+    from wakeboard.store.queries.run_list import ListedRun
 
 PAGE_SIZE: Final = 50
 SORTS: Final = {"": "Newest first", "oldest": "Oldest first"}
@@ -46,7 +47,8 @@ class RunList:
 
     `text`: the search as it was typed. `problem`: what of it was not understood. `order`: how the runs are ordered.
     `newer`, `older`: the places that the links to the neighbouring pages name; "" without a neighbour. `searched`: the
-    number of runs that were examined, if not all were.
+    number of runs that were examined, if not all were. `named`: the run whose id is the search.
+    `stopped`: the search took too long.
     """
 
     now: datetime
@@ -60,14 +62,23 @@ class RunList:
     order: str
     searched: int | None
     filtered: bool
+    named: int | None
+    stopped: bool
 
 
-def run_list(text: str, search: RunSearch, found: RunPage, counts: Mapping[str, Count], sort: str) -> RunList:
-    """The model of the page, from what was read."""
+def run_list(
+    text: str, search: RunSearch, found: RunPage | None, counts: Mapping[str, Count], sort: str, named: int | None
+) -> RunList:
+    """The model of the page, from what was read. `found` None: the search took too long."""
+    problem = f"{search.problem} The list leaves this part out." if search.problem else ""
+    stopped = found is None
+    if found is None:
+        found = RunPage(now=datetime.now(UTC), runs=[], newer=None, older=None, searched=None)
+        problem = "The search took too long and was stopped; narrow it, for example by schedule: or status:."
     return RunList(
         now=found.now,
         text=text,
-        problem=search.problem,
+        problem=problem,
         tabs=tabs(search, counts),
         runs=found.runs,
         newer=str(found.newer) if found.newer else "",
@@ -76,6 +87,8 @@ def run_list(text: str, search: RunSearch, found: RunPage, counts: Mapping[str, 
         order=order(search, sort),
         searched=found.searched,
         filtered=bool(search.terms),
+        named=named,
+        stopped=stopped,
     )
 
 
@@ -126,15 +139,40 @@ async def runs(request: BoardRequest) -> Page:
             oldest_first=bool(sort),
         )
 
+    async def found() -> RunPage | None:
+        try:
+            return await request.read(("runs", search.text, sort, after, before, namespaces), read)
+        except QueryTimedOut:  # the search box stays, so that the user can change the search
+            return None
+
+    shown, counts, named = await asyncio.gather(found(), _counts(request, search), _named_run(request, search))
+    return Page("runs.html", run_list(text, search, shown, counts, sort, named), "Runs")
+
+
+async def _counts(request: BoardRequest, search: RunSearch) -> Mapping[str, Count]:
+    namespaces = request.viewer.namespaces
+
     async def count(conn: AsyncConnection) -> Mapping[str, Count]:
         return await count_runs(conn, search, namespaces=namespaces)
 
-    counted = search.with_status("")
-    found, counts = await asyncio.gather(
-        request.read(("runs", search.text, sort, after, before, namespaces), read),
-        request.read_slowly(("runs counted", counted, namespaces), count),
-    )
-    return Page("runs.html", run_list(text, search, found, counts, sort), "Runs")
+    try:
+        return await request.read_slowly(("runs counted", search.with_status(""), namespaces), count)
+    except QueryTimedOut:
+        return dict.fromkeys(STATUSES, Count(0, more=True))
+
+
+async def _named_run(request: BoardRequest, search: RunSearch) -> int | None:
+    """The run whose id is the whole search; None: the search is something else, or there is none."""
+    if len(search.terms) != 1 or search.terms[0].qualifier or not is_run_id(search.terms[0].values[0]):
+        return None
+    by_id = parse_run_search(f"id:{search.terms[0].values[0].text}")
+    namespaces = request.viewer.namespaces
+
+    async def read(conn: AsyncConnection) -> RunPage:
+        return await read_run_page(conn, by_id, namespaces=namespaces, count=1)
+
+    found = await request.read(("run by id", by_id.text, namespaces), read)
+    return found.runs[0].id if found.runs else None
 
 
 @stream("/runs/suggestions")

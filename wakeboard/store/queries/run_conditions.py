@@ -60,8 +60,9 @@ _LIMIT: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
     ),
     "past": ("(run.limit_key like any ({}))", "(run.limit_key like any ({})) is not true"),
 }
+# Objects and lists never match as a whole: their text may hold values that are masked.
 _PAYLOAD: LiteralString = (
-    "((run.payload #>> {path}) like any ({values})"
+    "(jsonb_typeof(run.payload #> {path}) not in ('object', 'array') and (run.payload #>> {path}) like any ({values})"
     " or jsonb_typeof(run.payload #> {path}) = 'array' and (run.payload #> {path}) ?| {words})"
 )
 _WORD: LiteralString = (
