@@ -114,6 +114,23 @@ def test_a_row_says_what_holds_a_schedule_and_who_did_it(database: str, board: s
     assert "suspended by its specification" in text
 
 
+def test_a_dead_run_shows_among_any_number_of_queued_ones(database: str, board: str):
+    with schedules_in(database) as schedules:
+        flooded = schedules.add("flooded")
+        for _ in range(300):
+            schedules.conn.execute("select wakeboard.run_now(%s)", [flooded])
+        schedules.conn.execute(
+            "update wakeboard.job_runs set status = 'dead', dead_at = now()"
+            " where id = (select max(id) from wakeboard.job_runs)"
+        )
+
+    page = get(board, "/schedules?health=failing&sort=last")
+
+    assert page.schedule_ids == [flooded]
+    assert "1 dead" in page.text
+    assert "200+ queued" in page.text
+
+
 def test_the_last_runs_are_bars_with_links_and_words(database: str, board: str):
     with schedules_in(database) as schedules:
         now = schedules.now()

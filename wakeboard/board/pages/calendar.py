@@ -165,8 +165,9 @@ async def calendar(request: BoardRequest) -> Page:
     load = await loads.get(plan, begin, end)
     query = {**filter_query(request), "view": view, "zone": zone, "day": day.isoformat()}
     counts = coming(load, plan.now)
-    piled = pile_ups(counts)
-    grid = Grid(load, counts, frozenset(piled.single), int(plan.now.timestamp()), zone)
+    piled = pile_ups(load.counts)
+    single = [minute for minute in piled.single if counts[minute]]
+    grid = Grid(load, counts, frozenset(single), int(plan.now.timestamp()), zone)
     begins = local_time(zone, moment_of(load.begin))
     model = Calendar(
         plan,
@@ -179,8 +180,8 @@ async def calendar(request: BoardRequest) -> Page:
         grid.of_week(by_day) if view == "week" else grid.of_day(by_day[0]),
         sum(counts),
         max(counts, default=0),
-        tuple(_pile_up(zone, load.begin + 60 * minute, counts[minute]) for minute in piled.single[:PILE_UPS_SHOWN]),
-        len(piled.single),
+        tuple(_pile_up(zone, load.begin + 60 * minute, counts[minute]) for minute in single[:PILE_UPS_SHOWN]),
+        len(single),
         tuple(f":{begins + timedelta(minutes=minute):%M}" for minute in sorted(piled.hourly)),
         load.changes[:CHANGES_SHOWN],
         await _chosen(request, wanted, plan, zone, query),

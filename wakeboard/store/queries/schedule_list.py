@@ -1,8 +1,8 @@
 """Read-only queries of the board's list of schedules: a page of the list, its runs, and the values to filter by.
 
 A page costs one scan of job_definitions, which has a row for each schedule. Runs are read for the schedules on the page
-only, except for a list that is sorted or filtered by runs: it reads at most a thousand live runs of each schedule, and
-one finished run. Lists are read by key, and no sort uses OFFSET.
+only, except for a list that is sorted or filtered by runs: it reads the dead runs, at most 200 other live runs of each
+schedule, and one finished run. Lists are read by key, and no sort uses OFFSET.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Sort: TypeAlias = Literal["name", "next", "last", "failures"]
 STATES: Final = ("active", "paused", "suspended", "stalled", "on demand")
 HEALTHS: Final = ("failing", "retrying", "late", "ok")
 MAX_COUNTED: Final = 10_000
-LIVE_RUNS_READ: LiteralString = "1000"  # of one schedule
+LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
+DEAD_RUNS_READ: LiteralString = "100000"  # of all schedules
 LATE_AFTER: LiteralString = "5 minutes"
 MAX_CHOICES: LiteralString = "200"  # values of one field to filter by
 
@@ -88,13 +89,17 @@ class ListedSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleHealth:
-    """The live runs of a schedule, of which at most a thousand are counted, and its `health`: one of HEALTHS."""
+    """The live runs of a schedule, and its `health`: one of HEALTHS.
+
+    `is_partial`: it has more live runs than were counted. Dead runs are all counted.
+    """
 
     id: int
     queued: int
     running: int
     failed: int
     dead: int
+    is_partial: bool
     health: str
 
 
@@ -128,17 +133,18 @@ class FilterChoices:
 _SCHEDULES: LiteralString = """
   select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
-         pause.scope as pause_scope, pause.reason as pause_reason, pause.paused_at,
+         coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
+         coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
+         coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
          case when def.schedule_error is not null then 'stalled'
               when def.suspended then 'suspended'
-              when pause.scope is not null then 'paused'
+              when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
               when def.schedule is null then 'on demand'
               else 'active' end as state
     from wakeboard.job_definitions as def
-    left join lateral (
-      select scope, reason, paused_at from wakeboard.pauses
-       where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)
-       order by scope limit 1) as pause on true
+    left join wakeboard.pauses as everything on everything.scope = 'all'
+    left join wakeboard.pauses as of_queue on of_queue.scope = 'queue:' || def.queue
+    left join wakeboard.pauses as of_schedule on of_schedule.scope = 'schedule:' || def.id
    where def.removed_at is null
          and (%(namespaces)s::text[] is null or def.namespace = any (%(namespaces)s))
          and (%(namespace)s::text is null or def.namespace = %(namespace)s)
@@ -150,32 +156,37 @@ _SCHEDULES: LiteralString = """
                            in lower(def.namespace || '/' || def.name || ' ' || def.job_type || ' '
                                     || coalesce(def.schedule, ''))) = 0)
 """
+# An index has the dead runs, of which there are few. No index has a status that a claim writes, so other live runs are
+# read schedule by schedule, a bounded number of each.
+_DEAD: LiteralString = f"""
+dead as materialized (
+  select definition_id, count(*)::integer as runs, max(dead_at) as dead_at
+    from (select definition_id, dead_at from wakeboard.job_runs where dead_at is not null limit {DEAD_RUNS_READ}) as run
+   group by definition_id)
+"""
+_JOIN_DEAD: LiteralString = "left join dead on dead.definition_id = schedule.id"
 _LIVE: LiteralString = f"""
     left join lateral (
       select count(*) filter (where status = 'queued')::integer as queued,
              count(*) filter (where status = 'running')::integer as running,
              count(*) filter (where status = 'failed')::integer as failed,
-             count(*) filter (where status = 'dead')::integer as dead,
+             count(*) = {LIVE_RUNS_READ} as is_partial,
              coalesce(min(run_at) filter (where status = 'queued')
                       < statement_timestamp() - interval '{LATE_AFTER}', false) as waits_long
         from (select status, run_at from wakeboard.job_runs
                where definition_id = schedule.id limit {LIVE_RUNS_READ}) as run) as live on true
 """
 _HEALTH: LiteralString = f"""
-         case when schedule.state = 'stalled' or live.dead > 0 then 'failing'
+         case when schedule.state = 'stalled' or dead.runs > 0 then 'failing'
               when live.failed > 0 then 'retrying'
               when live.waits_long and schedule.state <> 'paused' or schedule.state = 'active'
                    and schedule.next_run_at < statement_timestamp() - interval '{LATE_AFTER}' then 'late'
               else 'ok' end
 """
-_LAST: LiteralString = f"""
+_LAST: LiteralString = """
     left join lateral (
-      select greatest(
-               (select finished_at from wakeboard.job_run_history
-                 where definition_id = schedule.id order by finished_at desc limit 1),
-               (select max(dead_at)
-                  from (select dead_at from wakeboard.job_runs
-                         where definition_id = schedule.id limit {LIVE_RUNS_READ}) as run)) as ended_at) as last on true
+      select finished_at from wakeboard.job_run_history
+       where definition_id = schedule.id order by finished_at desc limit 1) as last on true
 """
 
 
@@ -195,8 +206,13 @@ _ORDERS: Final[Mapping[Sort, _Order]] = {
         "case when schedule.state = 'active' then coalesce(schedule.next_run_at, 'infinity') else 'infinity' end",
         "timestamptz",
     ),
-    "last": _Order("coalesce(last.ended_at, '-infinity')", "timestamptz", frozenset({"last"}), descends=True),
-    "failures": _Order("live.dead + live.failed", "integer", frozenset({"live"}), descends=True),
+    "last": _Order(
+        "coalesce(greatest(last.finished_at, dead.dead_at), '-infinity')",
+        "timestamptz",
+        frozenset({"last"}),
+        descends=True,
+    ),
+    "failures": _Order("coalesce(dead.runs, 0) + live.failed", "integer", frozenset({"live"}), descends=True),
 }
 SORTS: Final = tuple(_ORDERS)
 
@@ -205,13 +221,15 @@ def _list_query(sort: Sort, *, with_health: bool) -> LiteralString:
     order = _ORDERS[sort]
     live: LiteralString = _LIVE if with_health or "live" in order.joins else ""
     last: LiteralString = _LAST if "last" in order.joins else ""
+    dead: LiteralString = f"{_DEAD}," if live or last else ""
+    join_dead: LiteralString = _JOIN_DEAD if dead else ""
     fits_health: LiteralString = f"and {_HEALTH} = %(health)s" if with_health else ""
     direction: LiteralString = "desc" if order.descends else "asc"
     beyond: LiteralString = "<" if order.descends else ">"
     return f"""
-with schedule as ({_SCHEDULES}), fitting as materialized (
+with schedule as ({_SCHEDULES}), {dead} fitting as materialized (
   select schedule.*, {order.key} as sort_key
-    from schedule {live} {last}
+    from schedule {join_dead} {live} {last}
    where (%(state)s::text is null or schedule.state = %(state)s) {fits_health}
 )
 select id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
@@ -228,9 +246,10 @@ _QUERIES: Final[Mapping[tuple[Sort, bool], LiteralString]] = {
     (sort, with_health): _list_query(sort, with_health=with_health) for sort in SORTS for with_health in (False, True)
 }
 _HEALTH_OF: LiteralString = f"""
-with schedule as ({_SCHEDULES} and def.id = any (%(ids)s))
-select schedule.id, live.queued, live.running, live.failed, live.dead, {_HEALTH} as health
-  from schedule {_LIVE}
+with schedule as ({_SCHEDULES} and def.id = any (%(ids)s)), {_DEAD}
+select schedule.id, live.queued, live.running, live.failed, coalesce(dead.runs, 0) as dead, live.is_partial,
+       {_HEALTH} as health
+  from schedule {_JOIN_DEAD} {_LIVE}
 """
 _RECENT_RUNS: LiteralString = f"""
 select wanted.id as definition_id, run.*

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 from psycopg.rows import class_row, dict_row
 
 from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
-from wakeboard.store.queries.schedule_list import LIVE_RUNS_READ, MAX_COUNTED
+from wakeboard.store.queries.schedule_list import MAX_COUNTED
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ select scope, reason, paused_at from wakeboard.pauses
 """
 _LIVE_RUNS: LiteralString = f"""
 select {LIVE_COLUMNS}
-  from (select * from wakeboard.job_runs where definition_id = %(id)s limit {LIVE_RUNS_READ}) as run
+  from (select * from wakeboard.job_runs where definition_id = %(id)s limit 1000) as run
  order by (run.status <> 'queued') desc, run.run_at, run.id
  limit %(count)s
 """
@@ -130,7 +130,7 @@ async def pauses_of(conn: psycopg.AsyncConnection[Any], definition_id: int, queu
 
 
 async def live_runs(conn: psycopg.AsyncConnection[Any], definition_id: int, count: int) -> list[RunRow]:
-    """Live runs of a schedule: first those that have started, then the queued ones that are due first."""
+    """Of a thousand live runs of a schedule, first those that have started, then the queued ones that are due first."""
     return await read(conn, class_row(RunRow), _LIVE_RUNS, {"id": definition_id, "count": count})
 
 
