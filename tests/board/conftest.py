@@ -15,6 +15,8 @@ import pytest
 import uvicorn
 from playwright.async_api import async_playwright
 
+from tests.board.action_store import Store
+from tests.board.asgi import Client
 from wakeboard.board import BoardOptions
 from wakeboard.board.server import BoardServer, listening_socket
 
@@ -105,3 +107,19 @@ def fetched(url: str) -> tuple[int, Message, bytes]:
     except HTTPError as error:
         with error:
             return error.code, error.headers, error.read()
+
+
+@pytest.fixture
+async def store(database: str) -> AsyncIterator[Store]:
+    """What a test of actions prepares and checks in the database."""
+    made = Store(database)
+    yield made
+    made.conn.close()
+
+
+@pytest.fixture
+async def client(database: str) -> AsyncIterator[Client]:
+    """A browser without a screen, of a viewer who may do everything."""
+    made = Client(database)
+    yield made
+    await made.close()

@@ -2,82 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
-from psycopg.types.json import Jsonb
 
 from tests.board.asgi import ALL, VIEW, Client, Person
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from tests.board.action_store import Store
 
 pytestmark = pytest.mark.anyio
 
 HOSTILE = """<script>alert(1)</script>"onmouseover='x' javascript:alert(1) \u202e"""
-
-
-class Store:
-    """What the tests prepare and check in the database."""
-
-    def __init__(self, dsn: str) -> None:
-        self.conn = psycopg.connect(dsn, autocommit=True, options="-c search_path=wakeboard")
-
-    def rows(self, query: str, *values: Any) -> list[Any]:
-        return self.conn.execute(query, values or None).fetchall()  # pyright: ignore[reportArgumentType, reportCallIssue]
-
-    def value(self, query: str, *values: Any) -> Any:
-        return self.rows(query, *values)[0][0]
-
-    def run(self, status: str = "queued", payload: Any = None, schedule: int | None = None) -> int:
-        """A run with this status, of an application or of a schedule."""
-        run_id = self.value("select wakeboard.enqueue('send_mail', %s)", Jsonb(payload if payload is not None else {}))
-        run_id = run_id if isinstance(run_id, int) else self.value("select max(id) from job_runs")
-        if schedule is not None:
-            self.rows(
-                "update job_runs set definition_id = def.id, schedule = def.namespace || '/' || def.name"
-                " from job_definitions as def where def.id = %s and job_runs.id = %s returning 1",
-                schedule,
-                run_id,
-            )
-        if status == "dead":
-            self.rows(
-                "update job_runs set status = 'dead', dead_at = now(), attempts = 5 where id = %s returning 1", run_id
-            )
-        elif status == "cancelled":
-            self.rows("select * from cancel(array[%s::bigint])", run_id)
-        return run_id
-
-    def schedule(self, name: str = "shop/nightly") -> int:
-        namespace, _, own = name.partition("/")
-        return self.value(
-            "insert into job_definitions (source, namespace, name, uid, spec_hash, job_type)"
-            " values ('test', %s, %s, gen_random_uuid(), repeat('0', 64), 'send_mail') returning id",
-            namespace,
-            own,
-        )
-
-    def status(self, run_id: int) -> str:
-        return self.value("select status::text from all_runs where id = %s", run_id)
-
-    def audit(self) -> list[tuple[str, str, str, str]]:
-        """The audit rows: actor, source, action and reason, oldest first."""
-        return self.rows("select actor::text, source::text, action, reason from audit_log order by id")
-
-
-@pytest.fixture
-async def store(database: str) -> AsyncIterator[Store]:
-    made = Store(database)
-    yield made
-    made.conn.close()
-
-
-@pytest.fixture
-async def client(database: str) -> AsyncIterator[Client]:
-    made = Client(database)
-    yield made
-    await made.close()
 
 
 # -- runs --------------------------------------------------------------------------------------------------------------

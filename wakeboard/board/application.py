@@ -25,6 +25,7 @@ def app(options: BoardOptions) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        board.bulk_actions.start()
         yield
         await board.close()
 

@@ -91,6 +91,12 @@ class BoardRequest:
         """A field of the form, of a repeated one the last; "" without it."""
         return self.form.get(name, [""])[-1]
 
+    def values(self, name: str) -> list[str]:
+        """All values of a parameter of the URL, or of a field of the form."""
+        if self.form:
+            return self.form.get(name, [])
+        return [value for key, value in parse_qsl(self.here.partition("?")[2], keep_blank_values=True) if key == name]
+
     async def read(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError."""
         return await self.board.reads.get(key, query)
@@ -117,6 +123,15 @@ class BoardRequest:
         if not namespaces:
             raise Forbidden(f"{self.viewer.name} may do this in no namespace (permission: {permission})")
 
+    async def permitted_namespaces(self, permission: Permission) -> frozenset[str] | None:
+        """Where the viewer has a permission; None: everywhere, also for what belongs to no namespace."""
+        visible = self.viewer.namespaces
+        if visible is None and await self.viewer.may(permission, None):
+            return None
+        names = sorted(visible) if visible is not None else await self.board.known_namespaces()
+        answers = await asyncio.gather(*(self.viewer.may(permission, name) for name in names))
+        return frozenset(name for name, allowed in zip(names, answers, strict=True) if allowed)
+
     async def permissions(self, namespace: str | None) -> frozenset[Permission]:
         """What the viewer may do in a namespace; None: to what belongs to none."""
         answers = await asyncio.gather(*(self.viewer.may(each, namespace) for each in Permission))
@@ -124,8 +139,12 @@ class BoardRequest:
 
     def url(self, path: str, **query: Any) -> str:
         """A link inside the board; parameters that are None or "" are left out."""
+        return self.prefix + self.link(path, **query)
+
+    def link(self, path: str, **query: Any) -> str:
+        """As `url`, without the prefix: for redirects."""
         given = {name: value for name, value in query.items() if value not in {None, ""}}
-        return self.prefix + quote(path, safe="/:@,~") + (f"?{urlencode(given)}" if given else "")
+        return quote(path, safe="/:@,~") + (f"?{urlencode(given)}" if given else "")
 
 
 def page(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Page]]], Route]:
@@ -182,6 +201,7 @@ def action(
 async def _board_request(request: Request, permission: Permission | None = None) -> BoardRequest | Response:
     """The request of a viewer. `permission`: of an action, which has a form."""
     board: Board = request.app.state.board
+    board.bulk_actions.start()  # a board that is mounted in another application has no lifespan
     viewer = await board.viewer(request)
     if viewer is None:
         return _login(request, board)

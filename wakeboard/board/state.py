@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Access, LocalAccess
+from wakeboard.board.bulk_runner import BulkActionRunner
 from wakeboard.board.change_feed import ChangeFeed
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.queries.listings import Listings
@@ -56,13 +57,15 @@ class Board:
         self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self.reads.clear)
         self._acting = ReconnectingConnection(options.acting_dsn or options.dsn, "wakeboard board action", AdminStore)
 
+        self.bulk_actions = BulkActionRunner(options.acting_dsn or options.dsn, self.changes.publish)
+
     async def viewer(self, request: HTTPConnection) -> Viewer | None:
         """The viewer who sent the request; None: the request must log in first. Raises WakeboardError."""
+        return await self.options.access.viewer(request, self.known_namespaces)
 
-        async def known() -> list[str]:
-            return await self.reads.get("namespaces", lambda conn: Listings(conn).namespaces())
-
-        return await self.options.access.viewer(request, known)
+    async def known_namespaces(self) -> list[str]:
+        """The namespaces that have schedules. Raises WakeboardError."""
+        return await self.reads.get("namespaces", lambda conn: Listings(conn).namespaces())
 
     async def store_for(self, actor: str) -> AdminStore:
         """The SQL functions for actions of `actor`. Raises DatabaseUnavailable."""
@@ -81,5 +84,6 @@ class Board:
     async def close(self) -> None:
         """Ends all event streams and closes the connections."""
         self.changes.end_streams()
+        await self.bulk_actions.close()
         await self.pool.close()
         await self._acting.close()

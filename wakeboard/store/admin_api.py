@@ -10,6 +10,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, LiteralString, NamedTuple, TypeAlias
 
 from psycopg.rows import tuple_row
+from psycopg.sql import SQL, Composed
 
 from wakeboard.rules.canonical_json import check_payload, parse_payload
 from wakeboard.store.maintenance_api import Answer, MaintenanceStore
@@ -137,7 +138,7 @@ class AdminStore(MaintenanceStore):
     async def create_bulk_action_on(
         self,
         action: BulkActionName,
-        ids_query: LiteralString,
+        ids_query: LiteralString | Composed,
         values: Mapping[str, Any],
         *,
         shown_filter: str = "",
@@ -148,10 +149,10 @@ class AdminStore(MaintenanceStore):
         `ids_query`: a select of one bigint column, with named parameters, whose `values` have no names that begin with
         "bulk_". The query and the creation are one statement, so they see the same runs.
         """
-        query: LiteralString = (
+        query = SQL(
             "select id, total from wakeboard.create_bulk_action("
-            f"%(bulk_action)s, array({ids_query}), %(bulk_filter)s, %(bulk_reason)s, %(bulk_actor)s, %(bulk_source)s)"
-        )
+            "%(bulk_action)s, array({}), %(bulk_filter)s, %(bulk_reason)s, %(bulk_actor)s, %(bulk_source)s)"
+        ).format(ids_query if isinstance(ids_query, Composed) else SQL(ids_query))
         actor, source = self._by
         named = {"action": action, "filter": shown_filter, "reason": reason, "actor": actor, "source": source}
         rows = await read(

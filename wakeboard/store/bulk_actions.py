@@ -26,9 +26,12 @@ async def execute_bulk_action(
     bulk_action_id: int,
     *,
     batch_size: int = BATCH_SIZE,
+    pause_s: float = 0.0,
     report: Callable[[BulkActionProgress], None] = lambda _: None,
 ) -> BulkActionProgress:
-    """Executes all remaining batches and returns the final progress. `report` is called after each batch.
+    """Executes all remaining batches and returns the final progress.
+
+    `report` is called after each batch, and `pause_s` passes before the next one.
 
     Raises InvalidValue if there is no such bulk action, Locked if another transaction keeps a lock for long, and
     DatabaseUnavailable if the connection is lost. After the latter two, call it again.
@@ -47,5 +50,4 @@ async def execute_bulk_action(
         report(progress)
         if progress.finished:
             return progress
-        if not progress.answered:
-            await asyncio.sleep(WAIT_S)
+        await asyncio.sleep(pause_s if progress.answered else WAIT_S)

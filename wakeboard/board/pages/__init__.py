@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.board.pages import (
+    bulk,
     calendar,
     events,
     login,
@@ -25,6 +26,7 @@ ROUTES: list[Route] = [
     runs.run_suggestions,
     run.run,
     *run_actions.ROUTES,
+    *bulk.ROUTES,
     schedules.schedules,
     schedule.schedule,
     schedule.schedule_by_name,

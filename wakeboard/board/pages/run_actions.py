@@ -21,7 +21,7 @@ from wakeboard.rules.humanize import full_stop
 from wakeboard.store.queries.action_targets import RunTarget, run_payload, run_targets
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from starlette.routing import Route
 
@@ -108,6 +108,13 @@ RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
         apply=_replay,
     ),
 }
+
+
+async def bulk_actions_for(request: BoardRequest, statuses: Collection[str]) -> tuple[str, ...]:
+    """The names of the actions that take runs of these statuses and that the viewer may do in some namespace."""
+    fitting = [what for what in RUN_ACTIONS.values() if set(what.takes) & set(statuses)]
+    where = [await request.permitted_namespaces(what.permission) for what in fitting]
+    return tuple(what.name for what, names in zip(fitting, where, strict=True) if names is None or names)
 
 
 async def target_run(request: BoardRequest) -> RunTarget:

@@ -6,12 +6,13 @@ All state is in the URL: `q` (the search), `sort`, and `after` or `before` (a pl
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import JSONResponse
 
+from wakeboard.board.pages.run_actions import bulk_actions_for
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.errors import QueryTimedOut
 from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search, suggestions
@@ -49,6 +50,7 @@ class RunList:
     `newer`, `older`: the places that the links to the neighbouring pages name; "" without a neighbour. `searched`: the
     number of runs that were examined, if not all were. `named`: the run whose id is the search.
     `stopped`: the search took too long.
+    `bulk`: the actions on many runs that the viewer may do.
     """
 
     now: datetime
@@ -64,6 +66,7 @@ class RunList:
     filtered: bool
     named: int | None
     stopped: bool
+    bulk: tuple[str, ...] = ()
 
 
 def run_list(
@@ -146,7 +149,8 @@ async def runs(request: BoardRequest) -> Page:
             return None
 
     shown, counts, named = await asyncio.gather(found(), _counts(request, search), _named_run(request, search))
-    return Page("runs.html", run_list(text, search, shown, counts, sort, named), "Runs")
+    model = run_list(text, search, shown, counts, sort, named)
+    return Page("runs.html", replace(model, bulk=await bulk_actions_for(request, search.statuses)), "Runs")
 
 
 async def _counts(request: BoardRequest, search: RunSearch) -> Mapping[str, Count]:

@@ -120,6 +120,7 @@ select id, action, filter, reason, actor::text, source::text, database_user, cre
  where (%(before)s::bigint is null or id < %(before)s)
        and (%(id)s::bigint is null or id = %(id)s)
        and (not %(unfinished)s::boolean or finished_at is null)
+       and (%(board_actor)s::text is null or source = 'board' and actor = %(board_actor)s)
  order by id desc
  limit %(count)s
 """
@@ -140,16 +141,24 @@ async def audit_rows(
 
 
 async def bulk_actions(
-    conn: psycopg.AsyncConnection[Any], count: int, *, before: int | None = None, unfinished: bool = False
+    conn: psycopg.AsyncConnection[Any],
+    count: int,
+    *,
+    before: int | None = None,
+    unfinished: bool = False,
+    board_actor: str | None = None,
 ) -> list[BulkActionRow]:
-    """The newest `count` bulk actions, newest first. `unfinished`: only those with batches that remain."""
-    values = {"before": before, "id": None, "unfinished": unfinished, "count": count}
+    """The newest `count` bulk actions, newest first.
+
+    `unfinished`: only those with batches that remain. `board_actor`: only those that this user of the board created.
+    """
+    values = {"before": before, "id": None, "unfinished": unfinished, "count": count, "board_actor": board_actor}
     return await read(conn, class_row(BulkActionRow), _BULK_ACTIONS, values)
 
 
 async def bulk_action(conn: psycopg.AsyncConnection[Any], bulk_action_id: int) -> BulkActionRow | None:
     """The bulk action with this id; None: there is none, or it was deleted."""
-    values = {"before": None, "id": bulk_action_id, "unfinished": False, "count": 1}
+    values = {"before": None, "id": bulk_action_id, "unfinished": False, "count": 1, "board_actor": None}
     found = await read(conn, class_row(BulkActionRow), _BULK_ACTIONS, values)
     return found[0] if found else None
 

@@ -1,0 +1,205 @@
+"""Actions on many runs: preview, confirmation, progress, cancel half-way, and what changed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.board.asgi import ALL, VIEW, Client, Person
+from wakeboard.board import bulk_runner
+
+if TYPE_CHECKING:
+    from tests.board.action_store import Store
+    from tests.board.asgi import Answer
+
+pytestmark = pytest.mark.anyio
+
+MANY = 12_345
+
+
+async def finished(client: Client, path: str) -> Answer:
+    """The progress page once the bulk action has ended."""
+    async with asyncio.timeout(60):
+        while True:
+            answer = await client.get(path)
+            if "Finished" in answer.words or "Cancelled" in answer.words:
+                return answer
+            await asyncio.sleep(0.05)
+
+
+async def progressed(client: Client, path: str, done: int) -> None:
+    """Waits until so many runs are done."""
+    async with asyncio.timeout(60):
+        while counts(await client.get(path))["done"] < done:  # noqa: ASYNC110 - only the page tells
+            await asyncio.sleep(0.05)
+
+
+def counts(answer: Answer) -> dict[str, int]:
+    found = re.findall(r'id="bulk-(\w+)">([\d,]+)<', answer.text)
+    return {name: int(number.replace(",", "")) for name, number in found}
+
+
+async def test_all_that_match_are_retried_after_their_number_was_typed(client: Client, store: Store):
+    runs = store.dead_runs(MANY)
+    store.run("queued")
+
+    page = await client.get("/bulk/retry", q="status:dead type:send_*", next="/runs?q=status:dead")
+    assert "Retry 12,345 runs?" in page.words
+    assert "Type 12345 to confirm" in page.words
+    answer = await client.post(
+        "/bulk/retry",
+        q="status:dead type:send_*",
+        count="12345",
+        confirmed="12,345",
+        reason="the disk is back",
+        next="/runs?q=status:dead",
+    )
+    done = await finished(client, answer.header("location"))
+
+    assert counts(done) == {"done": MANY, "refused": 0, "remaining": 0}
+    assert 'href="/runs?q=status:dead"' in done.text
+    assert store.value("select count(*) from job_runs where status = 'queued'") == MANY + 1
+    assert store.rows(
+        "select actor::text, source::text, action, reason, count(*) from audit_log where run_id = any (%s)"
+        " group by 1, 2, 3, 4",
+        runs,
+    ) == [("ada", "board", "retry", "the disk is back", MANY)]
+
+
+@pytest.mark.parametrize("typed", ["", "3", "yes", "12346", "\uff11\uff12"])
+async def test_without_the_right_number_nothing_is_done(client: Client, store: Store, typed: str):
+    store.dead_runs(2)
+
+    answer = await client.post("/bulk/retry", q="status:dead", count="2", confirmed=typed, reason="why")
+
+    assert answer.status == 422
+    assert "type the number of runs, 2, to confirm" in answer.words
+    assert 'value="why"' in answer.text
+    assert store.value("select count(*) from bulk_actions") == 0
+
+
+async def test_never_more_runs_than_were_confirmed(client: Client, store: Store):
+    store.dead_runs(2)
+    first = store.rows("select id from job_runs order by id limit 2")
+    store.dead_runs(3)
+
+    answer = await client.post("/bulk/retry", q="", count="2", confirmed="2")
+    await finished(client, answer.header("location"))
+
+    assert store.rows("select id from job_runs where status = 'queued' order by id") == first
+
+
+async def test_a_selection_touches_the_selected_runs_only(client: Client, store: Store):
+    runs = store.dead_runs(4)
+    page = await client.get("/runs", q="status:dead")
+    assert page.text.count('name="id"') == 4
+
+    preview = await client.send("GET", f"/bulk/discard?id={runs[0]}&id={runs[2]}&next=/runs")
+    assert "Discard 2 runs?" in preview.words
+    answer = await client.post("/bulk/discard", id=[str(runs[0]), str(runs[2])], count="2")
+    await finished(client, answer.header("location"))
+
+    assert store.rows("select id from job_runs order by id") == [(runs[1],), (runs[3],)]
+
+
+async def test_runs_that_changed_since_are_left_as_they_are_and_counted(client: Client, store: Store):
+    runs = store.dead_runs(5)
+    blocker = store.another()
+    with blocker.conn.transaction():
+        blocker.rows("select id from job_runs where id = %s for update", runs[0])
+        answer = await client.post("/bulk/retry", q="status:dead", count="5", confirmed="5")
+        blocker.rows("update job_runs set status = 'queued', dead_at = null where id = %s returning 1", runs[0])
+    done = await finished(client, answer.header("location"))
+
+    assert counts(done) == {"done": 4, "refused": 1, "remaining": 0}
+    assert "the run is queued" in done.words
+    blocker.conn.close()
+
+
+async def test_a_bulk_action_is_cancelled_half_way(client: Client, store: Store, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(bulk_runner, "BATCH_SIZE", 1000)
+    runs = store.dead_runs(MANY)
+    blocker = store.another()
+    with blocker.conn.transaction():  # the fifth batch waits for this lock
+        blocker.rows("select id from job_runs where id = %s for update", runs[4500])
+        answer = await client.post("/bulk/retry", q="status:dead", count=str(MANY), confirmed=str(MANY))
+        path = answer.header("location")
+        await progressed(client, path, 4000)
+        cancelled = await client.follow(path.partition("?")[0] + "/cancel-retry", next="/runs")
+    ended = await finished(client, path)
+
+    assert "The runs that were done stay as they are." in cancelled.words
+    seen = counts(ended)
+    assert seen["done"] + seen["refused"] in {4000, 5000}  # the cancel comes before the fifth batch, or after it
+    assert seen["done"] + seen["refused"] + seen["remaining"] == MANY
+    assert store.value("select count(*) from job_runs where status = 'queued'") == seen["done"]
+    assert store.rows("select actor::text, action from audit_log where action = 'cancel_bulk_action'") == [
+        ("ada", "cancel_bulk_action")
+    ]
+    blocker.conn.close()
+
+
+async def test_another_board_continues_after_the_first_one_died(database: str, client: Client, store: Store):
+    store.dead_runs(3000)
+    answer = await client.post("/bulk/retry", q="status:dead", count="3000", confirmed="3000")
+    await client.board.bulk_actions.close()
+    assert store.value("select done from bulk_actions") < 3000
+
+    other = Client(database)
+    done = await finished(other, answer.header("location"))
+
+    assert counts(done) == {"done": 3000, "refused": 0, "remaining": 0}
+    assert store.value("select count(*) from audit_log where action = 'retry'") == 3000
+    await other.close()
+
+
+async def test_two_boards_change_each_run_once(database: str, client: Client, store: Store):
+    store.dead_runs(2500)
+    other = Client(database)
+    answer = await client.post("/bulk/retry", q="status:dead", count="2500", confirmed="2500")
+    other.board.bulk_actions.wake()
+
+    done = await finished(client, answer.header("location"))
+
+    assert counts(done)["done"] == 2500
+    assert store.value("select count(*) from audit_log where action = 'retry'") == 2500
+    await other.close()
+
+
+async def test_a_bulk_action_stays_in_the_namespaces_of_its_viewer(database: str, store: Store):
+    shop, bank = store.schedule("shop/a"), store.schedule("bank/b")
+    mine, other, none = store.run("dead", schedule=shop), store.run("dead", schedule=bank), store.run("dead")
+    client = Client(database, Person("ada", {"shop": ALL, "bank": VIEW}))
+
+    answer = await client.post("/bulk/retry", q="status:dead", count="1", confirmed="1")
+    await finished(client, answer.header("location"))
+    await client.post("/bulk/discard", id=[str(other), str(none)], count="2")
+
+    assert [store.status(run) for run in (mine, other, none)] == ["queued", "dead", "dead"]
+    await client.close()
+
+
+async def test_a_bulk_action_of_others_is_hidden_from_viewers_of_some_namespaces(
+    database: str, client: Client, store: Store
+):
+    store.dead_runs(1)
+    path = (await client.post("/bulk/retry", q="", count="1", confirmed="1")).header("location").partition("?")[0]
+    restricted = Client(database, Person("eve", {"shop": ALL}))
+
+    assert (await restricted.get(path)).status == 404
+    assert (await restricted.post(path + "/cancel-retry")).status == 404
+    assert "retry 1 run" not in (await restricted.get("/bulk")).words
+    assert "retry 1 run" in (await client.get("/bulk")).words
+    await restricted.close()
+
+
+async def test_a_search_that_was_not_understood_acts_on_nothing(client: Client, store: Store):
+    store.dead_runs(1)
+
+    answer = await client.post("/bulk/retry", q="status:dead typ:ping", count="1", confirmed="1")
+
+    assert answer.status == 400
+    assert store.value("select count(*) from bulk_actions") == 0

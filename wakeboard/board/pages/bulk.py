@@ -1,0 +1,270 @@
+"""Actions on many runs: a selection of the list, or all that match a search.
+
+GET /bulk/retry shows what the action would do: how many runs, of which kinds, and some of them. POST creates a bulk
+action after the number of runs was typed; it never has more runs than that. The board executes it in the background.
+/bulk/ID shows the progress, where the action can be cancelled half-way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
+from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.pages.run_actions import MAX_ID, RUN_ACTIONS
+from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
+from wakeboard.store.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
+from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.run_selection import MOST_RUNS, Preview, RunQuery, ids_of_selected, preview_runs
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+    from wakeboard.board.pages.run_actions import RunAction
+    from wakeboard.store.connection import AsyncConnection
+
+PAGE_SIZE: Final = 50
+MOST_SELECTED: Final = 1000  # runs that a form lists by id
+REFUSED_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What the user selected: `ids`, or None for all runs that match the search `text`."""
+
+    text: str
+    search: RunSearch
+    ids: tuple[int, ...] | None
+
+    @property
+    def shown(self) -> str:
+        """For users, and for the audit log."""
+        if self.ids is not None:
+            return f"selected: {', '.join(map(str, self.ids))}"
+        return self.search.text or "all runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkForm:
+    """The model of the page that asks: what would be done to which runs."""
+
+    form: ActionForm
+    what: str
+    takes: tuple[str, ...]
+    preview: Preview
+    selection: Selection
+    too_many: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkProgress:
+    """The model of the progress page. `may_cancel`: the viewer may cancel it. `next`: the page it came from."""
+
+    now: datetime
+    action: BulkActionRow
+    refused: list[BulkActionRun]
+    next: str
+
+    @property
+    def percent(self) -> int:
+        """How much of it is done."""
+        return 100 * self.action.done // self.action.total if self.action.total else 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BulkList:
+    """The model of the list. `older`: where the next page begins; None: this is the last one."""
+
+    now: datetime
+    actions: list[BulkActionRow]
+    is_first: bool
+    older: int | None
+
+
+# -- asking and creating -----------------------------------------------------------------------------------------------
+
+
+def selection_of(request: BoardRequest) -> Selection:
+    """What the URL or the form selects. Raises InvalidValue for a search that was not understood as a whole."""
+    given = request.values("id")
+    ids = tuple(sorted({int(text) for text in given if text.isascii() and text.isdecimal() and len(text) < 20}))  # noqa: PLR2004
+    if len(ids) > MOST_SELECTED:
+        raise InvalidValue(f"{len(ids)} runs are selected; select at most {MOST_SELECTED}, or act on all that match")
+    ids = tuple(run_id for run_id in ids if run_id <= MAX_ID)
+    text = (request.values("q") or [""])[-1][: LONGEST_SEARCH + 1]
+    search = parse_run_search(text)
+    if search.problem:
+        raise InvalidValue(f"the search is not clear, so nothing is done: {search.problem}")
+    all_matching = "q" in request.form or "q" in request.query
+    return Selection(text=text, search=search, ids=None if all_matching else ids)
+
+
+async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str] | None) -> BulkForm:
+    selection = selection_of(request)
+    wanted = RunQuery(search=selection.search, takes=what.takes, ids=selection.ids, namespaces=namespaces)
+    preview = await request.read(("bulk preview", what.name, wanted), lambda conn: preview_runs(conn, wanted))
+    hidden = [("q", selection.text)] if selection.ids is None else [("id", str(run_id)) for run_id in selection.ids]
+    inputs = [reason_input(request)]
+    if selection.ids is None:
+        inputs.append(
+            Input(
+                name="confirmed",
+                label=f"Type {preview.count} to confirm",
+                value=request.field("confirmed")[:20],
+                required=True,
+                numeric=True,
+                max_length=20,
+            )
+        )
+    form = ActionForm(
+        heading=f"{what.name.capitalize()} {counted(preview.count, 'run')}?",
+        sentences=[what.effect.replace("It is", "Each is").replace("from it", "from each")],
+        submit=f"{what.name.capitalize()} {counted(preview.count, 'run')}",
+        path=f"/bulk/{what.name}",
+        next=next_page(request, "/runs"),
+        inputs=inputs,
+        hidden=[*hidden, ("count", str(preview.count))],
+        danger=what.danger,
+    )
+    return BulkForm(
+        form=form,
+        what=what.name,
+        takes=tuple(what.takes),
+        preview=preview,
+        selection=selection,
+        too_many=preview.count > MOST_RUNS,
+    )
+
+
+def _shown(model: BulkForm, problem: str = "") -> Page:
+    status = 422 if problem else 200
+    model = replace(model, form=replace(model.form, problem=problem))
+    return Page("actions/bulk_form.html", model, model.form.heading, status)
+
+
+def confirmed_count(request: BoardRequest, selection: Selection) -> int:
+    """The number of runs that the user has confirmed. Raises InvalidValue."""
+    if selection.ids is not None:
+        return len(selection.ids)
+    typed = "".join(char for char in request.field("confirmed") if char not in ", _.\N{NO-BREAK SPACE}'")
+    shown = request.field("count")
+    if not typed.isascii() or not typed.isdecimal() or typed != shown:
+        raise InvalidValue(f"type the number of runs, {shown[:20]}, to confirm")
+    return min(int(typed), MOST_RUNS)
+
+
+def _creating_routes(what: RunAction) -> list[Route]:
+    @page(f"/bulk/{what.name}")
+    async def ask(request: BoardRequest) -> Page:
+        namespaces = await request.permitted_namespaces(what.permission)
+        await request.require(what.permission, {None} if namespaces is None else namespaces)
+        return _shown(await _ask(request, what, namespaces))
+
+    @action(f"/bulk/{what.name}", what.permission)
+    async def create(request: BoardRequest) -> Redirect | Page:
+        namespaces = await request.permitted_namespaces(what.permission)
+        store = await request.acting({None} if namespaces is None else namespaces)
+        model = await _ask(request, what, namespaces)
+        try:
+            reason = read_reason(request)
+            most = confirmed_count(request, model.selection)
+        except InvalidValue as exc:
+            return _shown(model, f"{exc}.")
+        selection = model.selection
+        wanted = RunQuery(search=selection.search, takes=what.takes, ids=selection.ids, namespaces=namespaces)
+        query, values = await ids_of_selected(store.conn, wanted, most)
+        created = await store.create_bulk_action_on(
+            what.name, query, values, shown_filter=selection.shown, reason=reason
+        )
+        request.board.bulk_actions.wake()
+        return Redirect(request.link(f"/bulk/{created.id}", next=model.form.next))
+
+    return [ask, create]
+
+
+# -- progress ----------------------------------------------------------------------------------------------------------
+
+
+def may_see(request: BoardRequest, found: BulkActionRow | None) -> bool:
+    """Viewers of some namespaces see their own bulk actions, whose runs are in these. Others see all."""
+    if found is None:
+        return False
+    return request.viewer.namespaces is None or (found.source == "board" and found.actor == request.viewer.name)
+
+
+async def _found(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionRun], datetime]:
+    bulk_action_id: int = request.parts["id"]
+
+    async def read(conn: AsyncConnection) -> tuple[BulkActionRow | None, list[BulkActionRun], datetime]:
+        found = await bulk_action(conn, bulk_action_id)
+        refused = await bulk_action_runs(conn, bulk_action_id, REFUSED_SHOWN + 1, refused=True) if found else []
+        return found, refused, await Listings(conn).now()
+
+    if bulk_action_id <= MAX_ID:
+        found, refused, now = await request.read(("bulk action", bulk_action_id), read)
+        if found is not None and may_see(request, found):
+            return found, refused, now
+    raise NotFound(f"there is no bulk action {bulk_action_id}, or it was deleted")
+
+
+@page("/bulk/{id:int}")
+async def progress(request: BoardRequest) -> Page:
+    """Shows the progress of a bulk action."""
+    found, refused, now = await _found(request)
+    model = BulkProgress(now=now, action=found, refused=refused, next=next_page(request, "/runs"))
+    namespaces = await request.permitted_namespaces(RUN_ACTIONS[found.action].permission)
+    may = frozenset[Permission]() if namespaces is not None and not namespaces else frozenset({Permission.CANCEL})
+    return Page("bulk.html", model, f"{found.action.capitalize()} {counted(found.total, 'run')}", may=may)
+
+
+def _cancelling_route(what: RunAction) -> Route:
+    """A viewer who may do an action may also end it half-way: each action has a path with its permission."""
+
+    @action(f"/bulk/{{id:int}}/cancel-{what.name}", what.permission)
+    async def cancel(request: BoardRequest) -> Redirect | Page:
+        namespaces = await request.permitted_namespaces(what.permission)
+        store = await request.acting({None} if namespaces is None else namespaces)
+        found, _, _ = await _found(request)
+        if found.action != what.name:
+            raise NotFound(f"bulk action {found.id} is not a {what.name}")
+        cancelled = await store.cancel_bulk_action(found.id)
+        path = request.link(f"/bulk/{found.id}", next=next_page(request, "/runs"))
+        if not cancelled:
+            return Redirect(path, "It had ended before.", problem=True)
+        return Redirect(path, "Cancelled. The runs that were done stay as they are.")
+
+    return cancel
+
+
+@page("/bulk")
+async def bulk_list(request: BoardRequest) -> Page:
+    """Shows bulk actions, newest first."""
+    text = request.query.get("before", "")
+    before = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None  # noqa: PLR2004
+    actor = None if request.viewer.namespaces is None else request.viewer.name
+
+    async def read(conn: AsyncConnection) -> list[BulkActionRow]:
+        return await bulk_actions(conn, PAGE_SIZE + 1, before=before, board_actor=actor)
+
+    found = await request.read(("bulk actions", before, actor), read)
+    model = BulkList(
+        now=datetime.now(UTC),
+        actions=found[:PAGE_SIZE],
+        is_first=before is None,
+        older=found[PAGE_SIZE - 1].id if len(found) > PAGE_SIZE else None,
+    )
+    return Page("bulk_list.html", model, "Bulk actions")
+
+
+ROUTES: Final = [
+    bulk_list,
+    *(route for what in RUN_ACTIONS.values() for route in _creating_routes(what)),
+    *(_cancelling_route(what) for what in RUN_ACTIONS.values()),
+    progress,
+]
