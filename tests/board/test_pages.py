@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PAGES = ["/", "/runs", "/runs/1", "/schedules", "/calendar", "/calendar?view=week"]
+PAGES = ["/", "/runs", "/runs?q=type:send_mail+colour:red", "/runs/1", "/schedules", "/calendar", "/calendar?view=week"]
 
 
 @pytest.mark.parametrize("path", PAGES)

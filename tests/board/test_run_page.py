@@ -166,6 +166,23 @@ async def test_a_run_behind_a_full_limit_says_which(worker: SqlClient):
     assert (await next_of(worker, second))[0] == "The schedule has the concurrency policy Queue, and 1 is running."
 
 
+async def test_a_viewer_of_some_namespaces_learns_no_number_of_other_runs(worker: SqlClient):
+    worker.enqueue()
+    definition = worker.define("report")
+    mine = worker.value("select id from run_now(%s)", definition)
+    limited = worker.define("limited", limit_key="openai")
+    worker.enqueue(limit_key="openai")
+    worker.claim_limited("openai")
+    waiting = worker.value("select id from run_now(%s)", limited)
+
+    facts: list[str] = []
+    for run_id in (mine, waiting):
+        history = await history_of(worker, run_id, frozenset({"billing"}))
+        facts += [fact.before for fact in what_next(history, with_counts=False)]
+    assert facts[0] == "It waits behind other runs of its queue."
+    assert facts[1] == "The limit key openai allows 1 run at a time, and as many are running."
+
+
 async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient):
     failed = worker.enqueue()
     worker.fail(worker.claims(failed), delay_s=60)
@@ -303,6 +320,7 @@ async def test_an_open_stack_stays_open_when_the_run_changes(board: str, worker:
     await page.locator(".event-title", has_text="Attempt 2 succeeded").wait_for(timeout=5000)
 
     assert await page.locator("details[open] pre", has_text="stack").count() == 1
+    assert await page.locator(".run-what .status").inner_text() == "succeeded"
 
 
 async def test_a_phone_shows_the_page_without_scrolling_sideways(board: str, worker: SqlClient, page: Page):

@@ -77,14 +77,14 @@ class RunModel:
         return self.history.run
 
 
-def run_model(history: RunHistory, *, may_reveal: bool) -> RunModel:
-    """The model of the page, from what was read."""
+def run_model(history: RunHistory, *, may_reveal: bool, with_counts: bool) -> RunModel:
+    """The model of the page, from what was read. `with_counts`: the viewer may know how many other runs there are."""
     run = history.run
     events = timeline(history)
     raw = f"/runs/{run.id}/raw"
     return RunModel(
         history=history,
-        facts=what_next(history),
+        facts=what_next(history, with_counts=with_counts),
         events=events,
         hidden_attempts=hidden_attempts(history),
         bar=bar(history, events),
@@ -143,7 +143,8 @@ async def run(request: BoardRequest) -> Page:
     if history is None:
         raise _not_found(run_id)
     may = await request.permissions(history.schedule.namespace if history.schedule else None)
-    return Page("run.html", run_model(history, may_reveal=Permission.REVEAL in may), f"Run {run_id}", may=may)
+    model = run_model(history, may_reveal=Permission.REVEAL in may, with_counts=namespaces is None)
+    return Page("run.html", model, f"Run {run_id}", may=may)
 
 
 @stream("/runs/{id:int}/raw/{what:str}")

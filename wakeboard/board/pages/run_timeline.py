@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
@@ -73,6 +74,11 @@ class Event:
     other_run: int | None = None
 
     @property
+    def copied_stack(self) -> str:
+        """The stack as a JSON string, for the copy button."""
+        return json.dumps(self.stack)
+
+    @property
     def duration(self) -> timedelta | None:
         """How long it took."""
         return self.until - self.at if self.until else None
@@ -105,8 +111,11 @@ class Bar:
 # -- what happens next -------------------------------------------------------------------------------------------------
 
 
-def what_next(history: RunHistory) -> list[Fact]:
-    """What happens to the run next, or why it does not run now. Facts only, the most important first."""
+def what_next(history: RunHistory, *, with_counts: bool = True) -> list[Fact]:
+    """What happens to the run next, or why it does not run now. Facts only, the most important first.
+
+    `with_counts` False: without numbers of other runs, which may belong to namespaces that the viewer may not see.
+    """
     run = history.run
     match run.status:
         case "running":
@@ -114,7 +123,7 @@ def what_next(history: RunHistory) -> list[Fact]:
         case "dead":
             return [Fact("It stays dead until a user retries or discards it. Dead since", run.dead_at, ".")]
         case "queued" | "failed" if history.obstacles:
-            return list(_waiting(run, history.obstacles, history.now))
+            return list(_waiting(run, history.obstacles, history.now, with_counts=with_counts))
         case _:
             return []
 
@@ -133,7 +142,7 @@ def _running(run: ShownRun, now: datetime) -> Iterator[Fact]:
         yield Fact("A stop was requested", run.cancel_requested_at, ".")
 
 
-def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime) -> Iterator[Fact]:
+def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime, *, with_counts: bool) -> Iterator[Fact]:
     if run.run_at > now:
         yield Fact("It is retried" if run.status == "failed" else "It is due", run.run_at, ".")
     if run.start_before and run.start_before < now and not run.started_at:
@@ -145,17 +154,17 @@ def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime) -> Iterator[Fac
         yield Fact(f"No worker has served the queue {run.queue} in the last 10 minutes.")
     elif not obstacles.type_served:
         yield Fact(f"No worker of the queue {run.queue} has had a handler for {run.job_type} in the last 10 minutes.")
-    yield from _full_limits(obstacles.limits)
+    yield from _full_limits(obstacles.limits, with_counts=with_counts)
     if run.crash_count >= 2:  # noqa: PLR2004 - a quarantined run, see docs/architecture.md
         yield Fact(f"It was running at {counted(run.crash_count, 'crash')}, so a worker executes it alone.")
     if obstacles.ahead:
-        more = f"more than {MOST_AHEAD:,} runs" if obstacles.ahead > MOST_AHEAD else counted(obstacles.ahead, "run")
-        yield Fact(f"It waits behind {more} of its queue.")
+        ahead = f"more than {MOST_AHEAD:,} runs" if obstacles.ahead > MOST_AHEAD else counted(obstacles.ahead, "run")
+        yield Fact(f"It waits behind {ahead if with_counts else 'other runs'} of its queue.")
     elif run.run_at <= now:
         yield Fact("It is due since", run.run_at, ".")
 
 
-def _full_limits(limits: Sequence[LimitOfRun]) -> Iterator[Fact]:
+def _full_limits(limits: Sequence[LimitOfRun], *, with_counts: bool) -> Iterator[Fact]:
     for limit in limits:
         if limit.running >= limit.max_running:
             whose = (
@@ -163,7 +172,8 @@ def _full_limits(limits: Sequence[LimitOfRun]) -> Iterator[Fact]:
                 if limit.schedule_policy
                 else f"The limit key {limit.key} allows {counted(limit.max_running, 'run')} at a time"
             )
-            yield Fact(f"{whose}, and {limit.running:,} {'is' if limit.running == 1 else 'are'} running.")
+            running = f"{limit.running:,} {'is' if limit.running == 1 else 'are'}" if with_counts else "as many are"
+            yield Fact(f"{whose}, and {running} running.")
 
 
 # -- the timeline ------------------------------------------------------------------------------------------------------
