@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from axe_playwright_python.async_playwright import Axe  # pyright: ignore[reportMissingTypeStubs]
 
+from tests.board.schedules import schedules_in
 from tests.board.test_pages import PAGES
 
 if TYPE_CHECKING:
@@ -24,7 +25,9 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "reduced_motion": "reduce"}
 
 
 def fill(database: str) -> None:
-    """One run of each kind that the pages show."""
+    """One run of each kind that the pages show, and a schedule."""
+    with schedules_in(database) as schedules:
+        schedules.add("job", "*/5 * * * *", time_zone="Europe/Lisbon")
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("select wakeboard.enqueue('send_mail', jsonb_build_object('to', 'ada', 'password', 'x'))")
         conn.execute("select wakeboard.enqueue('send_mail', run_at => now() + interval '1 hour')")
@@ -37,7 +40,7 @@ async def test_no_page_has_a_serious_accessibility_problem(database: str, board:
     context = await browser.new_context(**cast("Any", LOOKS[look]))
     page = await context.new_page()
     found: list[str] = []
-    for path in PAGES:
+    for path in [*PAGES, "/schedules/1"]:
         await page.goto(board + path)
         results: Any = await cast("Any", Axe()).run(page)
         found += [
@@ -55,7 +58,7 @@ async def test_no_page_scrolls_sideways_on_a_phone(database: str, board: str, br
     context = await browser.new_context(**cast("Any", PHONE))
     page = await context.new_page()
     wide: list[str] = []
-    for path in PAGES:
+    for path in [*PAGES, "/schedules/1"]:
         await page.goto(board + path)
         if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             wide.append(path)

@@ -93,6 +93,20 @@ def test_the_page_has_the_schedule_as_yaml_and_where_it_comes_from(database: str
     )
 
 
+def test_secrets_in_the_payload_are_hidden(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", payload={"api": {"token": "tell-nobody"}, "amount": 3})
+
+    page = get(board, f"/schedules/{number}")
+
+    assert "tell-nobody" not in page.html
+    assert yaml.safe_load(page.all(r"<pre[^>]*>(.*?)</pre>")[0])["spec"]["payload"] == {
+        "api": {"token": "***"},
+        "amount": 3,
+    }
+    assert "1 value of the payload is hidden because of the key." in page.text
+
+
 def test_the_history_pages_through_all_runs_and_says_why_ticks_did_not_run(database: str, board: str):
     with schedules_in(database) as schedules:
         number = schedules.add("job")

@@ -13,6 +13,7 @@ from wakeboard.board.pages.schedules import words_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.rules.dst_ticks import dst_ticks_for
+from wakeboard.rules.mask_json import mask_json
 from wakeboard.rules.run_search import quoted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.rules.spec_document import document_text, spec_document, yaml_text
@@ -52,7 +53,10 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the database says about one schedule. `schedule`: the columns of its row."""
+    """What the database says about one schedule. `schedule`: the columns of its row.
+
+    `limit`: the use of its limit key, which may be shared with any namespace; None for viewers who may not see all.
+    """
 
     now: datetime
     schedule: dict[str, Any]
@@ -72,7 +76,8 @@ class ScheduleModel:
     """The model of the page.
 
     `fires`: None if there are none or they cannot be computed, then `fires_error` says why. `fires_from`: they are the
-    first ones after this time. `written`: the YAML as people write it; `defaults`: the fields that it leaves out.
+    first ones after this time. `written`: the YAML as people write it, with `masked` values of its payload hidden
+    because of their keys; `defaults`: the fields that it leaves out.
     `same_name`: other schedules with this name, by source. `older`: the link to earlier runs.
     """
 
@@ -83,6 +88,7 @@ class ScheduleModel:
     fires_from: datetime
     fires_from_text: str
     written: str
+    masked: int
     defaults: str
     same_name: list[dict[str, Any]]
     only_skipped: bool
@@ -136,7 +142,8 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
     row = found.schedule
     starts = _fires_from(request.query.get("from"), row["time_zone"], found.now)
     fires, error = _fires(row, starts)
-    written, defaults = spec_document(row)
+    payload = mask_json(json.dumps(row["payload"]))
+    written, defaults = spec_document({**row, "payload": json.loads(payload.text)})
     model = ScheduleModel(
         found,
         words_of(row["cron_fields"]),
@@ -145,6 +152,7 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
         starts,
         request.query.get("from", ""),
         document_text(row["namespace"], row["name"], written),
+        payload.masked,
         yaml_text(defaults),
         same_name or [],
         only_skipped,
@@ -182,7 +190,7 @@ async def read_schedule(
         (await schedule_health(conn, [schedule_id])).get(schedule_id),
         strip_of((await recent_runs(conn, [schedule_id], BAR_COUNT))[schedule_id], now),
         [(pause, pausers.get(pause.scope)) for pause in pauses],
-        await limit_use(conn, row["limit_key"]) if row["limit_key"] else None,
+        await limit_use(conn, row["limit_key"]) if row["limit_key"] and namespaces is None else None,
         await live_runs(conn, schedule_id, LIVE_SHOWN + 1) if before is None and not only_skipped else [],
         _with_durations(past[:PAST_SHOWN]),
         past[PAST_SHOWN - 1] if len(past) > PAST_SHOWN else None,
