@@ -109,6 +109,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.support.checklist import Finding
     from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
+    from wakeboard.store.queries.alerts import AlertRow
     from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.failures import FailureRow
     from wakeboard.store.queries.listings import LimitRow, PauseRow, RunRow, ScheduleRow
@@ -125,6 +126,16 @@ def answers() -> dict[str, Answer]:
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunDetails),
         "failures": Answer(FailureRow, many=True),
+        "alerts": Answer(AlertRow, many=True),
+        "alerts check": Answer(
+            {
+                "name": "the name of the rule",
+                "severity": "`info`, `warning` or `critical`",
+                "condition": "the name of its condition",
+                "definition": "its other fields",
+            },
+            many=True,
+        ),
         "audit": Answer(AuditRow, many=True),
         "enqueue": Answer(Enqueued),
         "run-now": Answer({"schedule": "namespace/name", "id": "id of the new run"}),
@@ -197,7 +208,8 @@ def command_words() -> list[list[str]]:
     found: list[list[str]] = []
     for name, command in cast("Any", typer.main.get_command(application)).commands.items():
         inner = getattr(command, "commands", None)
-        found += [[name, word] for word in inner] if inner else [[name]]
+        found += [[name]] if not inner or command.invoke_without_command else []
+        found += [[name, word] for word in inner or ()]
     return found
 
 

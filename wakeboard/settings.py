@@ -185,6 +185,13 @@ class Settings(BaseSettings):
         " the installation; workers ignore it.",
     )
 
+    # alerts
+    alerts_file: str = Field(
+        "",
+        description="YAML file with alert rules (`kind: AlertRules`), which this process evaluates. It is read again"
+        " when it changes. Empty: none; `up` reads `alerts.yaml` of its folder.",
+    )
+
     # logs
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="Format of log records. `auto`: `console` on a terminal, otherwise `json`."

@@ -17,11 +17,13 @@ import time
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
+from wakeboard.manifests.alert_file import AlertFile
 from wakeboard.store.connection import require_schema
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
@@ -38,7 +40,7 @@ from wakeboard_operator.wake_cleanup import not_started_in_time
 from wakeboard_operator.watch import PendingChanges, Supervisor
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.settings import OperatorSettings
@@ -332,7 +334,10 @@ class Operator:
     async def _run_maintenance(self, store: LeaderStore) -> None:
         settings = self._settings
         maintenance = MaintenanceLoop(
-            misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
+            misfire_grace=settings.misfire_grace,
+            retention=Retention.from_settings(settings),
+            sets_retention=True,
+            alert_rules=AlertFile(Path(settings.alerts_file), log_problems).rules if settings.alerts_file else None,
         )
         while True:
             done = await maintenance.run_due(store, time.monotonic())
@@ -402,6 +407,12 @@ class Operator:
                 if str(error) != logged:
                     log.warning("wake cleanup: %s", error)
                 logged = str(error)
+
+
+def log_problems(problems: Sequence[str]) -> None:
+    """Logs what is wrong with the file of the alert rules."""
+    for problem in problems:
+        log.warning("alert rules: %s", problem)
 
 
 def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: datetime) -> bool:

@@ -64,6 +64,13 @@ class SampleStore:
         query = f"select id from wakeboard.enqueue(%s, %s::jsonb{arguments})"
         return self.value(query, job_type, json.dumps(payload or {}), *named.values())
 
+    def add_alert(self, examples: list[str], *, rule: str = "dead", severity: str = "warning") -> int:
+        """Opens an alert as the rule `dead: 1` does; returns its id."""
+        rules: Any = [{"name": rule, "severity": severity, "interval_s": 0, "definition": {}}]
+        claimed_at = self.value("select claimed_at from wakeboard.claim_alert_rules(%s)", json.dumps(rules))
+        query = "select wakeboard.record_alert(%s, %s, true, '3 runs are dead', 3, %s)"
+        return self.value(query, rule, claimed_at, examples)
+
     def run_now(self, definition: int) -> int:
         return self.value("select id from wakeboard.run_now(%s)", definition)
 

@@ -33,7 +33,7 @@ CHOSEN = [
     ("job_runs", "idempotency_key"), ("job_runs", "limit_key"), ("job_runs", "job_type"), ("job_runs", "queue"),
     ("job_steps", "name"), ("job_effects", "key"), ("pauses", "reason"), ("job_definitions", "schedule_error"),
     ("job_definitions", "job_type"), ("job_definitions", "queue"), ("job_attempts", "worker"), ("workers", "name"),
-    ("audit_log", "reason"), ("audit_log", "scope"),
+    ("audit_log", "reason"), ("audit_log", "scope"), ("alerts", "summary"),
 ]  # fmt: skip
 
 
@@ -54,6 +54,7 @@ def hostile_run(sample: SampleStore) -> int:
     fail = "select wakeboard.fail(77, %s::bigint[], %s::bigint[], '{discarded}', %s, %s, %s, %s::real[])"
     sample.sql(fail, [run], [epoch], [HOSTILE], [HOSTILE], [HOSTILE], [None])
     sample.sql("select wakeboard.pause('queue:default', 'why')")
+    sample.add_alert([HOSTILE])
     for table, column in CHOSEN:
         with suppress(psycopg.Error):
             sample.sql(f"update wakeboard.{table} set {column} = %s", HOSTILE)
@@ -71,7 +72,8 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     number = str(run)
     return [
         ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
-        ("failures",), ("audit",), ("board", "--port", HOSTILE),
+        ("failures",), ("audit",), ("alerts",), ("alerts", "--json"), ("alerts", "check", HOSTILE),
+        ("board", "--port", HOSTILE),
         ("run", number), ("run", number, "--json"), ("run", HOSTILE), ("next", "billing/calm"), ("next", HOSTILE),
         ("apply", folder), ("enqueue", "ping", HOSTILE), ("run-now", HOSTILE), ("run-now", "billing/calm"),
         ("pause", "queue:default"), ("pause", HOSTILE), ("pauses",), ("resume", HOSTILE), ("limits",),

@@ -21,6 +21,8 @@ ARGUMENTS = {
     "runs": ["runs"],
     "run": ["run", "1"],
     "failures": ["failures"],
+    "alerts": ["alerts"],
+    "alerts check": ["alerts", "check", "alerts.yaml"],
     "audit": ["audit"],
     "enqueue": ["enqueue", "ping"],
     "run-now": ["run-now", "weekly-report"],
@@ -71,6 +73,10 @@ def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: s
     sample.succeed(sample.enqueue())
     sample.sql("select wakeboard.request_removal('file:large', 'hash', 12)")
     sample.sql("select wakeboard.set_limit('smtp', 4)")
+    sample.add_alert(["send_mail: Timeout (3)"])
+    (tmp_path / "alerts.yaml").write_text(
+        "{apiVersion: wakeboard.dev/v1alpha1, kind: AlertRules, spec: {rules: [{name: dead, dead: 1}]}}"
+    )
 
     printed: Any = cli(*ARGUMENTS[command], "--json").json
 

@@ -19,6 +19,7 @@ from tests.postgres_servers import running_pooler
 from tests.store.sql_clients import SqlClient
 from tests.store.test_roles import RoleDatabase
 from wakeboard.errors import WakeboardError
+from wakeboard.rules.alert_rules import CONDITIONS
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
@@ -26,6 +27,7 @@ from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.migrate import migrate
+from wakeboard.store.queries.alerts import read_alerts
 from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
@@ -127,6 +129,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "bulk actions": lambda: bulk_actions(conn, 9, unfinished=True),
         "bulk action": lambda: bulk_action(conn, 1),
         "runs of a bulk action": lambda: bulk_action_runs(conn, 1, 9, refused=True),
+        "alerts": lambda: read_alerts(conn, resolved=True, limit=9),
         "series": lambda: read_series(conn, "week", datetime.now(UTC), "job_type", ["ping"]),
         "minutes of a schedule": lambda: read_series(conn, "hour", datetime.now(UTC), "schedule", ["1"]),
         "top": lambda: read_top(conn, "week", datetime.now(UTC), "schedule", "volume"),
@@ -140,6 +143,14 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
         return  # there is no such row
 
 
+RULE = {"name": "dead", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}
+
+
+async def _measure_each_condition(store: MaintenanceStore) -> None:
+    for condition in CONDITIONS:
+        await store.measure_alert(condition, DAY, 0.95, ("%", "%", "%"))
+
+
 def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any]]]:
     """The methods of `MaintenanceStore` that workers call too."""
     return {
@@ -150,6 +161,10 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "skip_past_deadline": store.skip_past_deadline,
         "create_partitions": store.create_partitions,
         "roll_up": lambda: store.roll_up(0 * DAY),
+        "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
+        "measure_alert": lambda: _measure_each_condition(store),
+        "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"]),
+        "resolve_alert": lambda: store.resolve_alert("dead", NOW),
         "drop_partitions": lambda: store.drop_partitions(90 * DAY),
         "delete_expired": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }

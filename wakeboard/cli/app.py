@@ -15,11 +15,29 @@ from wakeboard.output import write_error, write_line
 
 # Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
 COMMANDS = (
-    *("up", "apply", "schedules", "next", "runs", "run", "failures", "audit", "enqueue", "run-now"),
+    *(
+        "up",
+        "apply",
+        "schedules",
+        "next",
+        "runs",
+        "run",
+        "failures",
+        "alerts",
+        "alerts check",
+        "audit",
+        "enqueue",
+        "run-now",
+    ),
     *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
     *("board", "check", "worker", "migrate", "version", "confirm removal", "effects install"),
 )
-GROUPS = {"confirm": "Confirm an operation that needs confirmation.", "effects": "Effects in other databases."}
+# A group without a text is a command too, which runs without a further word.
+GROUPS = {
+    "alerts": None,
+    "confirm": "Confirm an operation that needs confirmation.",
+    "effects": "Effects in other databases.",
+}
 
 CLI_SETTINGS = frozenset({"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"})
 WARNS_ITSELF = "worker"  # it becomes another program, which reports unknown settings in its log
@@ -40,11 +58,18 @@ def examples(*lines: str) -> str:
 
 
 def _add_commands() -> None:
-    groups = {name: typer.Typer(name=name, no_args_is_help=True, help=text) for name, text in GROUPS.items()}
+    groups = {
+        name: typer.Typer(name=name, no_args_is_help=True, help=text) if text else typer.Typer(name=name)
+        for name, text in GROUPS.items()
+    }
     for words in COMMANDS:
         module = import_module(f"wakeboard.cli.commands.{words.replace('-', '_').replace(' ', '_')}")
         group, _, name = words.rpartition(" ")
-        groups.get(group, application).command(name, epilog=examples(*module.EXAMPLES))(module.command)
+        epilog = examples(*module.EXAMPLES)
+        if name in groups:
+            groups[name].callback(invoke_without_command=True, epilog=epilog)(module.command)
+        else:
+            groups.get(group, application).command(name, epilog=epilog)(module.command)
     for group in groups.values():
         application.add_typer(group)
 

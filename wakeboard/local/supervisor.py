@@ -34,6 +34,7 @@ from wakeboard.local.worker_spawner import WorkerSpawner
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.reaper import reap
 from wakeboard.maintenance.retention import Retention
+from wakeboard.manifests.alert_file import AlertFile
 from wakeboard.manifests.loader import SUFFIXES
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
@@ -59,6 +60,7 @@ COMPANION_STOP_TIMEOUT_S: Final = 3.0
 RELEASE_TIME_S: Final = 5.0  # after its grace period a worker needs a moment to release its runs
 CANCEL_AGAIN_AFTER_S: Final = 0.5
 MAX_NAMES: Final = 3
+ALERTS_FILE: Final = "alerts.yaml"  # in the folder
 APPLICATION_NAME: Final = "wakeboard up"  # in pg_stat_activity
 
 
@@ -184,7 +186,10 @@ class Supervisor:
     async def _run_maintenance(self) -> None:
         settings = self._settings.settings
         maintenance = MaintenanceLoop(
-            misfire_grace=settings.misfire_grace, retention=Retention.from_settings(settings), sets_retention=True
+            misfire_grace=settings.misfire_grace,
+            retention=Retention.from_settings(settings),
+            sets_retention=True,
+            alert_rules=self._alert_file().rules,
         )
         while True:
             with suppress(WakeboardError):  # the event poller reports an unavailable database
@@ -196,6 +201,14 @@ class Supervisor:
                 if reaped.crashed:
                     self._spawner.request_check()
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
+
+    def _alert_file(self) -> AlertFile:
+        """The file with the alert rules: that of the setting, or else FOLDER/alerts.yaml if it exists."""
+        explicit = self._settings.settings.alerts_file
+        path = Path(explicit) if explicit else self._folder / ALERTS_FILE
+        return AlertFile(
+            path, lambda problems: self._problems.update("alerts", list(problems)), is_optional=not explicit
+        )
 
     def _schedule_reap(self) -> None:
         """After a worker was killed: reaps as soon as its leases have expired."""

@@ -17,8 +17,9 @@ from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_exp
 from wakeboard.maintenance.scheduler import NO_TICKS, schedule_due_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from wakeboard.rules.alert_rules import AlertRule
     from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
 
 EVERY_PASS_S: Final = 0.0
@@ -26,6 +27,7 @@ REAP_INTERVAL_S: Final = 5.0
 PARTITIONS_INTERVAL_S: Final = 3600.0
 RETENTION_INTERVAL_S: Final = 3600.0
 ROLLUPS_INTERVAL_S: Final = 60.0
+ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules are due
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
 
@@ -55,13 +57,22 @@ class _Task:
 class MaintenanceLoop:
     """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
-    `sets_retention`: this process decides the retention of the installation. Workers do not.
+    `sets_retention`: this process decides the retention of the installation. Workers do not. `alert_rules` returns the
+    alert rules that this process evaluates; None: it evaluates none.
     """
 
-    def __init__(self, *, misfire_grace: timedelta, retention: Retention, sets_retention: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        misfire_grace: timedelta,
+        retention: Retention,
+        sets_retention: bool = False,
+        alert_rules: Callable[[], Sequence[AlertRule]] | None = None,
+    ) -> None:
         self._misfire_grace = misfire_grace
         self._retention = retention
         self._sets_retention = sets_retention
+        self._alert_rules = alert_rules
         self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
@@ -70,10 +81,18 @@ class MaintenanceLoop:
             # A worker's first pass delays its first run, and its second one nothing.
             _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, begins_in_second_pass=True),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
+            *(
+                [_Task("alerts", ALERTS_INTERVAL_S, self._evaluate_alerts, begins_in_second_pass=True)]
+                if alert_rules is not None
+                else []
+            ),
         )
 
     def due_tasks(self, now: float) -> list[str]:
-        """The names of the tasks that a pass at `now` would run, in order. The first pass runs all but the rollups."""
+        """The names of the tasks that a pass at `now` would run, in order.
+
+        The first pass runs neither the rollups nor the alerts.
+        """
         return [task.name for task in self._tasks if task.due_at <= now and not task.begins_in_second_pass]
 
     async def run_due(self, store: MaintenanceStore, now: float) -> MaintenancePass:
@@ -110,6 +129,13 @@ class MaintenanceLoop:
 
     async def _roll_up(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         return await store.roll_up(timedelta(seconds=self._rollups_interval_s))
+
+    async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        if self._alert_rules is not None and (rules := self._alert_rules()):
+            from wakeboard.maintenance.alerts import evaluate_alerts  # imported late: most processes have no rules
+
+            await evaluate_alerts(store, rules)
+        return False
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.deleted = await delete_expired(store, self._retention, sets_minimum=self._sets_retention)

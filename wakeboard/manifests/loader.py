@@ -17,6 +17,7 @@ import yaml
 from wakeboard.errors import InvalidSchedule, WakeboardError
 from wakeboard.manifests.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
 from wakeboard.manifests.yaml_documents import children, line_at, line_of, nodes_of, value_of
+from wakeboard.rules.alert_rules import KIND as ALERT_RULES
 from wakeboard.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ class _Loader:
         kind, version = _text(parts.get("kind")), _text(parts.get("apiVersion"))
         if kind.endswith("List") and "items" in parts:
             self._read_list(parts["items"], file, in_list=in_list)
+        elif kind == ALERT_RULES:
+            self._notes.append(f"{file}:{line_of(node)}: ignored: alert rules; WAKEBOARD_ALERTS_FILE names their file")
         elif kind.lower() == "jobschedule" or version.startswith(_GROUP):
             self._read_schedule(node, file)
         else:

@@ -11,13 +11,13 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
-from pydantic.alias_generators import to_camel
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.canonical_json import canonical_json, canonical_payload
 from wakeboard.rules.catch_up import DEFAULT_LIMIT, CatchUpPolicy
 from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.declared import Declared
 from wakeboard.rules.name_patterns import LABEL, SUBDOMAIN, WORD
 from wakeboard.rules.validation_messages import Place, closest, problems_of, refusal
 from wakeboard.rules.zones import known_zones, unknown_zone
@@ -71,20 +71,7 @@ JobType = Annotated[str, Field(max_length=128, pattern=WORD)]
 LimitKey = Annotated[str, Field(max_length=128, pattern=WORD)]
 
 
-class _Declared(BaseModel):
-    """A part of the resource: camelCase, strict types, no unknown fields, null means absent."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, alias_generator=to_camel)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _null_is_absent(cls, written: object) -> object:
-        if not isinstance(written, Mapping):
-            return written
-        return {key: value for key, value in cast("Mapping[str, object]", written).items() if value is not None}
-
-
-class CatchUp(_Declared):
+class CatchUp(Declared):
     """What happens to ticks that were missed: enqueued more than five minutes late, for example after an outage."""
 
     policy: CatchUpPolicy = Field(
@@ -107,7 +94,7 @@ class CatchUp(_Declared):
         return self
 
 
-class Dst(_Declared):
+class Dst(Declared):
     """What clock changes do to fixed hours; a wildcard hour (`*`, `*/2`, `H/6`) follows real time instead."""
 
     gap: Literal["Skip", "RunAfter"] = Field(
@@ -122,7 +109,7 @@ class Dst(_Declared):
     )
 
 
-class Backoff(_Declared):
+class Backoff(Declared):
     """The pause before a failed run is tried again; each is shortened at random by up to a half, to spread retries."""
 
     strategy: Literal["Exponential", "Fixed"] = Field(
@@ -145,7 +132,7 @@ class Backoff(_Declared):
         return self
 
 
-class JobScheduleSpec(_Declared):
+class JobScheduleSpec(Declared):
     """What to run, when, and what to do when that goes wrong. Only jobType is required."""
 
     job_type: JobType = Field(
@@ -225,7 +212,7 @@ class JobScheduleSpec(_Declared):
         return self
 
 
-class Metadata(_Declared):
+class Metadata(Declared):
     """The part of Kubernetes' metadata that wakeboard reads; other fields are ignored."""
 
     model_config = ConfigDict(extra="ignore")
@@ -240,7 +227,7 @@ class Metadata(_Declared):
     annotations: dict[str, str] = Field(default_factory=dict, description="Annotations.")
 
 
-class JobSchedule(_Declared):
+class JobSchedule(Declared):
     """A job that runs by schedule or on demand.
 
     Workers execute its runs and record their outcomes; the status shows them.

@@ -86,7 +86,8 @@ def _at(place: Sequence[int | str], schema: Schema) -> Schema:
     """The part of `schema` that describes `place`."""
     node = schema
     for step in place:
-        node = _resolved(node.get("properties", {}).get(step) or node.get("additionalProperties") or {}, schema)
+        field = node.get("items") if isinstance(step, int) else node.get("properties", {}).get(step)
+        node = _resolved(field or node.get("additionalProperties") or {}, schema)
     return node
 
 
@@ -116,6 +117,8 @@ def _kind(node: Schema) -> str:  # noqa: PLR0911 - a table
             return f"a whole number from {low} to {high}"
         case {"type": "boolean"}:
             return "true or false"
+        case {"type": "array"}:
+            return "a list"
         case {"type": "string", "maxLength": longest, "pattern": pattern}:
             return f"{IN_WORDS[pattern]}, at most {longest}"
         case {"type": "string", "maxLength": longest}:

@@ -128,6 +128,15 @@ class Synced(NamedTuple):
     answer: str
 
 
+class ClaimedRule(NamedTuple):
+    """An alert rule to evaluate. `alert_id` and `seen_at` (when it was last seen firing): of its open alert."""
+
+    name: str
+    claimed_at: datetime
+    alert_id: int | None
+    seen_at: datetime | None
+
+
 class MaintenanceStore:
     """Calls SQL functions over one async connection. Raises WakeboardError (see errors.py)."""
 
@@ -229,6 +238,34 @@ class MaintenanceStore:
     async def roll_up(self, min_interval: timedelta) -> bool:
         """Continues `run_rollups`, unless another call began less than `min_interval` ago. True: work is left."""
         return await self._value("select wakeboard.roll_up(%s)", min_interval)
+
+    async def claim_alert_rules(self, rules: Sequence[Mapping[str, Any]]) -> list[ClaimedRule]:
+        """Claims those of these alert rules (name, severity, interval_s, definition) whose evaluation is due."""
+        query = "select name, claimed_at, alert_id, seen_at from wakeboard.claim_alert_rules(%s::pg_catalog.jsonb)"
+        return [ClaimedRule(*row) for row in await self._rows(query, json.dumps(rules))]
+
+    async def measure_alert(
+        self,
+        condition: str,
+        span: timedelta | None,
+        share: float | None,
+        patterns: tuple[str | None, str | None, str | None],
+    ) -> tuple[float, list[str]]:
+        """The value of an alert rule's condition, and examples. `patterns`: of queue, job type and schedule."""
+        query = "select value, examples from wakeboard.measure_alert(%s, %s, %s, %s, %s, %s)"
+        value, examples = (await self._rows(query, condition, span, share, *patterns))[0]
+        return value, examples
+
+    async def fire_alert(
+        self, rule: str, claimed_at: datetime, summary: str, value: float, examples: Sequence[str]
+    ) -> int | None:
+        """Opens the alert of a rule, or renews the open one, and returns its id. None: the claim is not the newest."""
+        query = "select wakeboard.record_alert(%s, %s, true, %s, %s, %s::pg_catalog.text[])"
+        return await self._value(query, rule, claimed_at, summary, value, list(examples))
+
+    async def resolve_alert(self, rule: str, claimed_at: datetime) -> int | None:
+        """Resolves the open alert of a rule and returns its id. None: there is none, or the claim is not the newest."""
+        return await self._value("select wakeboard.record_alert(%s, %s, false)", rule, claimed_at)
 
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
         """Sets the minimum retention; a worker's settings can only lengthen it."""

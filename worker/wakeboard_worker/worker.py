@@ -15,6 +15,7 @@ import socket
 import time
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wakeboard import __version__
@@ -39,8 +40,9 @@ from wakeboard_worker.signals import STOP_NOW
 from wakeboard_worker.thread_executor import ThreadExecutor
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
+    from wakeboard.rules.alert_rules import AlertRule
     from wakeboard.settings import Settings
     from wakeboard.store.maintenance_api import MaintenanceStore
     from wakeboard_worker.signals import StopSignal
@@ -172,6 +174,18 @@ async def _deregister(connection: ReconnectingConnection[WorkerStore]) -> None:
         log.warning("could not deregister the worker: %s", error)
 
 
+def _alert_rules(settings: Settings) -> Callable[[], Sequence[AlertRule]] | None:
+    if not settings.alerts_file:
+        return None
+    from wakeboard.manifests.alert_file import AlertFile  # imported late: most workers have no rules
+
+    def log_problems(problems: Sequence[str]) -> None:
+        for problem in problems:
+            log.warning("alert rules: %s", problem)
+
+    return AlertFile(Path(settings.alerts_file), log_problems).rules
+
+
 class _WorkerTasks:
     """The tasks of a registered worker."""
 
@@ -191,7 +205,9 @@ class _WorkerTasks:
         self._coroutines, self._threads = CoroutineExecutor(in_flight), ThreadExecutor(in_flight)
         self._completer = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
         retention = Retention.from_settings(settings)
-        self._maintenance = MaintenanceLoop(misfire_grace=settings.misfire_grace, retention=retention)
+        self._maintenance = MaintenanceLoop(
+            misfire_grace=settings.misfire_grace, retention=retention, alert_rules=_alert_rules(settings)
+        )
         self._maintain_at = 0.0
         self._fetcher = Fetcher(
             in_flight, self._coroutines, self._threads, claims, self._heartbeat, settings, stay_s, self._maintain

@@ -1,0 +1,55 @@
+"""`wakeboard alerts` lists what is wrong, and `wakeboard alerts check` what a file with rules says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.conftest import Cli
+    from tests.cli.sample_store import SampleStore
+
+RULES = """
+apiVersion: wakeboard.dev/v1alpha1
+kind: AlertRules
+spec:
+  rules:
+    - {name: billing, failures: 10, within: 60m, where: {queue: billing}, severity: critical}
+    - {name: silent, noSuccessFor: 26h, where: {schedule: billing/*}}
+"""
+
+
+def test_open_alerts_are_listed_the_worst_first(cli: Cli, sample: SampleStore):
+    assert cli("alerts").out == "no alert is open.\n"
+    assert cli("alerts", "--all").out == "there are no alerts yet.\n"
+    sample.add_alert(["send_mail: Timeout (3)"])
+    sample.add_alert([], rule="worse", severity="critical")
+
+    heading, worst, other = cli("alerts").cells
+
+    assert heading == "RULE SEVERITY OPENED RESOLVED SUMMARY"
+    assert worst.startswith("worse critical")
+    assert other.startswith("dead warning")
+    assert other.endswith("- 3 runs are dead: send_mail: Timeout (3)")
+
+
+def test_resolved_alerts_are_listed_on_request(cli: Cli, sample: SampleStore):
+    sample.add_alert([])
+    sample.sql("update wakeboard.alerts set resolved_at = now(), resolution = 'recovered'")
+    assert cli("alerts", "--json").json == []
+    (row,) = cli("alerts", "--all", "--json").json
+    assert (row["rule"], row["value"], row["resolution"]) == ("dead", 3, "recovered")
+
+
+def test_a_file_with_rules_is_checked_without_a_database(bare_cli: Cli, tmp_path: Path):
+    (tmp_path / "alerts.yaml").write_text(RULES)
+    assert bare_cli("alerts", "check", "alerts.yaml").lines == [
+        'billing: critical, failures 10, within 1h, where {"queue": "billing"}',
+        'silent: warning, noSuccessFor 26h, where {"schedule": "billing/*"}',
+        "alerts.yaml: 2 rules, no problems.",
+    ]
+    (tmp_path / "alerts.yaml").write_text(RULES.replace("60m", "sixty"))
+    result = bare_cli("alerts", "check", "alerts.yaml")
+    assert result.code == 1
+    assert 'alerts.yaml:6: spec.rules.0.within is "sixty"; write a duration' in result.err

@@ -1,0 +1,65 @@
+"""The command `wakeboard alerts`: lists open alerts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.output import print_json, print_message
+from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.tables import Column, print_table
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.store.queries.alerts import AlertRow
+
+EXAMPLES = (
+    "wakeboard alerts                     the open alerts",
+    "wakeboard alerts --all               resolved ones too",
+    "wakeboard alerts check alerts.yaml   check a file with alert rules",
+)
+COLUMNS = (Column("RULE"), Column("SEVERITY"), Column("OPENED"), Column("RESOLVED"), Column("SUMMARY", shrinks=True))
+
+
+def command(
+    context: typer.Context,
+    include_resolved: Annotated[
+        bool, typer.Option("--all", help="Also list resolved alerts.", show_default=False)
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="Maximum number of alerts.")
+    ] = 20,
+    as_json: AsJson = False,
+) -> None:
+    """List the open alerts, the worst first.
+
+    An alert is open while its rule finds something wrong, and is resolved when that has been over for a minute. The
+    rules are those of the files that operators, workers and `wakeboard up` read (WAKEBOARD_ALERTS_FILE).
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from wakeboard.store.queries.alerts import read_alerts
+
+    rows, now = query_store(lambda session: read_alerts(session.conn, resolved=include_resolved, limit=limit))
+    if as_json:
+        print_json(rows)
+    elif rows:
+        print_table(COLUMNS, [_cells(row, now) for row in rows])
+    else:
+        print_message("there are no alerts yet." if include_resolved else "no alert is open.")
+
+
+def _cells(row: AlertRow, now: datetime) -> list[str]:
+    from wakeboard.rules.humanize import relative
+
+    examples = f": {'; '.join(row.examples)}" if row.examples else ""
+    return [
+        row.rule,
+        row.severity,
+        relative(row.opened_at, now),
+        relative(row.resolved_at, now),
+        f"{row.summary}{examples}",
+    ]

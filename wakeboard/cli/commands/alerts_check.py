@@ -1,0 +1,57 @@
+"""The command `wakeboard alerts check`: checks a file with alert rules. It needs no database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wakeboard.cli.support.options import AsJson, read_path
+from wakeboard.cli.support.output import print_json, print_message
+
+if TYPE_CHECKING:
+    from wakeboard.rules.alert_rules import AlertRule
+
+EXAMPLES = ("wakeboard alerts check alerts.yaml",)
+
+
+def command(
+    file: Annotated[Path, typer.Argument(metavar="FILE", parser=read_path, help="A YAML file with alert rules.")],
+    as_json: AsJson = False,
+) -> None:
+    """Check a file with alert rules, and list its rules.
+
+    Each mistake is one sentence with the line and what to write instead.
+    """
+    from wakeboard.manifests.alert_file import load_alert_file
+    from wakeboard.rules.humanize import counted
+
+    rules = load_alert_file(file)
+    if as_json:
+        print_json([_row(rule) for rule in rules])
+        return
+    for rule in rules:
+        print_message(f"{rule.name}: {_in_words(rule)}")
+    print_message(f"{file}: {counted(len(rules), 'rule')}, no problems.")
+
+
+def _row(rule: AlertRule) -> dict[str, Any]:
+    from wakeboard.rules.alert_rules import definition_of
+
+    return {
+        "name": rule.name,
+        "severity": rule.severity,
+        "condition": rule.condition,
+        "definition": definition_of(rule),
+    }
+
+
+def _in_words(rule: AlertRule) -> str:
+    from wakeboard.rules.alert_rules import definition_of
+    from wakeboard.rules.sanitize import json_text
+
+    parts = [
+        f"{name} {value if isinstance(value, str) else json_text(value)}" for name, value in definition_of(rule).items()
+    ]
+    return ", ".join([rule.severity, *parts])

@@ -1,0 +1,75 @@
+"""Evaluates alert rules: claims those that are due, measures each, and records what it found.
+
+The claim is atomic, so that any number of workers, operators and `wakeboard up` together evaluate a rule once in its
+interval. The record names the claim: a process that was suspended in between changes nothing. At most one alert of a
+rule is open, whatever fails. A rule whose measurement fails does not stop the others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeboard.rules.alert_evaluation import (
+    Measurement,
+    interval_s,
+    like_pattern,
+    span_of,
+    step_of,
+    summary_of,
+)
+from wakeboard.rules.alert_rules import definition_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
+
+
+async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule]) -> int:
+    """Evaluates the rules that are due and returns their number.
+
+    Raises the error of the last rule that failed, after the others were evaluated.
+    """
+    by_name = {rule.name: rule for rule in rules}
+    claimed = await store.claim_alert_rules([_row(rule) for rule in rules])
+    failure: Exception | None = None
+    for each in claimed:
+        try:
+            await _evaluate(store, by_name[each.name], each)
+        except Exception as error:  # noqa: BLE001 - the other rules are evaluated
+            failure = error
+    if failure is not None:
+        raise failure
+    return len(claimed)
+
+
+def _row(rule: AlertRule) -> dict[str, object]:
+    return {
+        "name": rule.name,
+        "severity": rule.severity,
+        "interval_s": interval_s(rule),
+        "definition": definition_of(rule),
+    }
+
+
+async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRule) -> None:
+    measured = await measure(store, rule)
+    step = step_of(rule, measured, claimed.seen_at, claimed.claimed_at)
+    if step == "fire":
+        summary = summary_of(rule, measured)
+        await store.fire_alert(rule.name, claimed.claimed_at, summary, measured.value, measured.examples)
+    elif step == "resolve":
+        await store.resolve_alert(rule.name, claimed.claimed_at)
+
+
+async def measure(store: MaintenanceStore, rule: AlertRule) -> Measurement:
+    """What the rule measures now."""
+    where = rule.where
+    value, examples = await store.measure_alert(
+        rule.condition,
+        span_of(rule),
+        rule.duration_over.share if rule.duration_over else None,
+        (like_pattern(where.queue), like_pattern(where.job_type), like_pattern(where.schedule)),
+    )
+    return Measurement(value, tuple(examples))

@@ -1,0 +1,110 @@
+"""Decides from a measurement whether an alert rule fires, and when its alert opens and resolves. No I/O, no clock.
+
+An alert opens with the first measurement that reaches the threshold of its rule. It resolves when the measurements have
+stayed below the threshold for a minute, so that a value around the threshold does not open one alert after another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final, Literal
+
+from wakeboard.rules.alert_rules import duration_text
+from wakeboard.rules.humanize import counted, lasted
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.rules.alert_rules import AlertRule
+
+RESOLVE_AFTER: Final = timedelta(minutes=1)
+INTERVAL_S: Final = 15.0
+SLOW_INTERVAL_S: Final = 60.0  # of conditions that read much, and that change slowly
+DURATION_WITHIN: Final = timedelta(minutes=15)
+
+Step = Literal["fire", "resolve", "wait"]
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a rule measured: see the SQL function `measure_alert`. `examples`: the most important first."""
+
+    value: float
+    examples: tuple[str, ...] = ()
+
+
+def interval_s(rule: AlertRule) -> float:
+    """Seconds between two evaluations of a rule."""
+    return SLOW_INTERVAL_S if rule.condition in {"noSuccessFor", "durationOver"} else INTERVAL_S
+
+
+def span_of(rule: AlertRule) -> timedelta | None:
+    """The duration that the measurement of a rule depends on."""
+    if rule.condition == "durationOver":
+        return rule.within or DURATION_WITHIN
+    return rule.within or rule.late or rule.no_success_for or rule.no_worker
+
+
+def threshold(rule: AlertRule) -> float:
+    """The value that a measurement must reach for the rule to fire."""
+    if rule.duration_over is not None:
+        return rule.duration_over.times
+    if (span := rule.late or rule.no_worker) is not None:
+        return span.total_seconds()
+    return float(rule.failures or rule.dead or rule.backlog or 1)
+
+
+def fires(rule: AlertRule, measured: Measurement) -> bool:
+    """Whether the condition of the rule is true."""
+    return measured.value >= threshold(rule)
+
+
+def step_of(rule: AlertRule, measured: Measurement, seen_at: datetime | None, now: datetime) -> Step:
+    """What to do with the alert of a rule. `seen_at`: when its open alert was last seen firing; None: none is open.
+
+    `fire` opens an alert or renews the open one, `resolve` resolves it, `wait` changes nothing.
+    """
+    if fires(rule, measured):
+        return "fire"
+    return "resolve" if seen_at is not None and now - seen_at >= RESOLVE_AFTER else "wait"
+
+
+def summary_of(rule: AlertRule, measured: Measurement) -> str:  # noqa: PLR0911 - a table
+    """One sentence, without a full stop, that says what is wrong."""
+    count = int(measured.value)
+    span = timedelta(seconds=measured.value)
+    within = f" within {duration_text(rule.within)}" if rule.within else ""
+    match rule.condition:
+        case "failures":
+            return f"{counted(count, 'attempt')} failed{within}{_of(rule)}"
+        case "dead":
+            became = "became dead" if within else "dead"
+            verb = "" if within else ("is " if count == 1 else "are ")
+            return f"{counted(count, 'run')} {verb}{became}{within}{_of(rule)}"
+        case "late":
+            return f"the oldest due run{_of(rule)} has waited for {lasted(span)}"
+        case "noSuccessFor":
+            period = duration_text(rule.no_success_for or timedelta())
+            return f"{counted(count, 'schedule')}{_of(rule)} had no successful run for {period}"
+        case "backlog":
+            return f"{counted(count, 'due run')}{_of(rule)} {'waits' if count == 1 else 'wait'}"
+        case "durationOver":
+            share = round(100 * rule.duration_over.share) if rule.duration_over else 0
+            return f"a run{_of(rule)} took {measured.value:.1f} x the p{share} of its job type"
+        case "noWorker":
+            return f"runs are due{_of(rule)}, and no worker was seen for {lasted(span)}"
+
+
+def _of(rule: AlertRule) -> str:
+    """The restriction of the rule in words: " (queue billing)"."""
+    where = rule.where.model_dump(exclude_none=True)
+    parts = [f"{name.replace('_', ' ')} {pattern}" for name, pattern in where.items()]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def like_pattern(pattern: str | None) -> str | None:
+    """A pattern with * as one for LIKE."""
+    if pattern is None:
+        return None
+    return pattern.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_").replace("*", "%")

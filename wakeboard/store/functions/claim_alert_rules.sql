@@ -1,0 +1,55 @@
+-- for: worker, operator
+-- Claims the evaluation of alert rules: of the `rules`, those that no process has claimed within their interval. A rule is an object with
+-- name, severity, interval_s (seconds) and definition (an object, kept for display). Returns the claimed ones, with claimed_at, which
+-- `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of another process.
+--
+-- It also removes rules that no process has claimed for an hour, and resolves their alerts ('rule removed').
+-- Example:
+--   select * from wakeboard.claim_alert_rules('[{"name": "dead", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]');
+
+create or replace function wakeboard.claim_alert_rules(rules jsonb)
+returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  present constant timestamptz := statement_timestamp();
+  claimed text[];
+begin
+  perform require_read_committed('claim_alert_rules');
+  insert into alert_rules (name, severity, definition)
+  select rule.name, rule.severity, rule.definition
+    from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
+   where not exists (select from alert_rules as known where known.name = rule.name)
+   order by rule.name
+  on conflict do nothing;
+
+  claimed := array(
+    select known.name
+      from alert_rules as known
+      join jsonb_to_recordset(rules) as rule (name text, interval_s double precision) on rule.name = known.name
+     where known.evaluated_at not between present - make_interval(secs => rule.interval_s)
+                                      and present + interval '1 minute'    -- a claim that began after this one, not a clock that was ahead
+     order by known.name
+       for no key update of known skip locked);
+  update alert_rules as known
+     set severity = rule.severity, definition = rule.definition, evaluated_at = present
+    from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
+   where known.name = rule.name and known.name = any (claimed);
+
+  with removed as (
+    delete from alert_rules where name in (
+      select known.name from alert_rules as known
+       where known.evaluated_at < present - interval '1 hour' and claimed <> '{}'
+         for update skip locked)
+    returning name)
+  update alerts set resolved_at = present, resolution = 'rule removed'
+   where rule in (select removed.name from removed) and resolved_at is null;
+
+  return query
+  select known.name::text, known.evaluated_at, alerts.id, alerts.seen_at
+    from alert_rules as known left join alerts on alerts.rule = known.name and alerts.resolved_at is null
+   where known.name = any (claimed)
+   order by known.name;
+end
+$$;

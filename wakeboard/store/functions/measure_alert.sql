@@ -1,0 +1,201 @@
+-- for: worker, operator
+-- Measures the condition of an alert rule now. `condition` and the value (0: nothing is wrong):
+-- - failures: attempts that failed, timed out or crashed within `span`, of the newest 10,000;
+-- - dead: runs that are dead, with a `span` only those that became dead within it; at most 10,001 are counted;
+-- - late: for how many seconds the oldest due run has waited, or a tick has not been enqueued, if that is longer than `span`;
+-- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it;
+-- - backlog: due runs that wait, at most 100,000 of each queue and priority;
+-- - durationOver: how many times the usual duration (the quantile `share` of its job type in the last 7 days, of 20 runs or more) the longest
+--   run took that runs now or succeeded within `span`, if that is a second or more;
+-- - noWorker: for how many seconds no worker was seen, if a run has been due for longer than `span`.
+-- The patterns restrict it to runs of queues, job types and schedules (namespace/name), as in LIKE; null: all. Paused queues are not late.
+-- `examples`: at most five, the most important first.
+-- Example:
+--   select * from wakeboard.measure_alert('failures', '1 hour', queue_pattern => 'billing');
+
+create or replace function wakeboard.measure_alert(
+  condition text, span interval default null, share double precision default 0.95,
+  queue_pattern text default null, job_type_pattern text default null, schedule_pattern text default null)
+returns table (value double precision, examples text[]) language plpgsql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  present constant timestamptz := statement_timestamp();
+  since constant timestamptz := present - span;
+  a_scan constant integer := 10000;
+begin
+  if condition = 'failures' then
+    return query
+    with failed as (
+      select made.run_id, coalesce(made.error_type, made.outcome) as error
+        from job_attempts as made
+       where made.ended_at >= since and made.outcome in ('failed', 'timed_out', 'crashed')
+       order by made.ended_at desc limit a_scan
+    ), found as (
+      select coalesce(run.schedule, run.job_type) as name, failed.error
+        from failed cross join lateral (
+          select live.job_type::text, live.queue::text, live.schedule from job_runs as live where live.id = failed.run_id
+          union all
+          select past.job_type, past.queue, past.schedule
+            from job_run_history as past where past.id = failed.run_id and past.finished_at >= since
+          limit 1) as run
+       where (queue_pattern is null or run.queue like queue_pattern)
+         and (job_type_pattern is null or run.job_type like job_type_pattern)
+         and (schedule_pattern is null or run.schedule like schedule_pattern)
+    )
+    select (select count(*) from found)::double precision,
+           array(select format('%s: %s (%s)', name, error, count(*)) from found group by name, error
+                  order by count(*) desc, name, error limit 5);
+
+  elsif condition = 'dead' then
+    return query
+    with found as (
+      select coalesce(run.schedule, run.job_type) as name, coalesce(run.error_type, 'no error') as error
+        from job_runs as run
+       where run.dead_at is not null and run.dead_at >= coalesce(since, '-infinity')
+         and (queue_pattern is null or run.queue like queue_pattern)
+         and (job_type_pattern is null or run.job_type like job_type_pattern)
+         and (schedule_pattern is null or run.schedule like schedule_pattern)
+       limit a_scan + 1
+    )
+    select (select count(*) from found)::double precision,
+           array(select format('%s: %s (%s)', name, error, count(*)) from found group by name, error
+                  order by count(*) desc, name, error limit 5);
+
+  elsif condition in ('late', 'backlog', 'noWorker') then
+    return query
+    with recursive live (queue) as (
+      (select run.queue::text from job_runs as run
+        where run.limit_key is null and run.crash_count < 2 and run.dead_at is null order by run.queue limit 1)
+      union all
+      select (select run.queue::text from job_runs as run
+               where run.queue > live.queue and run.limit_key is null and run.crash_count < 2 and run.dead_at is null
+               order by run.queue limit 1)
+        from live where live.queue is not null
+    ), scanned as (
+      select run.*
+        from live cross join generate_series(1, 5) as level (priority)
+       cross join lateral (
+         select job_runs.queue::text, job_runs.job_type::text, job_runs.schedule, job_runs.run_at, job_runs.locked_by
+           from job_runs
+          where job_runs.queue = live.queue and job_runs.priority = level.priority
+            and limit_key is null and crash_count < 2 and dead_at is null
+            and run_at <= case condition when 'backlog' then present else since end
+          order by run_at, id
+          limit case condition when 'backlog' then a_scan * 10 else a_scan end) as run
+       where live.queue is not null and (queue_pattern is null or live.queue like queue_pattern)
+      union all
+      (select run.queue::text, run.job_type::text, run.schedule, run.run_at, run.locked_by
+         from job_runs as run
+        where run.limit_key is not null and not run.holds_slot and run.crash_count < 2 and run.dead_at is null
+          and run.run_at <= case condition when 'backlog' then present else since end
+        limit a_scan * 10)
+    ), waiting as (
+      select format('%s in queue %s', coalesce(run.schedule, run.job_type), run.queue) as name, run.run_at, 'run' as what
+        from scanned as run
+       where run.locked_by = 0
+         and (queue_pattern is null or run.queue like queue_pattern)
+         and (job_type_pattern is null or run.job_type like job_type_pattern)
+         and (schedule_pattern is null or run.schedule like schedule_pattern)
+         and (condition = 'backlog' or not exists (select from pauses where scope in ('all', 'queue:' || run.queue)))
+      union all
+      (select format('%s/%s is not scheduled', def.namespace, def.name), def.next_run_at, 'tick'
+         from job_definitions as def
+        where condition = 'late' and def.removed_at is null and not def.suspended and def.schedule_error is null
+          and def.next_run_at <= since
+          and (queue_pattern is null or def.queue like queue_pattern)
+          and (job_type_pattern is null or def.job_type like job_type_pattern)
+          and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
+          and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+        order by def.next_run_at limit a_scan)
+    ), seen (at) as (
+      select greatest((select max(last_seen) from workers
+                        where queue_pattern is null or exists (select from unnest(queues) as served where served like queue_pattern)),
+                      (select max(last_known_at) from worker_types where queue_pattern is null or queue like queue_pattern),
+                      (select created_at from installation))
+    )
+    select case condition when 'backlog' then (select count(*) from waiting)
+                when 'late' then coalesce(extract(epoch from present - (select min(run_at) from waiting)), 0)
+                else case when exists (select from waiting)
+                          then greatest(0, extract(epoch from present - (select at from seen))) else 0 end
+           end::double precision,
+           array(select format('%s (%s)', name, count(*)) from waiting group by name order by min(run_at), name limit 5);
+
+  elsif condition = 'noSuccessFor' then
+    return query
+    with silent as (
+      select def.namespace || '/' || def.name as name
+        from job_definitions as def
+       where def.removed_at is null and not def.suspended and def.schedule is not null and def.created_at <= since
+         and (queue_pattern is null or def.queue like queue_pattern)
+         and (job_type_pattern is null or def.job_type like job_type_pattern)
+         and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
+         and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+         and not exists (select from job_run_history as past
+                          where past.definition_id = def.id and past.finished_at >= since and past.status = 'succeeded')
+       limit a_scan
+    )
+    select (select count(*) from silent)::double precision, array(select name from silent order by name limit 5);
+
+  elsif condition = 'durationOver' then
+    return query
+    with counted as (
+      select past.name, past.duration_buckets, past.duration_counts
+        from rollup_progress cross join run_rollups as past
+       where past.grain = 'day' and past.dimension = 'job_type'
+         and past.starts_at >= present - interval '7 days' and past.starts_at < days_until
+      union all
+      select past.name, past.duration_buckets, past.duration_counts
+        from rollup_progress cross join run_rollups as past
+       where past.grain = 'hour' and past.dimension = 'job_type'
+         and past.starts_at >= greatest(days_until, present - interval '7 days')
+    ), histogram as (
+      select counted.name, each.bucket, sum(each.count) as count
+        from counted cross join lateral unnest(duration_buckets, duration_counts) as each (bucket, count)
+       where job_type_pattern is null or counted.name like job_type_pattern
+       group by 1, 2
+    ), usual as (
+      select name, 2 ^ (min(bucket) / 8.0) / 1000 as duration_s
+        from (select name, bucket, sum(count) over (partition by name order by bucket) as up_to,
+                     sum(count) over (partition by name) as total
+                from histogram) as cumulated
+       where up_to >= share * total and total >= 20
+       group by name
+    ), live (queue) as (
+      select distinct served from workers cross join lateral unnest(queues) as served
+    ), ran as (
+      select run.id, run.job_type, run.queue, run.schedule, extract(epoch from present - run.started_at) as took_s
+        from live cross join generate_series(1, 5) as level (priority)
+       cross join lateral (
+         select job_runs.id, job_runs.job_type::text, job_runs.queue::text, job_runs.schedule, job_runs.started_at, job_runs.locked_by
+           from job_runs
+          where job_runs.queue = live.queue and job_runs.priority = level.priority
+            and limit_key is null and crash_count < 2 and dead_at is null and run_at <= present
+          order by run_at, id limit a_scan) as run
+       where run.locked_by <> 0
+      union all
+      (select run.id, run.job_type::text, run.queue::text, run.schedule, extract(epoch from present - run.started_at)
+         from job_runs as run where run.holds_slot limit a_scan)
+      union all
+      (select past.id, past.job_type, past.queue, past.schedule, extract(epoch from past.finished_at - past.started_at)
+         from job_run_history as past
+        where past.finished_at >= since and past.status = 'succeeded' and past.started_at > 'epoch' limit a_scan)
+    ), slow as (
+      select format('run %s of %s took %s s', ran.id, coalesce(ran.schedule, ran.job_type), round(ran.took_s)) as name,
+             ran.took_s / usual.duration_s as times
+        from ran join usual on usual.name = ran.job_type
+       where ran.took_s >= 1
+         and (queue_pattern is null or ran.queue like queue_pattern)
+         and (schedule_pattern is null or ran.schedule like schedule_pattern)
+    )
+    select coalesce((select max(times) from slow), 0)::double precision,
+           array(select name from slow order by times desc, name limit 5);
+
+  else
+    raise exception using errcode = '22023', message = format(
+      'condition is %s; write failures, dead, late, noSuccessFor, backlog, durationOver or noWorker', to_json(left(condition, 60)));
+  end if;
+end
+$$;

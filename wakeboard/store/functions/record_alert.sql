@@ -1,0 +1,45 @@
+-- for: worker, operator
+-- Records what an evaluation of a rule found: opens an alert or renews the open one (`is_firing`), or resolves it. Returns the id of the
+-- alert; null if there was none to resolve, or if another process has claimed the rule since `claimed_at`. At most one alert of a rule is
+-- open. `examples`: at most the first five are kept. Alerts are kept as long as audit rows after they were resolved.
+-- Example:
+--   select wakeboard.record_alert('dead', '2026-11-01 12:00:00.123+00', true, '3 runs are dead', 3, '{"send_mail: Timeout (3)"}');
+
+create or replace function wakeboard.record_alert(
+  rule text, claimed_at timestamptz, is_firing boolean, summary text default '', value double precision default 0,
+  examples text[] default '{}')
+returns bigint language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  present constant timestamptz := statement_timestamp();
+  claimed_rule alert_rules;
+  recorded bigint;
+begin
+  perform require_read_committed('record_alert');
+  select * into claimed_rule from alert_rules
+   where name = record_alert.rule and evaluated_at = record_alert.claimed_at
+     for no key update;
+  if not found then
+    return null;
+  end if;
+  if not is_firing then
+    update alerts set resolved_at = present, resolution = 'recovered'
+     where alerts.rule = record_alert.rule and resolved_at is null
+    returning id into recorded;
+    return recorded;
+  end if;
+  insert into alerts (rule, severity, summary, examples, value)
+  values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value)
+  on conflict (rule) where resolved_at is null
+    do update set severity = excluded.severity, summary = excluded.summary, examples = excluded.examples, value = excluded.value,
+                  seen_at = present
+  returning id into recorded;
+  delete from alerts where id = any (array(
+    select old.id from alerts as old
+     where old.resolved_at < present - (select min_audit_retention from installation)
+     order by old.resolved_at limit 100 for update skip locked));
+  return recorded;
+end
+$$;
