@@ -11,6 +11,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from bench.board_pages import measure_board
 from bench.claims import measure_claims
 from bench.database import running_server
 from bench.drains import measure_drains
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 # What a command that measures everything of its kind writes on the page.
 TITLES: Final = {"make bench": "wakeboard by itself", "make bench-large": "wakeboard with millions of rows"}
-LARGE_ONES: Final = ("drain", "claims", "pinned")
+LARGE_ONES: Final = ("drain", "claims", "pinned", "board")
 MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "drain": measure_drains,
     "handlers": measure_handling,
@@ -50,6 +51,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "ticks": measure_ticking,
     "operator": measure_operator,
     "pods": measure_pods,
+    "board": measure_board,
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 from psycopg.rows import dict_row, scalar_row
 from psycopg.sql import SQL, Composed
 
-from tests.board.generated_runs import fill
+from testbed.generated_runs import fill
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.connection import connect

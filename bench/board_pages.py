@@ -1,0 +1,114 @@
+"""Measures how long the pages of the web board take to answer, in a database with many finished and queued runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+from urllib.request import urlopen
+
+from bench.tables import Table, Threshold, at_most, number, percentile
+from testbed.generated_runs import fill
+from wakeboard.board import BoardOptions
+from wakeboard.board.server import BoardServer, listening_socket
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from bench.database import BenchmarkServer, Database
+    from bench.plan import Plan
+
+PAGES: Final = {
+    "overview": "/",
+    "schedules": "/schedules",
+    "calendar, a week": "/calendar?view=week",
+    "runs": "/runs",
+    "runs, dead": "/runs?q=status:dead",
+    "runs of a job type": "/runs?q=type:send_mail",
+    "runs of a schedule": "/runs?q=schedule:shop/schedule-1",
+    "runs, search in payloads": "/runs?q=payload.customer:42",
+    "a run": "/runs/{run}",
+    "a schedule": "/schedules/1",
+}
+OLDER: Final = re.compile(r'href="([^"]+)"[^>]*rel="next"|rel="next"[^>]*href="([^"]+)"')
+PAUSE_S: Final = 1.1  # a read is shared for a second
+DEEP: Final = 50
+MAX_MS: Final = 300
+
+
+def measure_board(server: BenchmarkServer, plan: Plan) -> Table:
+    """The time of each page, and of the fiftieth page of a list."""
+    crowd = plan.crowd
+    with server.database(of_a_definition=False) as database:
+        fill(database.conn, history=crowd.finished, live=crowd.future)
+        database.do("checkpoint")
+        with _board(database) as address:
+            times = {name: _times(address + _path(path, crowd.finished), plan.claims) for name, path in PAGES.items()}
+            times[f"runs, page {DEEP}"] = [_time_of_deep_page(address + "/runs")]
+    rows = [
+        (name, number(sorted(taken)[len(taken) // 2]), number(percentile(sorted(taken), 0.95)))
+        for name, taken in times.items()
+    ]
+    worst = max(sorted(taken)[len(taken) // 2] for taken in times.values())
+    thresholds: list[Threshold] = [at_most("board: slowest page, ms", MAX_MS, [worst])]
+    return Table(
+        title="The web board",
+        note=f"Time to answer a page, each asked {plan.claims} times, more than a second apart, so that no read is"
+        f" shared. The database has {crowd.finished:,} finished and {crowd.future:,} live runs and 100 schedules. No"
+        " worker runs.",
+        head=("page", "median, ms", "95th percentile, ms"),
+        rows=rows,
+        thresholds=thresholds,
+    )
+
+
+@contextmanager
+def _board(database: Database) -> Generator[str]:
+    server = BoardServer(BoardOptions(dsn=database.dsn), listening_socket("127.0.0.1", 0), handles_signals=False)
+    thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()))
+    thread.start()
+    try:
+        while not server.started and thread.is_alive():
+            thread.join(0.01)
+        yield server.address.rstrip("/")
+    finally:
+        server.handle_exit(0, None)
+        thread.join()
+
+
+def _path(path: str, finished: int) -> str:
+    return path.replace("{run}", str(finished // 2))
+
+
+def _times(url: str, count: int) -> list[float]:
+    _get(url)  # connects, and compiles the template
+    times: list[float] = []
+    for _ in range(count):
+        time.sleep(PAUSE_S)
+        began = time.perf_counter()
+        _get(url)
+        times.append((time.perf_counter() - began) * 1000)
+    return times
+
+
+def _time_of_deep_page(url: str) -> float:
+    """The time of the fiftieth page, reached by its links."""
+    taken = 0.0
+    origin = "/".join(url.split("/")[:3])
+    for _ in range(DEEP):
+        began = time.perf_counter()
+        page = _get(url)
+        taken = (time.perf_counter() - began) * 1000
+        found = OLDER.search(page)
+        if found is None:
+            raise LookupError(f"{url} has no link to the next page")
+        url = origin + (found[1] or found[2]).replace("&amp;", "&")
+    return taken
+
+
+def _get(url: str) -> str:
+    with urlopen(url) as answer:  # noqa: S310 - of loopback
+        return answer.read().decode()
