@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test check fix bench chaos audit lock setup clean test-packages test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
+.PHONY: help demo test screenshots check fix bench chaos audit lock setup clean test-packages test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -46,6 +46,9 @@ bench-competitors: .venv/dev.ready bytecode ## measure other job queues, which i
 
 chaos: .venv/dev.ready bytecode test-packages ## inject random faults, and check that no run is lost or duplicated (CHAOS_FAULTS=10000 CHAOS_SEED=7)
 	exec $(BIN)/python -m chaos --faults $(CHAOS_FAULTS) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(CHAOS_ARGS)
+
+screenshots: .venv/dev.ready test-packages ## take a picture of every page of the board, into build/screenshots (SCREENSHOTS_ARGS=--docs)
+	$(BIN)/python -m tools.screenshots $(SCREENSHOTS_ARGS)
 
 audit: .venv/dev.ready ## compare the locked versions with the advisories that the package registries offer
 	$(BIN)/python -m tools.audit
