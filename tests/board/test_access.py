@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.board.conftest import serving
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import LocalAccess, Permission, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import AmbiguousHeaders
-from wakeboard.board.access.reviews import ApiServer, Reviews, attributes
+from wakeboard.board.access.reviews import ApiServer, ReviewFailed, Reviews, attributes, ssl_context
 from wakeboard.board.access.tokens import digest_of, new_token
 from wakeboard.board.pages.login import safe_path
 from wakeboard.board.settings import read_board_settings
@@ -244,3 +245,17 @@ def test_permissions_are_virtual_subresources_of_jobschedules():
         "namespace": "shop",
     }
     assert attributes(Permission.RETRY, None)["verb"] == "create"
+
+
+def test_certificates_of_clusters_without_key_identifiers_are_trusted():
+    context = ssl_context(None)
+
+    assert not context.verify_flags & ssl.VERIFY_X509_STRICT
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+async def test_without_the_authority_of_the_api_server_nothing_is_allowed(tmp_path: Path):
+    reviews = Reviews(ApiServer("https://127.0.0.1:9", tmp_path / "missing"))
+
+    with pytest.raises(ReviewFailed):
+        await reviews.self_may("token", Permission.VIEW, None)

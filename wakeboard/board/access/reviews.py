@@ -102,20 +102,22 @@ class Reviews:
 
     async def _post(self, path: str, token: str, spec: Mapping[str, Any]) -> tuple[int, Any]:
         """The status and body of the answer."""
-        if self._session is None:
-            trusted = ssl.create_default_context(cafile=self._server.ca_file and str(self._server.ca_file))
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=trusted), timeout=aiohttp.ClientTimeout(total=TIMEOUT_S)
-            )
         headers = {"Authorization": f"Bearer {token}"}
         try:
+            session = self._open_session()
             async with (
                 self._slots,
-                self._session.post(self._server.url + path, json={"spec": spec}, headers=headers) as answer,
+                session.post(self._server.url + path, json={"spec": spec}, headers=headers) as answer,
             ):
                 return answer.status, await answer.json(content_type=None)
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as exc:
             raise ReviewFailed(f"the API server did not answer ({type(exc).__name__})") from exc
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(ssl=ssl_context(self._server.ca_file))
+            self._session = aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=TIMEOUT_S))
+        return self._session
 
     def _recall(self, key: tuple[object, ...]) -> Any:
         kept = self._kept.get(key)
@@ -126,6 +128,16 @@ class Reviews:
             self._kept.clear()
         self._kept[key] = (time.monotonic(), answer)
         return answer
+
+
+def ssl_context(ca_file: Path | None) -> ssl.SSLContext:
+    """Trusts the authorities of the file, None: of the system, as kubectl does. Raises OSError if it cannot be read.
+
+    Since 3.13 Python also asks for key identifiers, which the authorities of older clusters do not have.
+    """
+    context = ssl.create_default_context(cafile=ca_file and str(ca_file))
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 def attributes(permission: Permission, namespace: str | None) -> dict[str, str]:
