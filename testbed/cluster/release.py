@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from testbed.cluster.binaries import find_program
 from testbed.cluster.cluster import Refused
 from testbed.cluster.images import build_missing, find_image
 from testbed.cluster.job_schedules import path
@@ -14,7 +17,7 @@ from testbed.processes import wait_for
 from tools.chart_linters import find_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from testbed.cluster.cluster import Cluster
     from testbed.cluster.node import Node
@@ -92,6 +95,22 @@ class Release(Helm):
         job = f"wake-{pool}-{self._wakes}"
         self.kubectl("create", "job", job, f"--from=cronjob/{self.full}-wake-{pool}")
         return wait_for(lambda: self._started(job), within_s=COMMAND_TIMEOUT_S, why=lambda: self.describe(job))
+
+    @contextmanager
+    def forwarded(self, what: str, port: int) -> Generator[str]:
+        """`kubectl port-forward` of a port of `what` (`deployment/NAME`) inside the block. Yields its address here."""
+        words = ["--kubeconfig", str(self.cluster.admin), "--namespace", self.namespace, "port-forward", what]
+        command = [str(find_program("kubectl")), *words, f":{port}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            assert process.stdout
+            first = process.stdout.readline()
+            found = re.match(r"Forwarding from (127\.0\.0\.1:\d+)", first)
+            try:
+                if not found:
+                    raise Refused(first.strip())
+                yield f"http://{found[1]}"
+            finally:
+                process.kill()
 
     def _started(self, job: str) -> str:
         for pod in self.pods(f"batch.kubernetes.io/job-name={job}"):

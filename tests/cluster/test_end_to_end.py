@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import urllib.error
+import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +67,10 @@ VALUES: dict[str, Any] = {
         "story": {"queues": ["story"], "schedule": "0 0 1 1 *", **HANDLERS_VOLUME},  # woken by the story
         "steady": {"mode": "forever", "queues": ["steady"]},
     },
+    "board": {"enabled": True, "image": {"repository": f"{LOCAL}wakeboard-board", "tag": "dev"}},
     "networkPolicy": {"enabled": True},
 }
+WITH_LOGIN = {**VALUES["board"], "login": "kubernetes", "service": {"enabled": True}, "hosts": ["jobs.example.com"]}
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +135,14 @@ def test_a_failing_run_is_retried_dies_is_counted_and_brought_back(release: Rele
     assert release.comes("print", succeeded)["dead"] == 0
 
 
+def test_the_board_without_a_login_is_opened_by_port_forward_alone(release: Release) -> None:
+    with release.forwarded(f"deployment/{NAME}-board", 8686) as address:
+        assert ask(address + "/")[0] == 200
+        assert "shop/print" in ask(address + "/runs")[1]
+    with pytest.raises(Refused):
+        release.kubectl("get", "service", f"{NAME}-board")
+
+
 def test_a_run_whose_container_is_killed_is_taken_over(release: Release) -> None:
     run, pod = hanging(release, "killed")
     release.node.kill_container(release.namespace, pod)
@@ -178,13 +190,29 @@ def test_a_restart_of_postgres_loses_nothing(release: Release) -> None:
 
 def test_an_upgrade_changes_the_pods_and_loses_nothing(release: Release) -> None:
     before = {row["id"]: row["status"] for row in release.asked("runs", "-n", "1000")}
-    changed = {**VALUES, "worker": {**VALUES["worker"], "concurrency": 7}, "log": {"level": "debug"}}
+    changed = {**VALUES, "worker": {**VALUES["worker"], "concurrency": 7}, "board": WITH_LOGIN}
     release.upgrade(changed)
     release.declare("after-upgrade", jobType="ping", queue="steady")
     release.ask_for("after-upgrade", "run-now", "1")
     release.comes("after-upgrade", succeeded)
     after = {row["id"]: row["status"] for row in release.asked("runs", "-n", "1000")}
     assert after.items() >= before.items()
+
+
+def test_rbac_decides_what_a_user_sees_and_does_on_the_board(release: Release) -> None:
+    """The upgrade has given the board a login: the kubelet and the API server reach it and are reached."""
+    run = release.run_of("after-upgrade")["id"]
+    in_shop = ["--namespace", release.jobs]
+    release.node.kubectl(*in_shop, "create", "serviceaccount", "anna")
+    login = {"Authorization": "Bearer " + release.node.kubectl(*in_shop, "create", "token", "anna").strip()}
+    roles = [f"--clusterrole={NAME}-board-view:{release.namespace}", f"--serviceaccount={release.jobs}:anna"]
+    with release.forwarded(f"service/{NAME}-board", 80) as address:
+        assert ask(address + "/runs")[0] == 401
+        assert ask(address + "/runs", login)[0] == 403
+        release.node.kubectl(*in_shop, "create", "rolebinding", "anna", *roles)
+        wait_for(lambda: "shop/after-upgrade" in ask(address + "/runs", login)[1], within_s=60)
+        assert ask(f"{address}/runs/{run}/replay", login, b"reason=again")[0] == 403
+    assert release.run_of("after-upgrade")["id"] == run
 
 
 def test_a_second_release_migrates_by_a_hook_and_keeps_to_its_namespaces(release: Release) -> None:
@@ -223,6 +251,15 @@ def test_uninstalling_leaves_the_definition_the_schedules_and_the_data(release: 
 
 
 # -- words of the story
+
+
+def ask(url: str, headers: dict[str, str] | None = None, form: bytes | None = None) -> tuple[int, str]:
+    """The board's answer: status and page."""
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, form, headers or {}), timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
 
 
 def shown(release: Release, name: str) -> dict[str, str]:
