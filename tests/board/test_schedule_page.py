@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.board.schedules import Answer, get, schedules_in
+from tests.board.schedules import Answer, get, schedules_in, serving_team
 from wakeboard.cli.commands.next import next_ticks
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import DstTicks
@@ -105,6 +105,18 @@ def test_secrets_in_the_payload_are_hidden(database: str, board: str):
         "amount": 3,
     }
     assert "1 value of the payload is hidden because of the key." in page.text
+
+
+def test_the_use_of_a_limit_key_is_hidden_from_viewers_of_some_namespaces(database: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", limit_key="smtp")
+        schedules.conn.execute("select wakeboard.set_limit('smtp', 3)")
+
+    with serving_team(database, "billing") as board:
+        text = get(board, f"/schedules/{number}").text
+
+    assert "Limit key smtp" in text
+    assert "0 of 3" not in text
 
 
 def test_the_history_pages_through_all_runs_and_says_why_ticks_did_not_run(database: str, board: str):
