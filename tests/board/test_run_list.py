@@ -190,9 +190,27 @@ async def test_fifty_pages_have_no_gap_and_no_repeat_while_runs_are_inserted(dat
     assert set(seen) == set(sorted(before, reverse=True)[:2500])
 
 
+async def test_runs_that_ended_at_the_same_time_are_listed_once(database: str):
+    with psycopg.connect(database, autocommit=True) as writer:
+        fill(writer, history=1200, live=1, schedules=2)
+        writer.execute("update wakeboard.job_run_history set finished_at = date_trunc('week', finished_at)")
+        expected = {run for (run,) in writer.execute("select id from wakeboard.all_runs where schedule is not null")}
+    async with await connect(database) as conn:
+        for how in ({}, {"oldest_first": True}, {"searched": 90}):
+            for text in ("schedule:*", "schedule:* -type:nothing"):
+                seen = await walk(conn, text, **how)
+                assert len(seen) == len(set(seen)), text
+                assert set(seen) == expected, text
+
+
+@pytest.mark.parametrize("most_definitions", [2, 1000])
 async def test_only_runs_of_the_viewers_namespaces_are_listed_and_counted(
-    conn: AsyncConnection, all_runs: list[dict[str, Any]]
+    conn: AsyncConnection,
+    all_runs: list[dict[str, Any]],
+    most_definitions: int,
+    monkeypatch: pytest.MonkeyPatch,
 ):
+    monkeypatch.setattr(run_list, "MOST_DEFINITIONS", most_definitions)
     mine = frozenset({"billing"})
     expected = [run for run in all_runs if run["namespace"] == "billing"]
 

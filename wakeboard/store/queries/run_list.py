@@ -36,12 +36,14 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.run_conditions import Conditions, Table
 
 SEARCHED: Final = 50_000  # ids of each table that a page examines
-MOST_DEFINITIONS: Final = 300
+MOST_DEFINITIONS: Final = 1000
+_TIES: LiteralString = "20"  # runs that may have ended at the same time as the last one of the page before
 FRONT: Final = 10_000  # due runs of each queue and priority among which the running ones are
 
 _FIRST_ID: Final = -(1 << 63)
 _LAST_ID: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
 _NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -213,6 +215,7 @@ select run.*
 
 
 def _schedule_past_bound_query(order: LiteralString) -> LiteralString:
+    """The time at which `searched` runs of one of the schedules have been examined."""
     return f"""
 select nth.finished_at
   from unnest(%(definitions)s::bigint[]) as one (definition)
@@ -221,6 +224,19 @@ select nth.finished_at
     where run.definition_id = one.definition and run.finished_at between %(low)s and %(high)s
     order by run.finished_at {order} offset %(searched)s limit 1) as nth
  order by 1 {order} limit 1
+"""
+
+
+def _schedule_past_page_query(order: LiteralString) -> LiteralString:
+    """The time of the last run of a page without conditions. Reads an index only, so that many schedules are cheap."""
+    return f"""
+select newest.finished_at
+  from unnest(%(definitions)s::bigint[]) as one (definition)
+ cross join lateral (
+   select finished_at from wakeboard.job_run_history as run
+    where run.definition_id = one.definition and run.finished_at between %(low)s and %(high)s
+    order by run.finished_at {order} limit %(count)s + {_TIES}) as newest
+ order by 1 {order} offset %(count)s + {_TIES} - 1 limit 1
 """
 
 
@@ -349,6 +365,10 @@ class RunList:
         else:
             query = _timed_query("run.failed_at", _FAILED, order)
             bound_query = _timed_bound_query("run.failed_at", _FAILED, order)
+        if high.id == _FIRST_ID:  # all runs of that time were examined
+            high = Place(part, high.moment - _MICROSECOND, _LAST_ID)
+        if low.id == _LAST_ID:
+            low = Place(part, low.moment + _MICROSECOND, _FIRST_ID)
         values: dict[str, Any] = {
             "definitions": self.definitions,
             "low": low.moment,
@@ -360,7 +380,9 @@ class RunList:
         }
         stopped = None
         await self.walk(in_order=True)
-        if conditions.parts:
+        if part == "past" and not conditions.parts:
+            bound_query = _schedule_past_page_query(order)
+        if conditions.parts or part == "past":
             bound = await read(self.conn, scalar_row, bound_query, values)
             if bound and descending:
                 values |= {"low": bound[0], "low_id": _FIRST_ID}
