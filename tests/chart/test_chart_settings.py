@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from tests.chart.rendering import CHART, NotRendered, environment, named, pod_sp
 from tools.chart_values import Uncommented, read_values
 from tools.generate_chart_schema import schema
 from wakeboard import __version__
+from wakeboard.board.access import Permission
+from wakeboard.board.access.reviews import attributes
 from wakeboard.board.settings import BoardSettings, read_board_settings
 from wakeboard.settings import Settings, read_settings
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
@@ -62,6 +65,7 @@ BOARD: Mapping[str, Any] = {
     "board_login": "proxy",
     "board_hosts": ["jobs.example.com", "jobs.internal"],
     "board_origin": "https://jobs.example.com",
+    "board_prefix": "/tools/wakeboard",
     "board_proxy_user_header": "x-auth-user",
     "board_proxy_groups_header": "x-auth-groups",
 }
@@ -143,6 +147,16 @@ def test_every_setting_of_a_board_can_be_set_and_arrives(
     assert {name: arrived[name] for name in expected} == expected
     own = BoardSettings.model_fields.keys() - Settings.model_fields.keys()
     assert own == BOARD.keys() | BOARD_SET_BY_THE_CHART.keys() | BOARD_OTHERS
+
+
+def test_the_boards_roles_and_their_page_name_every_permission() -> None:
+    asked = {f"jobschedules/{attributes(permission, None)['subresource']}" for permission in Permission}
+    role = named(
+        rendered({"board": {"enabled": True, "login": "kubernetes"}}), "ClusterRole", "wakeboard-board-act:jobs"
+    )
+    assert {resource for rule in role["rules"] for resource in rule["resources"]} == asked
+    page = (CHART.parents[1] / "docs" / "production.md").read_text()
+    assert set(re.findall(r"\| `(jobschedules/\w+)` \|", page)) == asked
 
 
 def test_a_board_that_others_can_reach_needs_a_login_even_without_the_schema() -> None:

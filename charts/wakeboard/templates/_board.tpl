@@ -44,7 +44,7 @@ The web board. Without a login it listens on loopback, where only `kubectl port-
   value: {{ ternary "*" "127.0.0.1" (eq (include "wakeboard.boardHasLogin" .) "true") | quote }}
 - name: WAKEBOARD_BOARD_PORT
   value: "8686"
-{{ include "wakeboard.settings" (list $settings (list "name" "login" "hosts" "origin") "BOARD_") | trim }}
+{{ include "wakeboard.settings" (list $settings (list "name" "login" "hosts" "origin" "prefix") "BOARD_") | trim }}
 {{- if eq .Values.board.login "tokens" }}
 - name: WAKEBOARD_BOARD_TOKENS_FILE
   value: /etc/wakeboard/login/tokens
