@@ -196,6 +196,21 @@ async def test_a_bulk_action_of_others_is_hidden_from_viewers_of_some_namespaces
     await restricted.close()
 
 
+async def test_who_may_act_in_some_namespaces_does_not_end_the_bulk_actions_of_others(
+    database: str, client: Client, store: Store
+):
+    store.schedule("shop/a")
+    store.dead_runs(1)
+    answer = await client.post("/bulk/retry", q="status:dead", count="1", confirmed="1")
+    path = answer.header("location").partition("?")[0]
+    sees_all = Client(database, Person("eve", {None: VIEW, "shop": ALL}))
+
+    assert "Cancel the rest" not in (await sees_all.get(path)).words
+    assert (await sees_all.post(path + "/cancel-retry")).status == 403
+    assert store.value("select cancelled_at from bulk_actions") is None
+    await sees_all.close()
+
+
 async def test_a_search_that_was_not_understood_acts_on_nothing(client: Client, store: Store):
     store.dead_runs(1)
 

@@ -16,7 +16,7 @@ from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, rea
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_actions import MAX_ID, RUN_ACTIONS
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
-from wakeboard.errors import InvalidValue
+from wakeboard.errors import Forbidden, InvalidValue
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
 from wakeboard.store.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
@@ -193,9 +193,16 @@ def _creating_routes(what: RunAction) -> list[Route]:
 
 def may_see(request: BoardRequest, found: BulkActionRow | None) -> bool:
     """Viewers of some namespaces see their own bulk actions, whose runs are in these. Others see all."""
-    if found is None:
-        return False
-    return request.viewer.namespaces is None or (found.source == "board" and found.actor == request.viewer.name)
+    return found is not None and (request.viewer.namespaces is None or _is_own(request, found))
+
+
+def may_cancel(request: BoardRequest, found: BulkActionRow, namespaces: frozenset[str] | None) -> bool:
+    """Whether a viewer who may do the action in these namespaces may end it. Other users' runs may be anywhere."""
+    return namespaces is None or (bool(namespaces) and _is_own(request, found))
+
+
+def _is_own(request: BoardRequest, found: BulkActionRow) -> bool:
+    return found.source == "board" and found.actor == request.viewer.name
 
 
 async def _found(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionRun], datetime]:
@@ -219,7 +226,7 @@ async def progress(request: BoardRequest) -> Page:
     found, refused, now = await _found(request)
     model = BulkProgress(now=now, action=found, refused=refused, next=next_page(request, "/runs"))
     namespaces = await request.permitted_namespaces(RUN_ACTIONS[found.action].permission)
-    may = frozenset[Permission]() if namespaces is not None and not namespaces else frozenset({Permission.CANCEL})
+    may = frozenset({Permission.CANCEL} if may_cancel(request, found, namespaces) else ())
     return Page("bulk.html", model, f"{found.action.capitalize()} {counted(found.total, 'run')}", may=may)
 
 
@@ -233,6 +240,11 @@ def _cancelling_route(what: RunAction) -> Route:
         found, _, _ = await _found(request)
         if found.action != what.name:
             raise NotFound(f"bulk action {found.id} is not a {what.name}")
+        if not may_cancel(request, found, namespaces):
+            raise Forbidden(
+                f"{request.viewer.name} may not end the bulk action of {found.actor}: it may have runs in namespaces"
+                f" in which {request.viewer.name} lacks the permission {what.permission}"
+            )
         cancelled = await store.cancel_bulk_action(found.id)
         path = request.link(f"/bulk/{found.id}", next=next_page(request, "/runs"))
         if not cancelled:
