@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wakeboard.board.problems import Problem, Situation, problems
@@ -10,12 +10,14 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.overview import OverviewQueries
+from wakeboard.store.queries.schedule_list import filter_choices
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.listings import PauseRow
     from wakeboard.store.queries.overview import DeadGroup, LiveCounts, NextFire, PoolRow
 
 
@@ -36,8 +38,9 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
     """Reads the model, of the namespaces that the viewer may see."""
     queries, listings = OverviewQueries(conn, namespaces), Listings(conn)
     counts, dead, stalled = await queries.counts(), await queries.dead(), await queries.stalled()
-    definitions = await read_definitions(conn)
+    definitions = await read_definitions(conn, namespaces)
     sees_all = namespaces is None
+    queues = None if sees_all else frozenset((await filter_choices(conn, namespaces)).queues)
     situation = Situation(
         now=counts.now,
         due=await read_due(conn) if sees_all else (),
@@ -46,7 +49,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         stalled=stalled,
         dead=dead,
         limits=await listings.limits() if sees_all else (),
-        pauses=[pause for pause in await listings.pauses() if _shows(pause.kind, pause.name, namespaces)],
+        pauses=[pause for pause in await listings.pauses() if _shows(pause, namespaces, queues)],
         removals=await listings.removals() if sees_all else (),
     )
     return Overview(
@@ -55,14 +58,27 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         schedules=definitions.schedules,
         problems=problems(situation),
         dead=dead,
-        pools=await queries.pools(),
+        pools=[_with_queues(pool, queues) for pool in await queries.pools()],
         next_fires=await queries.next_fires(),
     )
 
 
-def _shows(kind: str, name: str | None, namespaces: frozenset[str] | None) -> bool:
-    """Whether the viewer may see this pause: that of a schedule only in a visible namespace."""
-    return namespaces is None or kind != "schedule" or (name or "").partition("/")[0] in namespaces
+def _shows(pause: PauseRow, namespaces: frozenset[str] | None, queues: frozenset[str] | None) -> bool:
+    """Whether the viewer may see this pause: of a schedule or a queue only if it concerns a visible namespace."""
+    if namespaces is None or queues is None:
+        return True
+    match pause.kind:
+        case "schedule":
+            return (pause.name or "").partition("/")[0] in namespaces
+        case "queue":
+            return pause.name in queues
+        case _:
+            return True
+
+
+def _with_queues(pool: PoolRow, queues: frozenset[str] | None) -> PoolRow:
+    """The pool with those of its queues that the viewer may see; None: all."""
+    return pool if queues is None else replace(pool, queues=[queue for queue in pool.queues if queue in queues])
 
 
 @page("/")

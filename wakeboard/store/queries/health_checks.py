@@ -17,6 +17,7 @@ from wakeboard.store.queries.listings import Listings
 from wakeboard.store.statements import execute, read, translating
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from datetime import datetime
 
     import psycopg
@@ -251,7 +252,7 @@ select count(*) as schedules,
                     where known.queue = def.queue
                       and known.last_known_at > statement_timestamp() - interval '10 minutes') as served
       from wakeboard.job_definitions as def
-     where removed_at is null) as def
+     where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))) as def
 """
 
 _MAINTENANCE: LiteralString = """
@@ -293,9 +294,12 @@ async def read_due(conn: psycopg.AsyncConnection[Any]) -> list[Due]:
     return await read(conn, class_row(Due), _DUE, {"scan_limit": SCAN_LIMIT})
 
 
-async def read_definitions(conn: psycopg.AsyncConnection[Any]) -> Definitions:
-    """The schedules as a whole."""
-    return (await read(conn, class_row(Definitions), _DEFINITIONS))[0]
+async def read_definitions(
+    conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None
+) -> Definitions:
+    """The schedules of these namespaces as a whole; None: of all."""
+    values = {"namespaces": None if namespaces is None else sorted(namespaces)}
+    return (await read(conn, class_row(Definitions), _DEFINITIONS, values))[0]
 
 
 async def read_maintenance(conn: psycopg.AsyncConnection[Any]) -> MaintenanceFacts:

@@ -1,0 +1,38 @@
+"""The overview tells viewers of some namespaces nothing about the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.board.asgi import VIEW, Client, Person
+
+if TYPE_CHECKING:
+    from tests.board.action_store import Store
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_schedules_queues_and_delays_of_other_namespaces_are_hidden(database: str, client: Client, store: Store):
+    store.schedule("shop/a")
+    for name in ("bank/a", "bank/b"):
+        store.schedule(name)
+    store.rows("update job_definitions set queue = 'vault' where namespace = 'bank' returning 1")
+    store.rows(
+        "update job_definitions set schedule_error = 'broken' where namespace = 'bank' and name = 'a' returning 1"
+    )
+    store.rows(
+        "insert into pauses (scope, reason) values ('queue:vault', 'audit'), ('queue:default', 'disk') returning 1"
+    )
+    ada = Client(database, Person("ada", {"shop": VIEW}))
+
+    everything, own = (await client.get("/")).words, (await ada.get("/")).words
+
+    assert "queue vault" in everything
+    assert "3 schedules" in everything
+    assert "1 schedules" in own
+    assert "queue default" in own
+    assert "vault" not in own
+    assert "broken" not in own
+    await ada.close()
