@@ -127,6 +127,7 @@ def answers() -> dict[str, Answer]:
         "run": Answer(RunDetails),
         "failures": Answer(FailureRow, many=True),
         "alerts": Answer(AlertRow, many=True),
+        "alerts test": Answer({"run": "id of the run", "status": "its status", "error": "its error, or null"}),
         "alerts check": Answer(
             {
                 "name": "the name of the rule",

@@ -337,7 +337,7 @@ class Operator:
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
-            alert_rules=AlertFile(Path(settings.alerts_file), log_problems).rules if settings.alerts_file else None,
+            alerts=AlertFile(Path(settings.alerts_file), log_problems).alerts if settings.alerts_file else None,
         )
         while True:
             done = await maintenance.run_due(store, time.monotonic())

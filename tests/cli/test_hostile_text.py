@@ -73,6 +73,7 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
     return [
         ("schedules",), ("schedules", "--json"), ("runs",), ("runs", "--json"), ("runs", "--queue", HOSTILE),
         ("failures",), ("audit",), ("alerts",), ("alerts", "--json"), ("alerts", "check", HOSTILE),
+        ("alerts", "test", HOSTILE, "--wait", "1"),
         ("board", "--port", HOSTILE),
         ("run", number), ("run", number, "--json"), ("run", HOSTILE), ("next", "billing/calm"), ("next", HOSTILE),
         ("apply", folder), ("enqueue", "ping", HOSTILE), ("run-now", HOSTILE), ("run-now", "billing/calm"),

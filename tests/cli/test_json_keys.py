@@ -23,6 +23,7 @@ ARGUMENTS = {
     "failures": ["failures"],
     "alerts": ["alerts"],
     "alerts check": ["alerts", "check", "alerts.yaml"],
+    "alerts test": ["alerts", "test", "team", "--wait", "1"],
     "audit": ["audit"],
     "enqueue": ["enqueue", "ping"],
     "run-now": ["run-now", "weekly-report"],

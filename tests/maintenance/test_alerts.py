@@ -12,6 +12,7 @@ from tests.rules.test_alert_rules import rule_of
 from wakeboard.maintenance.alerts import evaluate_alerts, measure
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
+from wakeboard.rules.alert_rules import AlertSpec
 from wakeboard.settings import read_settings
 from wakeboard.store.queries.alerts import read_alerts
 
@@ -269,7 +270,9 @@ async def test_maintenance_evaluates_the_rules_after_its_first_pass(store: Maint
     await enqueue(store)
     await rows(store, "update job_runs set status = 'dead', dead_at = now()")
     retention = Retention.from_settings(read_settings())
-    loop = MaintenanceLoop(misfire_grace=MISFIRE_GRACE, retention=retention, alert_rules=lambda: [rule_of(dead=1)])
+    loop = MaintenanceLoop(
+        misfire_grace=MISFIRE_GRACE, retention=retention, alerts=lambda: AlertSpec(rules=[rule_of(dead=1)])
+    )
     assert not (await loop.run_due(store, 0.0)).failures
     assert await alerts(store) == []
     assert not (await loop.run_due(store, 1.0)).failures

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 VALID = "apiVersion: wakeboard.dev/v1alpha1\nkind: AlertRules\nspec:\n  rules:\n    - {name: dead, dead: 1}\n"
 
 
+def names(file: AlertFile) -> list[str]:
+    alerts = file.alerts()
+    return [rule.name for rule in alerts.rules] if alerts else []
+
+
 def test_each_problem_has_its_file_and_line(tmp_path: Path):
     file = tmp_path / "alerts.yaml"
     file.write_text(VALID + "    - {name: late, late: 5}\n    - {name: silent}\n")
@@ -32,7 +37,8 @@ def test_each_problem_has_its_file_and_line(tmp_path: Path):
     [
         ("kind: JobSchedule\n", ':1: these are not alert rules; write "apiVersion: wakeboard.dev/v1alpha1"'),
         ("spec: [\n", ":2: this is not YAML"),
-        (VALID + "---\n" + VALID, ":7: a rule of another document is also named dead; rename one"),
+        ("", ":1: these are not alert rules"),
+        (VALID + "---\n" + VALID, ":7: this is a second document; put all rules into the first"),
     ],
 )
 def test_another_document_is_refused(tmp_path: Path, text: str, sentence: str):
@@ -46,16 +52,16 @@ def test_the_last_valid_rules_stay_in_force_and_each_problem_is_reported_once(tm
     reports: list[Sequence[str]] = []
     path = tmp_path / "alerts.yaml"
     file = AlertFile(path, reports.append)
-    assert not file.rules()
+    assert not file.alerts()
     path.write_text(VALID)
-    assert [rule.name for rule in file.rules()] == ["dead"]
+    assert names(file) == ["dead"]
     path.write_text(VALID.replace("dead: 1", "daed: 1"))
-    assert [rule.name for rule in file.rules()] == ["dead"]
-    assert [rule.name for rule in file.rules()] == ["dead"]
+    assert names(file) == ["dead"]
+    assert names(file) == ["dead"]
     path.unlink()
-    assert [rule.name for rule in file.rules()] == ["dead"]
+    assert names(file) == ["dead"]
     path.write_text(VALID.replace("dead", "late").replace("1}", "5m}"))
-    assert [rule.name for rule in file.rules()] == ["late"]
+    assert names(file) == ["late"]
     missing, valid, invalid, missing_again, valid_again = reports
     assert "cannot be read: No such file" in missing[0]
     assert "daed is not known; did you mean dead?" in invalid[0]
@@ -69,9 +75,9 @@ def test_an_optional_file_that_is_deleted_has_no_rules(tmp_path: Path):
     path = tmp_path / "alerts.yaml"
     path.write_text(VALID)
     file = AlertFile(path, reports.append, is_optional=True)
-    assert file.rules()
+    assert file.alerts()
     path.unlink()
-    assert not file.rules()
+    assert not file.alerts()
     assert not reports
 
 

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.alert_evaluation import Measurement, like_pattern, step_of, summary_of
-from wakeboard.rules.alert_rules import AlertRule, definition_of, load_alert_rules
+from wakeboard.rules.alert_evaluation import (
+    Measurement,
+    is_quiet,
+    like_pattern,
+    notification_of,
+    step_of,
+    summary_of,
+)
+from wakeboard.rules.alert_rules import AlertRule, AlertSpec, definition_of, load_alert_rules
 
 NOW = datetime(2026, 3, 29, 12, 0, tzinfo=UTC)
 
@@ -129,3 +136,106 @@ def test_the_stored_definition_reads_as_the_file_does():
 def test_only_a_star_in_a_pattern_stands_for_other_text():
     assert like_pattern("send_*/50%") == r"send\_%/50\%"
     assert like_pattern(None) is None
+
+
+# -- announcements -----------------------------------------------------------------------------------------------------
+
+QUIET = {"from": "22:00", "until": "07:00", "timeZone": "Europe/Lisbon"}
+
+
+def spec_of(*rules: Any, **fields: Any) -> AlertSpec:
+    document = {"apiVersion": "wakeboard.dev/v1alpha1", "kind": "AlertRules", "spec": {"rules": list(rules), **fields}}
+    return load_alert_rules(document, lambda _: "alerts.yaml:1").spec
+
+
+def team_rule(rule: dict[str, Any], **fields: Any) -> AlertRule:
+    team = {"name": "team", "slack": {"url": {"$secret": "slack"}}}
+    written = {"name": "rule", "dead": 1, "receivers": ["team"], **rule}
+    (resolved,) = spec_of(written, receivers=[team], **fields).resolved_rules()
+    return resolved
+
+
+def announced(rule: AlertRule, begin: datetime, hours: list[bool]) -> list[tuple[int, str]]:
+    """What is announced in which hour, if a measurement every hour fires or not."""
+    notified_at: datetime | None = None
+    is_open = False
+    found: list[tuple[int, str]] = []
+    for hour, is_wrong in enumerate(hours):
+        now = begin + timedelta(hours=hour)
+        step: Any = "fire" if is_wrong else "resolve" if is_open else "wait"
+        kind = notification_of(rule, step, notified_at, now)
+        found += [(hour, kind)] if kind else []
+        is_open = is_wrong
+        notified_at = (now if kind else notified_at) if is_wrong else None
+    return found
+
+
+def test_an_alert_is_announced_once_repeated_at_its_interval_and_resolved():
+    rule = team_rule({"repeatInterval": "3h"})
+    wrong = [False, True, True, True, True, True, False, False, True]
+    assert announced(rule, NOW, wrong) == [(1, "open"), (4, "repeat"), (6, "resolved"), (8, "open")]
+    assert announced(team_rule({}), NOW, [True] * 5) == [(0, "open"), (4, "repeat")]
+
+
+def test_a_rule_without_receivers_announces_nothing():
+    assert announced(team_rule({"receivers": []}), NOW, [True, True, False]) == []
+
+
+def test_quiet_hours_hold_back_openings_and_repeats_but_not_the_end():
+    evening = datetime(2026, 1, 10, 20, 0, tzinfo=UTC)  # Lisbon is at UTC
+    rule = team_rule({"repeatInterval": "2h"}, quietHours=QUIET)
+    assert announced(rule, evening, [False] * 4 + [True] * 10) == [(11, "open"), (13, "repeat")]
+    assert announced(rule, evening, [True] * 5 + [False]) == [(0, "open"), (5, "resolved")]
+    assert announced(rule, evening, [False] * 4 + [True] * 2 + [False]) == []
+
+
+def test_quiet_hours_do_not_hold_back_critical_rules_unless_they_have_their_own():
+    night = datetime(2026, 1, 10, 23, 0, tzinfo=UTC)
+    assert announced(team_rule({"severity": "critical"}, quietHours=QUIET), night, [True]) == [(0, "open")]
+    assert announced(team_rule({"severity": "critical", "quietHours": QUIET}), night, [True]) == []
+
+
+@pytest.mark.parametrize(
+    ("moment", "expected"),
+    [
+        (datetime(2026, 3, 28, 21, 59, tzinfo=UTC), False),
+        (datetime(2026, 3, 28, 22, 0, tzinfo=UTC), True),
+        (datetime(2026, 3, 29, 5, 59, tzinfo=UTC), True),  # 06:59: the clock went forward at 01:00 UTC
+        (datetime(2026, 3, 29, 6, 0, tzinfo=UTC), False),
+        (datetime(2026, 3, 29, 20, 59, tzinfo=UTC), False),
+        (datetime(2026, 3, 29, 21, 0, tzinfo=UTC), True),
+        (datetime(2026, 10, 25, 6, 59, tzinfo=UTC), True),  # 06:59: the clock went back at 01:00 UTC
+        (datetime(2026, 10, 25, 7, 0, tzinfo=UTC), False),
+    ],
+)
+def test_quiet_hours_follow_the_local_clock_over_its_changes(moment: datetime, expected: bool):
+    (rule,) = spec_of({"name": "a", "dead": 1}, quietHours=QUIET).resolved_rules()
+    assert rule.quiet_hours is not None
+    assert is_quiet(rule.quiet_hours, moment) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ({"receivers": [{"name": "x"}]}, "spec.receivers.x has no service or several; write exactly one of slack"),
+        (
+            {"receivers": [{"name": "x", "pagerduty": {"routingKey": "abc"}}]},
+            "routingKey must be the name of a secret; write for example routingKey: {$secret: alerts-routingkey}",
+        ),
+        ({"receivers": [{"name": "x", "slack": {"url": "ftp://x"}}]}, "url must be an http or https url"),
+        ({"receivers": [{"name": "x", "email": {"host": "h", "from": "a", "to": ["b@c"]}}]}, "must be an e-mail"),
+        ({"quietHours": {"from": 22, "until": "07:00"}}, "from is 22; write a time of the day in quotes"),
+        ({"quietHours": {"from": "22:00", "until": "22:00"}}, "begin and end at 22:00"),
+        ({"quietHours": {**QUIET, "timeZone": "Lisbon"}}, 'write for example "Europe/Lisbon"'),
+    ],
+)
+def test_each_mistake_in_receivers_and_quiet_hours_says_what_to_write(spec: dict[str, Any], sentence: str):
+    with pytest.raises(InvalidSchedule) as refused:
+        spec_of({"name": "a", "dead": 1}, **spec)
+    assert sentence in str(refused.value)
+    assert "abc" not in str(refused.value)
+
+
+def test_a_receiver_of_a_rule_must_be_declared():
+    with pytest.raises(InvalidSchedule, match='the rule a has the receiver "team", which is not declared'):
+        spec_of({"name": "a", "dead": 1, "receivers": ["team"]})

@@ -25,7 +25,7 @@ from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
 from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
-from wakeboard.store.maintenance_api import MaintenanceStore
+from wakeboard.store.maintenance_api import MaintenanceStore, Notification
 from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.alerts import read_alerts
 from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
@@ -144,6 +144,7 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
 
 
 RULE = {"name": "dead", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}
+TOLD = Notification("open", ["team"], "default")
 
 
 async def _measure_each_condition(store: MaintenanceStore) -> None:
@@ -163,8 +164,8 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "roll_up": lambda: store.roll_up(0 * DAY),
         "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
         "measure_alert": lambda: _measure_each_condition(store),
-        "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"]),
-        "resolve_alert": lambda: store.resolve_alert("dead", NOW),
+        "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"], TOLD),
+        "resolve_alert": lambda: store.resolve_alert("dead", NOW, TOLD),
         "drop_partitions": lambda: store.drop_partitions(90 * DAY),
         "delete_expired": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }

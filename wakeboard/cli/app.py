@@ -25,6 +25,7 @@ COMMANDS = (
         "failures",
         "alerts",
         "alerts check",
+        "alerts test",
         "audit",
         "enqueue",
         "run-now",

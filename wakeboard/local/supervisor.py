@@ -60,7 +60,6 @@ COMPANION_STOP_TIMEOUT_S: Final = 3.0
 RELEASE_TIME_S: Final = 5.0  # after its grace period a worker needs a moment to release its runs
 CANCEL_AGAIN_AFTER_S: Final = 0.5
 MAX_NAMES: Final = 3
-ALERTS_FILE: Final = "alerts.yaml"  # in the folder
 APPLICATION_NAME: Final = "wakeboard up"  # in pg_stat_activity
 
 
@@ -189,7 +188,7 @@ class Supervisor:
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
-            alert_rules=self._alert_file().rules,
+            alerts=self._alert_file().alerts,
         )
         while True:
             with suppress(WakeboardError):  # the event poller reports an unavailable database
@@ -205,9 +204,10 @@ class Supervisor:
     def _alert_file(self) -> AlertFile:
         """The file with the alert rules: that of the setting, or else FOLDER/alerts.yaml if it exists."""
         explicit = self._settings.settings.alerts_file
-        path = Path(explicit) if explicit else self._folder / ALERTS_FILE
         return AlertFile(
-            path, lambda problems: self._problems.update("alerts", list(problems)), is_optional=not explicit
+            Path(explicit or self._settings.local_alerts_file),
+            lambda problems: self._problems.update("alerts", list(problems)),
+            is_optional=not explicit,
         )
 
     def _schedule_reap(self) -> None:

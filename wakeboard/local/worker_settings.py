@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_FILE_BYTES: Final = 65_536
 FILE_NAME: Final = "wakeboard.env"
 COMPANION: Final = "WAKEBOARD_UP_COMPANION"
+ALERTS_FILE: Final = "alerts.yaml"  # in the folder
 HANDLER_MODULE: Final = "handlers"  # FOLDER/handlers.py
 LOCAL_DEFAULTS: Final = {
     "WAKEBOARD_LEASE_SECONDS": "8",  # runs of a killed worker are soon queued again; progress is written every 2 s
@@ -73,12 +74,18 @@ class WorkerSettings:
         """The folders that Python searches first for handler modules."""
         return [self.folder.absolute(), self.folder.cwd()]
 
+    @property
+    def local_alerts_file(self) -> Path:
+        """The file with alert rules in the folder, which need not exist."""
+        return self.folder.absolute() / ALERTS_FILE
+
     def environment(self, queues: Sequence[str]) -> dict[str, str]:
         """The environment of a worker of `queues`, unless settings name other queues. Raises InvalidSettings."""
         path = [*map(str, self.import_paths), *os.environ.get("PYTHONPATH", "").split(os.pathsep)]
         return {
             **LOCAL_DEFAULTS,
             "WAKEBOARD_QUEUES": ",".join(queues),
+            "WAKEBOARD_ALERTS_FILE": str(self.local_alerts_file) if self.local_alerts_file.exists() else "",
             **self.from_file,
             **os.environ,
             "WAKEBOARD_HANDLERS": ",".join(self.modules),

@@ -13,11 +13,13 @@ from wakeboard.rules.alert_evaluation import (
     Measurement,
     interval_s,
     like_pattern,
+    notification_of,
     span_of,
     step_of,
     summary_of,
 )
 from wakeboard.rules.alert_rules import definition_of
+from wakeboard.store.maintenance_api import Notification
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
     from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
 
 
-async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule]) -> int:
-    """Evaluates the rules that are due and returns their number.
+async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], queue: str = "default") -> int:
+    """Evaluates the rules that are due and returns their number. `queue`: of the runs that deliver notifications.
 
     Raises the error of the last rule that failed, after the others were evaluated.
     """
@@ -36,7 +38,7 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule]) -
     failure: Exception | None = None
     for each in claimed:
         try:
-            await _evaluate(store, by_name[each.name], each)
+            await _evaluate(store, by_name[each.name], each, queue)
         except Exception as error:  # noqa: BLE001 - the other rules are evaluated
             failure = error
     if failure is not None:
@@ -53,14 +55,16 @@ def _row(rule: AlertRule) -> dict[str, object]:
     }
 
 
-async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRule) -> None:
+async def _evaluate(store: MaintenanceStore, rule: AlertRule, claimed: ClaimedRule, queue: str) -> None:
     measured = await measure(store, rule)
     step = step_of(rule, measured, claimed.seen_at, claimed.claimed_at)
+    kind = notification_of(rule, step, claimed.notified_at, claimed.claimed_at)
+    notification = Notification(kind, tuple(dict.fromkeys(rule.receivers)), queue) if kind else None
     if step == "fire":
         summary = summary_of(rule, measured)
-        await store.fire_alert(rule.name, claimed.claimed_at, summary, measured.value, measured.examples)
+        await store.fire_alert(rule.name, claimed.claimed_at, summary, measured.value, measured.examples, notification)
     elif step == "resolve":
-        await store.resolve_alert(rule.name, claimed.claimed_at)
+        await store.resolve_alert(rule.name, claimed.claimed_at, notification)
 
 
 async def measure(store: MaintenanceStore, rule: AlertRule) -> Measurement:

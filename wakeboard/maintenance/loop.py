@@ -17,9 +17,9 @@ from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_exp
 from wakeboard.maintenance.scheduler import NO_TICKS, schedule_due_ticks
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
-    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
 
 EVERY_PASS_S: Final = 0.0
@@ -57,8 +57,8 @@ class _Task:
 class MaintenanceLoop:
     """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
-    `sets_retention`: this process decides the retention of the installation. Workers do not. `alert_rules` returns the
-    alert rules that this process evaluates; None: it evaluates none.
+    `sets_retention`: this process decides the retention of the installation. Workers do not. `alerts` returns the alert
+    rules that this process evaluates; None: it evaluates none.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class MaintenanceLoop:
         misfire_grace: timedelta,
         retention: Retention,
         sets_retention: bool = False,
-        alert_rules: Callable[[], Sequence[AlertRule]] | None = None,
+        alerts: Callable[[], AlertSpec | None] | None = None,
     ) -> None:
         self._misfire_grace = misfire_grace
         self._retention = retention
         self._sets_retention = sets_retention
-        self._alert_rules = alert_rules
+        self._alerts = alerts
         self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
@@ -83,7 +83,7 @@ class MaintenanceLoop:
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
             *(
                 [_Task("alerts", ALERTS_INTERVAL_S, self._evaluate_alerts, begins_in_second_pass=True)]
-                if alert_rules is not None
+                if alerts is not None
                 else []
             ),
         )
@@ -131,10 +131,10 @@ class MaintenanceLoop:
         return await store.roll_up(timedelta(seconds=self._rollups_interval_s))
 
     async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
-        if self._alert_rules is not None and (rules := self._alert_rules()):
+        if self._alerts is not None and (alerts := self._alerts()):
             from wakeboard.maintenance.alerts import evaluate_alerts  # imported late: most processes have no rules
 
-            await evaluate_alerts(store, rules)
+            await evaluate_alerts(store, alerts.resolved_rules(), alerts.queue)
         return False
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

@@ -10,43 +10,36 @@ from typing import TYPE_CHECKING, TypeAlias
 from wakeboard.errors import InvalidSchedule
 from wakeboard.manifests.bounded_file import Unreadable, read_text
 from wakeboard.manifests.yaml_documents import children, line_at, line_of, nodes_of, value_of
-from wakeboard.rules.alert_rules import API_VERSION, KIND, AlertRule, load_alert_rules
+from wakeboard.rules.alert_rules import API_VERSION, KIND, load_alert_rules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from wakeboard.rules.alert_rules import AlertSpec
+
 _Stamp: TypeAlias = "tuple[int, int, int]"
 
 
-def load_alert_file(path: Path) -> tuple[AlertRule, ...]:
-    """The rules of all documents in a file. Raises InvalidSchedule with a sentence for each problem."""
-    problems: list[str] = []
-    rules: dict[str, AlertRule] = {}
+def load_alert_file(path: Path) -> AlertSpec:
+    """The rules and receivers of a file with one document. Raises InvalidSchedule with a sentence for each problem."""
     try:
-        for node in nodes_of(read_text(path)):
-            where = f"{path}:{line_of(node)}"
-            kind = children(node).get("kind")
-            if kind is None or kind.value != KIND:
-                problems.append(
-                    f'{where}: these are not alert rules; write "apiVersion: {API_VERSION}", "kind: {KIND}"'
-                )
-                continue
-            try:
-                found = load_alert_rules(value_of(node), lambda place, node=node: f"{path}:{line_at(node, place)}")
-            except InvalidSchedule as error:
-                problems += error.problems
-                continue
-            for rule in found.spec.rules:
-                if rules.setdefault(rule.name, rule) is not rule:
-                    problems.append(f"{where}: a rule of another document is also named {rule.name}; rename one")
+        nodes = list(nodes_of(read_text(path)))
+        kind = children(nodes[0]).get("kind") if nodes else None
+        if kind is None or kind.value != KIND:
+            line = line_of(nodes[0]) if nodes else 1
+            raise InvalidSchedule(
+                f'{path}:{line}: these are not alert rules; write "apiVersion: {API_VERSION}" and "kind: {KIND}"'
+            )
+        if len(nodes) > 1:
+            raise InvalidSchedule(
+                f"{path}:{line_of(nodes[1])}: this is a second document; put all rules into the first"
+            )
+        return load_alert_rules(value_of(nodes[0]), lambda place: f"{path}:{line_at(nodes[0], place)}").spec
     except OSError as error:
-        problems.append(f"{path}: it cannot be read: {error.strerror}")
+        raise InvalidSchedule(f"{path}: it cannot be read: {error.strerror}") from None
     except Unreadable as error:
-        problems.append(f"{path}:{error.line}: {error}")
-    if problems:
-        raise InvalidSchedule(*problems)
-    return tuple(rules.values())
+        raise InvalidSchedule(f"{path}:{error.line}: {error}") from None
 
 
 class AlertFile:
@@ -59,24 +52,27 @@ class AlertFile:
     def __init__(self, path: Path, report: Callable[[Sequence[str]], object], *, is_optional: bool = False) -> None:
         self._path, self._report, self._is_optional = path, report, is_optional
         self._stamp: _Stamp | None = None
-        self._rules: tuple[AlertRule, ...] = ()
+        self._alerts: AlertSpec | None = None
         self._problems: tuple[str, ...] = ()
 
-    def rules(self) -> Sequence[AlertRule]:
-        """The rules that are in force now. Reads the file if it was replaced or written since the last call."""
+    def alerts(self) -> AlertSpec | None:
+        """The rules that are in force now; None: there are none.
+
+        Reads the file if it was replaced or written since the last call.
+        """
         stamp = _stamp_of(self._path)
         if stamp is None and self._is_optional:
-            self._stamp, self._rules = None, ()
+            self._stamp, self._alerts = None, None
             self._tell(())
         elif stamp is None or stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._rules = load_alert_file(self._path)
+                self._alerts = load_alert_file(self._path)
             except InvalidSchedule as error:
                 self._tell(tuple(error.problems))
             else:
                 self._tell(())
-        return self._rules
+        return self._alerts
 
     def _tell(self, problems: tuple[str, ...]) -> None:
         if problems != self._problems:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.rules.alert_rules import duration_text
 from wakeboard.rules.humanize import counted, lasted
+from wakeboard.rules.zones import zone_info
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.rules.alert_rules import AlertRule, QuietHours
 
 RESOLVE_AFTER: Final = timedelta(minutes=1)
 INTERVAL_S: Final = 15.0
@@ -68,6 +69,31 @@ def step_of(rule: AlertRule, measured: Measurement, seen_at: datetime | None, no
     if fires(rule, measured):
         return "fire"
     return "resolve" if seen_at is not None and now - seen_at >= RESOLVE_AFTER else "wait"
+
+
+def notification_of(rule: AlertRule, step: Step, notified_at: datetime | None, now: datetime) -> str | None:
+    """What to announce with a step: open, repeat, resolved, or None. `notified_at`: the newest announcement.
+
+    Quiet hours hold back openings and repeats, until they end or the alert resolves. An alert that was never announced
+    resolves silently.
+    """
+    if not rule.receivers:
+        return None
+    if step == "resolve":
+        return None if notified_at is None else "resolved"
+    if step == "wait" or (rule.quiet_hours is not None and is_quiet(rule.quiet_hours, now)):
+        return None
+    if notified_at is None:
+        return "open"
+    return "repeat" if rule.repeat_interval is not None and now - notified_at >= rule.repeat_interval else None
+
+
+def is_quiet(quiet: QuietHours, now: datetime) -> bool:
+    """Whether the local clock shows a time within the quiet hours."""
+    local = now.astimezone(zone_info(quiet.time_zone)).time()
+    if quiet.start < quiet.until:
+        return quiet.start <= local < quiet.until
+    return local >= quiet.start or local < quiet.until
 
 
 def summary_of(rule: AlertRule, measured: Measurement) -> str:  # noqa: PLR0911 - a table

@@ -16,14 +16,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import time, timedelta
 from typing import Annotated, Any, Final, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, model_validator
 from pydantic.alias_generators import to_camel
 
 from wakeboard.errors import InvalidSchedule
+from wakeboard.rules.alert_receivers import Receiver  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.rules.declared import Declared
+from wakeboard.rules.job_schedule import QueueName, ZoneName  # noqa: TC001 - the same
 from wakeboard.rules.name_patterns import SUBDOMAIN
 from wakeboard.rules.validation_messages import Place, problems_of, refusal
 
@@ -46,6 +48,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _LONGEST: Final = timedelta(days=31)
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,6})(s|m|h|d)")
 _TIMES: Final = re.compile(r"([1-9][0-9]{0,2}(?:\.[0-9]{1,2})?) ?[x×] ?p(50|90|95|99)")  # noqa: RUF001 - both signs
+_CLOCK: Final = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _PATTERN: Final = r"^[A-Za-z0-9*][A-Za-z0-9*._/-]*$"
 
 Severity = Literal["info", "warning", "critical"]
@@ -85,6 +88,15 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}..."  # noqa: PLR2004
 
 
+def _local_time(written: object, info: ValidationInfo) -> object:
+    found = _CLOCK.fullmatch(written) if isinstance(written, str) else None
+    if found is None:
+        name = "from" if info.field_name == "start" else info.field_name
+        raise refusal(f'{name} is {_shown(written)}; write a time of the day in quotes, for example "22:00"')
+    return time(int(found[1]), int(found[2]))
+
+
+LocalTime = Annotated[time, BeforeValidator(_local_time)]
 Duration = Annotated[timedelta, BeforeValidator(_duration)]
 NamePattern = Annotated[str, BeforeValidator(_pattern)]
 
@@ -104,11 +116,29 @@ class Where(Declared):
     schedule: NamePattern | None = None
 
 
+class QuietHours(Declared):
+    """A time of the day, by the local clock of a zone, in which no alert is announced.
+
+    If `until` is before `from`, the time ends on the next day.
+    """
+
+    start: LocalTime = Field(alias="from")
+    until: LocalTime
+    time_zone: ZoneName = "Etc/UTC"
+
+    @model_validator(mode="after")
+    def _has_a_length(self) -> Self:
+        if self.start == self.until:
+            raise refusal(f"quietHours begin and end at {self.start:%H:%M}; write for example until: 07:00")
+        return self
+
+
 class AlertRule(Declared):
     """One rule: its name, exactly one condition, and what it applies to.
 
     Durations: `within` belongs to failures (required), dead (absent: whenever they died) and durationOver (absent:
-    15 minutes).
+    15 minutes). `receivers`: names of receivers; absent: the alert is listed and not announced. `repeat_interval` and
+    `quiet_hours`: absent, those of the file.
     """
 
     name: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(examples=["billing-fails"])
@@ -122,6 +152,9 @@ class AlertRule(Declared):
     no_worker: Duration | None = None
     within: Duration | None = None
     where: Where = Field(default=Where(), examples=[{"queue": "billing"}])
+    receivers: list[str] = Field(default=[], examples=[["team"]])
+    repeat_interval: Duration | None = None
+    quiet_hours: QuietHours | None = None
 
     @property
     def condition(self) -> Condition:
@@ -153,9 +186,16 @@ class AlertRule(Declared):
 
 
 class AlertSpec(Declared):
-    """The rules of a file."""
+    """The rules of a file, their receivers, and what applies to all of them.
+
+    `queue`: of the runs that deliver notifications. `quiet_hours` do not apply to critical rules; those of a rule do.
+    """
 
     rules: list[AlertRule] = Field(examples=[[{"name": "dead-runs", "dead": 1}]])
+    receivers: list[Receiver] = Field(default=[], examples=[[{"name": "team", "slack": {}}]])
+    repeat_interval: Duration = Field(default=timedelta(hours=4), validate_default=False)
+    quiet_hours: QuietHours | None = None
+    queue: QueueName = "default"
 
     @model_validator(mode="after")
     def _names_are_unique(self) -> Self:
@@ -164,8 +204,35 @@ class AlertSpec(Declared):
             if names.count(name) > 1:
                 raise refusal(f"two rules are named {name}; rename one of them")
         if len(names) > MAX_RULES:
-            raise refusal(f"there are {len(names)} rules; write at most {MAX_RULES}")
+            raise refusal(f"the file has {len(names)} rules, which is too many; write at most {MAX_RULES}")
         return self
+
+    @model_validator(mode="after")
+    def _receivers_are_known(self) -> Self:
+        known = [receiver.name for receiver in self.receivers]
+        for name in known:
+            if known.count(name) > 1:
+                raise refusal(f"two receivers are named {name}; rename one of them")
+        for rule in self.rules:
+            for name in rule.receivers:
+                if name not in known:
+                    raise refusal(
+                        f"the rule {rule.name} has the receiver {_shown(name)}, which is not declared; the receivers"
+                        f" are {', '.join(known) or 'none: write spec.receivers'}"
+                    )
+        return self
+
+    def resolved_rules(self) -> list[AlertRule]:
+        """The rules, each with the repeat interval and the quiet hours that apply to it."""
+        return [
+            rule.model_copy(
+                update={
+                    "repeat_interval": rule.repeat_interval or self.repeat_interval,
+                    "quiet_hours": rule.quiet_hours or (None if rule.severity == "critical" else self.quiet_hours),
+                }
+            )
+            for rule in self.rules
+        ]
 
 
 class AlertRules(Declared):
@@ -197,13 +264,19 @@ def definition_of(rule: AlertRule) -> dict[str, Any]:
     return {name: _text(value) for name, value in shown.items() if name not in {"name", "severity"}}
 
 
+def _texts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _text(value) for name, value in fields.items()}
+
+
 def _text(value: object) -> object:
     match value:
         case timedelta():
             return duration_text(value)
+        case time():
+            return f"{value:%H:%M}"
         case dict():
             inner = cast("dict[str, Any]", value)
-            return f"{inner['times']:g} x p{round(inner['share'] * 100)}" if "times" in inner else inner
+            return f"{inner['times']:g} x p{round(inner['share'] * 100)}" if "times" in inner else _texts(inner)
         case _:
             return value
 

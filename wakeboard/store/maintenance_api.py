@@ -129,12 +129,24 @@ class Synced(NamedTuple):
 
 
 class ClaimedRule(NamedTuple):
-    """An alert rule to evaluate. `alert_id` and `seen_at` (when it was last seen firing): of its open alert."""
+    """An alert rule to evaluate, and its open alert.
+
+    `seen_at`: when the alert was last seen firing; `notified_at`: when the newest notification was enqueued.
+    """
 
     name: str
     claimed_at: datetime
     alert_id: int | None
     seen_at: datetime | None
+    notified_at: datetime | None
+
+
+class Notification(NamedTuple):
+    """What to tell about an alert (open, repeat or resolved), to which receivers, and the queue of the deliveries."""
+
+    kind: str
+    receivers: Sequence[str]
+    queue: str
 
 
 class MaintenanceStore:
@@ -241,7 +253,7 @@ class MaintenanceStore:
 
     async def claim_alert_rules(self, rules: Sequence[Mapping[str, Any]]) -> list[ClaimedRule]:
         """Claims those of these alert rules (name, severity, interval_s, definition) whose evaluation is due."""
-        query = "select name, claimed_at, alert_id, seen_at from wakeboard.claim_alert_rules(%s::pg_catalog.jsonb)"
+        query = "select * from wakeboard.claim_alert_rules(%s::pg_catalog.jsonb)"
         return [ClaimedRule(*row) for row in await self._rows(query, json.dumps(rules))]
 
     async def measure_alert(
@@ -257,15 +269,30 @@ class MaintenanceStore:
         return value, examples
 
     async def fire_alert(
-        self, rule: str, claimed_at: datetime, summary: str, value: float, examples: Sequence[str]
+        self,
+        rule: str,
+        claimed_at: datetime,
+        summary: str,
+        value: float,
+        examples: Sequence[str],
+        notification: Notification | None = None,
     ) -> int | None:
         """Opens the alert of a rule, or renews the open one, and returns its id. None: the claim is not the newest."""
-        query = "select wakeboard.record_alert(%s, %s, true, %s, %s, %s::pg_catalog.text[])"
-        return await self._value(query, rule, claimed_at, summary, value, list(examples))
+        query = (
+            "select wakeboard.record_alert(%s, %s, true, %s, %s, %s::pg_catalog.text[], %s, %s::pg_catalog.text[], %s)"
+        )
+        told = _told(notification)
+        return await self._value(query, rule, claimed_at, summary, value, list(examples), *told)
 
-    async def resolve_alert(self, rule: str, claimed_at: datetime) -> int | None:
+    async def resolve_alert(
+        self, rule: str, claimed_at: datetime, notification: Notification | None = None
+    ) -> int | None:
         """Resolves the open alert of a rule and returns its id. None: there is none, or the claim is not the newest."""
-        return await self._value("select wakeboard.record_alert(%s, %s, false)", rule, claimed_at)
+        query = (
+            "select wakeboard.record_alert(%s, %s, false, notification => %s, receivers => %s::pg_catalog.text[],"
+            " queue => %s)"
+        )
+        return await self._value(query, rule, claimed_at, *_told(notification))
 
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
         """Sets the minimum retention; a worker's settings can only lengthen it."""
@@ -284,6 +311,12 @@ class MaintenanceStore:
         """
         query = "select wakeboard.delete_expired(%s, %s, %s)"
         return await self._value(query, key_retention, dead_retention, history_retention)
+
+
+def _told(notification: Notification | None) -> tuple[str | None, list[str], str]:
+    if notification is None:
+        return None, [], "default"
+    return notification.kind, list(notification.receivers), notification.queue
 
 
 def _due(definition_id: int, generation: int, next_run_at: int, last_tick_at: int, *rule_and_now: Any) -> DueDefinition:

@@ -42,7 +42,7 @@ from wakeboard_worker.thread_executor import ThreadExecutor
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
-    from wakeboard.rules.alert_rules import AlertRule
+    from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.settings import Settings
     from wakeboard.store.maintenance_api import MaintenanceStore
     from wakeboard_worker.signals import StopSignal
@@ -174,7 +174,7 @@ async def _deregister(connection: ReconnectingConnection[WorkerStore]) -> None:
         log.warning("could not deregister the worker: %s", error)
 
 
-def _alert_rules(settings: Settings) -> Callable[[], Sequence[AlertRule]] | None:
+def _alerts(settings: Settings) -> Callable[[], AlertSpec | None] | None:
     if not settings.alerts_file:
         return None
     from wakeboard.manifests.alert_file import AlertFile  # imported late: most workers have no rules
@@ -183,7 +183,7 @@ def _alert_rules(settings: Settings) -> Callable[[], Sequence[AlertRule]] | None
         for problem in problems:
             log.warning("alert rules: %s", problem)
 
-    return AlertFile(Path(settings.alerts_file), log_problems).rules
+    return AlertFile(Path(settings.alerts_file), log_problems).alerts
 
 
 class _WorkerTasks:
@@ -206,7 +206,7 @@ class _WorkerTasks:
         self._completer = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
         retention = Retention.from_settings(settings)
         self._maintenance = MaintenanceLoop(
-            misfire_grace=settings.misfire_grace, retention=retention, alert_rules=_alert_rules(settings)
+            misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings)
         )
         self._maintain_at = 0.0
         self._fetcher = Fetcher(

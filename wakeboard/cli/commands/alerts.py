@@ -20,6 +20,7 @@ EXAMPLES = (
     "wakeboard alerts                     the open alerts",
     "wakeboard alerts --all               resolved ones too",
     "wakeboard alerts check alerts.yaml   check a file with alert rules",
+    "wakeboard alerts test team           send a test message to a receiver",
 )
 COLUMNS = (Column("RULE"), Column("SEVERITY"), Column("OPENED"), Column("RESOLVED"), Column("SUMMARY", shrinks=True))
 

@@ -27,13 +27,15 @@ def command(
     from wakeboard.manifests.alert_file import load_alert_file
     from wakeboard.rules.humanize import counted
 
-    rules = load_alert_file(file)
+    alerts = load_alert_file(file)
+    rules = alerts.rules
     if as_json:
         print_json([_row(rule) for rule in rules])
         return
     for rule in rules:
         print_message(f"{rule.name}: {_in_words(rule)}")
-    print_message(f"{file}: {counted(len(rules), 'rule')}, no problems.")
+    receivers = f", {counted(len(alerts.receivers), 'receiver')}" if alerts.receivers else ""
+    print_message(f"{file}: {counted(len(rules), 'rule')}{receivers}, no problems.")
 
 
 def _row(rule: AlertRule) -> dict[str, Any]:

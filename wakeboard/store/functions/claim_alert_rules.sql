@@ -8,7 +8,7 @@
 --   select * from wakeboard.claim_alert_rules('[{"name": "dead", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]');
 
 create or replace function wakeboard.claim_alert_rules(rules jsonb)
-returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz) language plpgsql security definer
+returns table (name text, claimed_at timestamptz, alert_id bigint, seen_at timestamptz, notified_at timestamptz) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
 #variable_conflict use_column
@@ -47,7 +47,7 @@ begin
    where rule in (select removed.name from removed) and resolved_at is null;
 
   return query
-  select known.name::text, known.evaluated_at, alerts.id, alerts.seen_at
+  select known.name::text, known.evaluated_at, alerts.id, alerts.seen_at, alerts.notified_at
     from alert_rules as known left join alerts on alerts.rule = known.name and alerts.resolved_at is null
    where known.name = any (claimed)
    order by known.name;

@@ -1,6 +1,6 @@
 -- for: worker, operator
 -- Measures the condition of an alert rule now. `condition` and the value (0: nothing is wrong):
--- - failures: attempts that failed, timed out or crashed within `span`, of the newest 10,000;
+-- - failures: attempts that failed, timed out or crashed within `span`, of the newest 10,000, without those of deliveries of alerts;
 -- - dead: runs that are dead, with a `span` only those that became dead within it; at most 10,001 are counted;
 -- - late: for how many seconds the oldest due run has waited, or a tick has not been enqueued, if that is longer than `span`;
 -- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it;
@@ -41,7 +41,8 @@ begin
           select past.job_type, past.queue, past.schedule
             from job_run_history as past where past.id = failed.run_id and past.finished_at >= since
           limit 1) as run
-       where (queue_pattern is null or run.queue like queue_pattern)
+       where run.job_type <> 'wakeboard.alert'
+         and (queue_pattern is null or run.queue like queue_pattern)
          and (job_type_pattern is null or run.job_type like job_type_pattern)
          and (schedule_pattern is null or run.schedule like schedule_pattern)
     )

@@ -1,13 +1,14 @@
 -- for: worker, operator
 -- Records what an evaluation of a rule found: opens an alert or renews the open one (`is_firing`), or resolves it. Returns the id of the
 -- alert; null if there was none to resolve, or if another process has claimed the rule since `claimed_at`. At most one alert of a rule is
--- open. `examples`: at most the first five are kept. Alerts are kept as long as audit rows after they were resolved.
+-- open. `examples`: at most the first five are kept. With a `notification` (open, repeat or resolved) it also enqueues a run of the job type
+-- wakeboard.alert for each of the `receivers`, in `queue`; but no repeat while an earlier notification of the alert is on its way to it. Alerts are kept as long as audit rows after they were resolved.
 -- Example:
 --   select wakeboard.record_alert('dead', '2026-11-01 12:00:00.123+00', true, '3 runs are dead', 3, '{"send_mail: Timeout (3)"}');
 
 create or replace function wakeboard.record_alert(
   rule text, claimed_at timestamptz, is_firing boolean, summary text default '', value double precision default 0,
-  examples text[] default '{}')
+  examples text[] default '{}', notification text default null, receivers text[] default '{}', queue text default 'default')
 returns bigint language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -16,6 +17,8 @@ declare
   present constant timestamptz := statement_timestamp();
   claimed_rule alert_rules;
   recorded bigint;
+  wanted text;
+  run bigint;
 begin
   perform require_read_committed('record_alert');
   select * into claimed_rule from alert_rules
@@ -28,14 +31,27 @@ begin
     update alerts set resolved_at = present, resolution = 'recovered'
      where alerts.rule = record_alert.rule and resolved_at is null
     returning id into recorded;
-    return recorded;
+  else
+    insert into alerts (rule, severity, summary, examples, value)
+    values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value)
+    on conflict (rule) where resolved_at is null
+      do update set severity = excluded.severity, summary = excluded.summary, examples = excluded.examples, value = excluded.value,
+                    seen_at = present
+    returning id into recorded;
   end if;
-  insert into alerts (rule, severity, summary, examples, value)
-  values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value)
-  on conflict (rule) where resolved_at is null
-    do update set severity = excluded.severity, summary = excluded.summary, examples = excluded.examples, value = excluded.value,
-                  seen_at = present
-  returning id into recorded;
+
+  if recorded is not null and record_alert.notification is not null then
+    update alerts set notified_at = present where id = recorded;
+    foreach wanted in array receivers loop
+      continue when record_alert.notification = 'repeat' and exists (
+        select from alert_deliveries as earlier join job_runs on job_runs.id = earlier.run_id
+         where earlier.alert_id = recorded and earlier.receiver = wanted and job_runs.dead_at is null);
+      select enqueued.id into run
+        from enqueue('wakeboard.alert', jsonb_build_object('alert', recorded, 'receiver', wanted, 'notification', record_alert.notification),
+                     record_alert.queue, 5, max_attempts => 200, timeout_s => 60, backoff_cap_s => 300) as enqueued;
+      insert into alert_deliveries (run_id, alert_id, receiver, notification) values (run, recorded, wanted, record_alert.notification);
+    end loop;
+  end if;
   delete from alerts where id = any (array(
     select old.id from alerts as old
      where old.resolved_at < present - (select min_audit_retention from installation)

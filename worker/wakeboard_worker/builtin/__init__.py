@@ -1,4 +1,7 @@
-"""The built-in job types: `ping` always, `http` and `command` if the settings allow hosts or commands."""
+"""The built-in job types: `ping` always, the others if the settings enable them.
+
+`http` needs allowed hosts, `command` allowed commands, and `wakeboard.alert` a file with alert rules.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,10 @@ def builtin_handlers(settings: Settings) -> dict[str, Handler]:
         from wakeboard_worker.builtin.command import Command
 
         functions["command"] = Command(settings)
+    if settings.alerts_file:
+        from wakeboard_worker.builtin.alert import JOB_TYPE, AlertDelivery
+
+        functions[JOB_TYPE] = AlertDelivery(settings)
     return {job_type: Handler(job_type, function) for job_type, function in functions.items()}
 
 

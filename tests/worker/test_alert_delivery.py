@@ -1,0 +1,208 @@
+"""Notifications about alerts arrive at real receivers on loopback: once, retried, and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import json
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from tests.maintenance.schedules import connected, rows
+from wakeboard.maintenance.alerts import evaluate_alerts
+from wakeboard.manifests.alert_file import load_alert_file
+from wakeboard.settings import read_settings
+from wakeboard.testing import FakeRun, run_handler
+from wakeboard_worker.builtin.alert import AlertDelivery
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from tests.worker.conftest import Store
+    from tests.worker.http_receiver import Receiver
+    from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard.testing import Outcome
+
+pytestmark = pytest.mark.anyio
+TEST = {"receiver": "team", "notification": "test"}
+
+
+def alerts_file(folder: Path, **service: Any) -> Path:
+    """A file with the rule `dead: 1`, which is announced to the receiver `team`."""
+    rule = {"name": "dead", "dead": 1, "receivers": ["team"], "repeatInterval": "1h"}
+    spec = {"rules": [rule], "receivers": [{"name": "team", **service}]}
+    path = folder / "alerts.yaml"
+    path.write_text(yaml.safe_dump({"apiVersion": "wakeboard.dev/v1alpha1", "kind": "AlertRules", "spec": spec}))
+    return path
+
+
+async def deliver(file: Path, payload: dict[str, Any], dsn: str = "") -> Outcome:
+    handler = AlertDelivery(read_settings(alerts_file=str(file), dsn=dsn))
+    return await run_handler(handler, FakeRun(payload))
+
+
+async def test_a_webhook_gets_a_signed_document(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WAKEBOARD_SECRET_SIGNING", "key")
+    file = alerts_file(tmp_path, webhook={"url": receiver.url("/hook"), "signingKey": {"$secret": "signing"}})
+    assert (await deliver(file, TEST)).result == {"sent": True}
+    (request,), (body,) = receiver.seen, receiver.bodies
+    assert json.loads(body)["notification"] == "test"
+    signed = f"{request.headers['X-Wakeboard-Timestamp']}.{body}".encode()
+    expected = hmac.new(b"key", signed, hashlib.sha256).hexdigest()
+    assert request.headers["X-Wakeboard-Signature"] == f"v1={expected}"
+
+
+async def test_each_service_gets_its_own_form(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("WAKEBOARD_SECRET_KEY", "s3cret-key")
+    for service in (
+        {"slack": {"url": receiver.url("/slack")}},
+        {"pagerduty": {"url": receiver.url("/pagerduty"), "routingKey": {"$secret": "key"}}},
+        {"opsgenie": {"url": receiver.url("/opsgenie"), "apiKey": {"$secret": "key"}}},
+    ):
+        assert (await deliver(alerts_file(tmp_path, **service), TEST)).result == {"sent": True}
+    slack, pagerduty, opsgenie = (json.loads(body) for body in receiver.bodies)
+    assert slack["text"].startswith("[info] test: test: notifications of wakeboard arrive here")
+    assert (pagerduty["event_action"], pagerduty["routing_key"]) == ("trigger", "s3cret-key")
+    assert (opsgenie["alias"], opsgenie["priority"]) == (pagerduty["dedup_key"], "P5")
+    assert receiver.seen[2].headers["Authorization"] == "GenieKey s3cret-key"
+
+
+async def test_an_error_of_a_receiver_is_a_failed_attempt_without_secrets(
+    receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WAKEBOARD_SECRET_SLACK", receiver.url("/path/T0KEN"))
+    for url in (receiver.url("/404"), receiver.url("/moved/307?to=/hook"), {"$secret": "slack"}):
+        outcome = await deliver(alerts_file(tmp_path, slack={"url": url}), TEST)
+        assert outcome.status == "failed"
+        assert "T0KEN" not in str(outcome)  # the server repeats the path
+    monkeypatch.setenv("WAKEBOARD_SECRET_SLACK", "http://127.0.0.1:1/services/T0KEN")
+    outcome = await deliver(alerts_file(tmp_path, slack={"url": {"$secret": "slack"}}), TEST)
+    assert outcome.status == "failed"
+    assert "T0KEN" not in str(outcome)
+
+
+async def test_an_unknown_receiver_is_refused_with_the_known_ones(tmp_path: Path):
+    outcome = await deliver(alerts_file(tmp_path, slack={"url": "http://127.0.0.1:1/"}), {**TEST, "receiver": "x"})
+    assert outcome.status == "discarded"
+    assert "has no receiver 'x'; its receivers: team" in str(outcome)
+
+
+@asynccontextmanager
+async def mail_server() -> AsyncGenerator[tuple[int, list[str]]]:
+    """An SMTP server on loopback. Yields its port and the mails that it accepted."""
+    mails: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def reply(text: str) -> None:
+            writer.write(f"{text}\r\n".encode())
+
+        reply("220 test")
+        while line := (await reader.readline()).decode():
+            if line.upper().startswith("DATA"):
+                reply("354 go on")
+                mails.append((await reader.readuntil(b"\r\n.\r\n")).decode())
+            reply("221 bye" if line.upper().startswith("QUIT") else "250 ok")
+            if line.upper().startswith("QUIT"):
+                break
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield server.sockets[0].getsockname()[1], mails
+
+
+async def test_a_mail_is_sent(tmp_path: Path):
+    async with mail_server() as (port, mails):
+        mail = {"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]}
+        assert (await deliver(alerts_file(tmp_path, email=mail), TEST)).result == {"sent": True}
+    (sent,) = mails
+    assert "Subject: [info] test: test: notifications of wakeboard arrive here" in sent
+    assert "To: b@example.com" in sent
+
+
+# -- with the store ----------------------------------------------------------------------------------------------------
+
+
+async def evaluate(store: MaintenanceStore, file: Path) -> None:
+    spec = load_alert_file(file)
+    await rows(store, "update alert_rules set evaluated_at = evaluated_at - interval '2 minutes'")
+    await evaluate_alerts(store, spec.resolved_rules(), spec.queue)
+
+
+async def pass_hours(store: MaintenanceStore, hours: int) -> None:
+    for column in ("notified_at", "seen_at", "opened_at"):
+        await rows(store, f"update alerts set {column} = {column} - make_interval(hours => %s)", hours)
+    await rows(store, "update job_runs set run_at = now() - interval '1 s' where status in ('queued', 'failed')")
+
+
+def notifications(receiver: Receiver) -> list[str]:
+    return [json.loads(body)["notification"] for body in receiver.bodies]
+
+
+async def test_an_outage_is_announced_repeated_and_resolved_by_runs_of_a_worker(
+    store: Store, receiver: Receiver, tmp_path: Path
+):
+    file = alerts_file(tmp_path, webhook={"url": receiver.url("/hook")})
+    async with connected(store.dsn) as other, connected(store.dsn) as database:
+        (run,) = store.enqueue("x")
+        await rows(database, "update job_runs set status = 'dead', dead_at = now()")
+        for _ in range(3):
+            await asyncio.gather(evaluate(database, file), evaluate_alerts(other, load_alert_file(file).rules))
+        wake = lambda: asyncio.to_thread(store.wake, alerts_file=file)  # noqa: E731 - repeated below
+        await wake()
+        assert notifications(receiver) == ["open"]
+        await pass_hours(database, 1)
+        await evaluate(database, file)
+        await wake()
+        await rows(database, "select discard(array[%s::bigint])", run)
+        await pass_hours(database, 1)
+        await evaluate(database, file)
+        await wake()
+        assert await rows(database, "select count(*) from job_runs") == [(0,)]
+    assert notifications(receiver) == ["open", "repeat", "resolved"]
+    assert len({json.loads(body)["alert"] for body in receiver.bodies}) == 1
+    assert json.loads(receiver.bodies[2])["resolved_at"]
+
+
+async def test_a_receiver_that_fails_for_an_hour_gets_one_opening_when_it_works_again(
+    store: Store, receiver: Receiver, tmp_path: Path
+):
+    failing = alerts_file(tmp_path, webhook={"url": receiver.url("/503")})
+    async with connected(store.dsn) as database:
+        store.enqueue("x")
+        await rows(database, "update job_runs set status = 'dead', dead_at = now()")
+        await evaluate(database, failing)
+        for _ in range(2):
+            await asyncio.to_thread(store.wake, alerts_file=failing)
+            await pass_hours(database, 1)  # the repeat is due, but the opening is still on its way
+            await evaluate(database, failing)
+        assert await rows(database, "select count(*) from alert_deliveries") == [(1,)]
+        assert await rows(database, "select status::text from job_runs where job_type = 'wakeboard.alert'") == [
+            ("failed",)
+        ]
+        receiver.bodies.clear()
+        working = alerts_file(tmp_path, webhook={"url": receiver.url("/hook")})
+        await asyncio.to_thread(store.wake, alerts_file=working)
+    assert notifications(receiver) == ["open"]
+
+
+async def test_an_alert_that_resolves_before_its_opening_was_sent_is_announced_as_resolved_only(
+    store: Store, receiver: Receiver, tmp_path: Path
+):
+    file = alerts_file(tmp_path, webhook={"url": receiver.url("/hook")})
+    async with connected(store.dsn) as database:
+        (run,) = store.enqueue("x")
+        await rows(database, "update job_runs set status = 'dead', dead_at = now()")
+        await evaluate(database, file)
+        await rows(database, "select discard(array[%s::bigint])", run)
+        await pass_hours(database, 1)
+        await evaluate(database, file)
+        await asyncio.to_thread(store.wake, alerts_file=file)  # may leave the end for later, while the opening runs
+        await pass_hours(database, 1)
+        await asyncio.to_thread(store.wake, alerts_file=file)
+    assert notifications(receiver) == ["resolved"]

@@ -1,0 +1,73 @@
+"""The command `wakeboard alerts test`: sends a test notification in the way in which alerts are sent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.output import print_error, print_json, print_message
+from wakeboard.cli.support.session import with_session
+
+if TYPE_CHECKING:
+    from wakeboard.cli.support.session import Session
+
+EXAMPLES = ("wakeboard alerts test team",)
+JOB_TYPE = "wakeboard.alert"
+POLL_S = 0.2
+TIMEOUT_S = 60
+ENDED = frozenset({"succeeded", "dead", "cancelled", "deleted"})
+
+
+def command(
+    receiver: Annotated[str, typer.Argument(metavar="RECEIVER", help="The name of a receiver in the alerts file.")],
+    queue: Annotated[str, typer.Option(metavar="NAME", help="The `queue` of the alerts file.")] = "default",
+    wait: Annotated[
+        int, typer.Option(metavar="SECONDS", min=1, max=3600, help="How long to wait for the delivery.")
+    ] = 90,
+    as_json: AsJson = False,
+) -> None:
+    """Send a test notification to a receiver.
+
+    It is a run of the job type wakeboard.alert, which a worker with the alerts file delivers, as it does for alerts.
+    There is one attempt.
+    """
+    result = with_session(lambda session: _send(session, receiver, queue, wait))
+    if as_json:
+        print_json(result)
+    elif result["status"] == "succeeded":
+        print_message(f"{receiver} accepted the notification (run {result['run']}).")
+    else:
+        print_error(_problem(result, receiver, wait))
+    if result["status"] != "succeeded":
+        raise typer.Exit(1)
+
+
+def _problem(result: dict[str, Any], receiver: str, wait: int) -> str:
+    if result["error"]:
+        return f"{receiver} did not get the notification (run {result['run']}): {result['error']}"
+    return (
+        f"run {result['run']} is {result['status']} after {wait} s. Only workers with WAKEBOARD_ALERTS_FILE deliver;"
+        " does one serve this queue?"
+    )
+
+
+async def _send(session: Session, receiver: str, queue: str, wait: int) -> dict[str, Any]:
+    import asyncio
+    import time
+
+    from wakeboard.store.enqueue import enqueue
+    from wakeboard.store.queries.run_details import read_run_details
+
+    payload = {"receiver": receiver, "notification": "test"}
+    enqueued = await enqueue(
+        session.conn, JOB_TYPE, payload, queue=queue, priority=5, max_attempts=1, timeout_s=TIMEOUT_S
+    )
+    until = time.monotonic() + wait
+    while True:
+        run = await read_run_details(session.conn, enqueued.id)
+        status = run.status if run else "deleted"
+        if status in ENDED or time.monotonic() > until:
+            return {"run": enqueued.id, "status": status, "error": run.error if run else None}
+        await asyncio.sleep(POLL_S)
