@@ -155,6 +155,14 @@ async def test_an_invalid_payload_is_refused_and_its_text_kept(
     assert store.value("select count(*) from job_runs") == 0
 
 
+@pytest.mark.parametrize("path", ["/runs/{}/replay", "/bulk/replay?q="])
+async def test_live_updates_leave_the_form_of_an_action_alone(client: Client, store: Store, path: str):
+    run = store.run("cancelled")
+
+    assert "hx-get" in (await client.get("/runs")).text
+    assert "hx-get" not in (await client.get(path.format(run))).text
+
+
 async def test_a_viewer_without_the_permission_sees_no_button_and_is_refused(database: str, store: Store):
     run = store.run("dead")
     client = Client(database, Person("eve", {None: VIEW}))
@@ -179,6 +187,14 @@ async def test_a_permission_counts_in_its_namespace_only(database: str, store: S
     assert (await client.post(f"/runs/{none}/retry")).status == 404
     assert [store.status(run) for run in (shop, bank, none)] == ["queued", "dead", "dead"]
     await client.close()
+
+
+async def test_the_page_of_an_error_says_what_is_wrong_and_looks_like_the_others(client: Client):
+    answer = await client.get("/runs/999999")
+
+    assert answer.status == 404
+    assert "there is no run 999999" in answer.words
+    assert "/static/board-" in answer.text
 
 
 async def test_an_unknown_run_is_not_found(client: Client):

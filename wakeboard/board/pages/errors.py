@@ -9,7 +9,8 @@ from starlette.responses import HTMLResponse
 
 from wakeboard.board.access.proxy import AmbiguousHeaders
 from wakeboard.board.access.reviews import ReviewFailed
-from wakeboard.board.templating import environment
+from wakeboard.board.static_files import assets
+from wakeboard.board.templating import render
 from wakeboard.errors import DatabaseUnavailable, Forbidden, InvalidValue, QueryTimedOut, WakeboardError
 
 if TYPE_CHECKING:
@@ -33,6 +34,14 @@ _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (DatabaseUnavailable, 503),
 )
 
+_HEADINGS: Final = {
+    400: "Invalid address",
+    403: "Not permitted",
+    404: "Not found",
+    503: "Not available now",
+    504: "This took too long",
+}
+
 
 def _status(error: Exception) -> int:
     if isinstance(error, HTTPException):
@@ -43,9 +52,16 @@ def _status(error: Exception) -> int:
 async def _show(request: Request, error: Exception) -> Response:
     status = _status(error)
     message = error.detail if isinstance(error, HTTPException) else str(error)
-    template = environment().get_template("error.html")
     prefix = request.scope.get("root_path", "")
-    return HTMLResponse(template.render(status=status, message=message, prefix=prefix), status)
+    html = render(
+        "error.html",
+        heading=_HEADINGS.get(status, "Error"),
+        status=status,
+        message=message,
+        prefix=prefix,
+        asset=lambda name: f"{prefix}/static/{assets()[name][0]}",  # pyright: ignore[reportUnknownLambdaType]
+    )
+    return HTMLResponse(html, status)
 
 
 ERROR_HANDLERS: Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]] = {
