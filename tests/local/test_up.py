@@ -30,6 +30,7 @@ def test_a_run_on_up_schedule_runs_at_the_start(up: Up) -> None:
     with up:
         assert "run 1 " in up.wait_for("default/greeting succeeded")
         assert up.query("select result #>> '{}' from wakeboard.job_run_history where id = 1") == "hello"
+        assert up.query("select source from wakeboard.audit_log where action = 'run_now'") == "up"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

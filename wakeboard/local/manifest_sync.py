@@ -10,6 +10,7 @@ from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
 from wakeboard.manifests.loader import load_folder
 from wakeboard.rules.humanize import counted
+from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.queries.listings import Listings, sources_with_same_name
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from wakeboard.local.view import Problems
     from wakeboard.maintenance.sync import SyncReport
     from wakeboard.rules.job_schedule import JobSchedule
-    from wakeboard.store.admin_api import AdminStore
     from wakeboard.store.reconnecting import ReconnectingConnection
 
 RUN_ON_UP: Final = "wakeboard.dev/run-on-up"  # annotation; "true": run the schedule once when `up` starts
@@ -79,8 +79,9 @@ class ManifestSync:
     async def run_annotated(self) -> None:
         """Enqueues a run of each schedule with the annotation `wakeboard.dev/run-on-up`."""
         wanted = {each.full_name for each in self._schedules if each.metadata.annotations.get(RUN_ON_UP) == "true"}
-        store = await self._connection.store()
-        known = await Listings(store.conn).schedule_names()
+        conn = (await self._connection.store()).conn
+        store = AdminStore(conn, source="up")
+        known = await Listings(conn).schedule_names()
         for name in [each for each in known if each.source == self._source and each.short in wanted]:
             _, answer = await store.run_now(name.id)
             if answer.startswith("refused"):
