@@ -12,7 +12,17 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-PAGES = ["/", "/runs", "/runs?q=type:send_mail+colour:red", "/runs/1", "/schedules", "/calendar", "/calendar?view=week"]
+PAGES = [
+    "/",
+    "/runs",
+    "/runs?q=type:send_mail+colour:red",
+    "/runs/1",
+    "/runs/1/cancel",
+    "/bulk/cancel?q=status:queued",
+    "/schedules",
+    "/calendar",
+    "/calendar?view=week",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -18,6 +18,7 @@ SECTIONS = (
     ("Schedules", "/schedules"),
     ("Calendar", "/calendar"),
     ("Runs", "/runs"),
+    ("Limits", "/limits"),
     ("Audit", "/audit"),
 )
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.board.pages import (
+    audit,
     bulk,
     calendar,
     events,
+    limits,
     login,
     overview,
     run,
     run_actions,
     runs,
     schedule,
+    schedule_actions,
     schedules,
 )
 
@@ -27,7 +30,10 @@ ROUTES: list[Route] = [
     run.run,
     *run_actions.ROUTES,
     *bulk.ROUTES,
+    audit.audit,
+    *limits.ROUTES,
     schedules.schedules,
+    *schedule_actions.ROUTES,
     schedule.schedule,
     schedule.schedule_by_name,
     calendar.calendar,

@@ -9,11 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.login import safe_path
 from wakeboard.board.routing import Page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import parse_payload
 from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.mask_json import mask_json
 from wakeboard.rules.sanitize import printable
 from wakeboard.store.admin_api import PayloadText
 
@@ -43,7 +45,8 @@ class Input:
 class ActionForm:
     """The model of a form. `path`: GET shows the form and POST acts. `next`: where both buttons lead.
 
-    `payload`: the text of the field for it; None: there is none. `problem`: why the form is shown again.
+    `payload`: the text of the field for it; None: there is none. `problem`: why the form is shown again. `items`: what
+    the action changes.
     """
 
     heading: str
@@ -89,6 +92,13 @@ def read_reason(request: BoardRequest, *, required: bool = False) -> str:
     if required and not reason:
         raise InvalidValue("write a reason: it is shown wherever this pause is")
     return reason
+
+
+async def editable_payload(request: BoardRequest, text: str, namespace: str | None) -> str | None:
+    """The payload for the form; None if it has secret values that the viewer may not see."""
+    if mask_json(text).masked and not await request.viewer.may(Permission.REVEAL, namespace):
+        return None
+    return text
 
 
 def read_payload(request: BoardRequest, shown: str) -> PayloadText | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import (
     ActionForm,
+    editable_payload,
     next_page,
     read_payload,
     read_reason,
@@ -133,8 +134,9 @@ async def target_run(request: BoardRequest) -> RunTarget:
 async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> ActionForm:
     """The form of an action on a run. A replay shows the payload to viewers who may see all of it."""
     payload = None
-    if what.name == "replay" and await request.viewer.may(Permission.REVEAL, run.namespace):
-        payload = await request.read(("payload of run", run.id), lambda conn: run_payload(conn, run.id))
+    if what.name == "replay":
+        stored = await request.read(("payload of run", run.id), lambda conn: run_payload(conn, run.id))
+        payload = await editable_payload(request, stored, run.namespace)
     sentences = [f"{run.schedule or run.job_type}: the run is {run.status}.", what.effect]
     if run.status not in what.takes:
         sentences.append(f"It is {run.status} now, and {what.name} takes {' or '.join(what.takes)} runs.")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from wakeboard.board.pages.audit import audit_of_schedule
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
 from wakeboard.board.pages.schedules import words_of
@@ -33,6 +34,7 @@ from wakeboard.store.queries.schedule_page import (
 
 if TYPE_CHECKING:
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.listings import RunRow
     from wakeboard.store.queries.schedule_list import ScheduleHealth
     from wakeboard.store.queries.schedule_page import HoldingPause, LimitUse, WeekOfRuns
@@ -94,6 +96,12 @@ class ScheduleModel:
     only_skipped: bool
     is_first: bool
     older: str | None
+    actions: list[AuditRow]
+
+    @property
+    def paused_itself(self) -> bool:
+        """Whether the schedule has a pause of its own."""
+        return any(pause.scope.startswith("schedule:") for pause, _ in self.found.pauses)
 
     @property
     def path(self) -> str:
@@ -163,8 +171,10 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
             runs="skipped" if only_skipped else None,
             before=_before_text(found.older),
         ),
+        await audit_of_schedule(request, schedule_id),
     )
-    return Page("schedule.html", model, one_line(f"{row['namespace']}/{row['name']}"))
+    may = await request.permissions(row["namespace"])
+    return Page("schedule.html", model, one_line(f"{row['namespace']}/{row['name']}"), may=may)
 
 
 async def read_schedule(

@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
+from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
 from wakeboard.board.pages.schedule_filters import filter_query, one_of, schedule_filter
 from wakeboard.board.routing import BoardRequest, Page, page
@@ -109,7 +110,9 @@ async def schedules(request: BoardRequest) -> Page:
         after is None,
         listed.following and request.url("/schedules", **query, sort=sort, after=_place_text(listed.following, sort)),
     )
-    return Page("schedules.html", model, "Schedules")
+    pausable = await request.permitted_namespaces(Permission.PAUSE)
+    may = frozenset[Permission]() if pausable is not None and not pausable else frozenset({Permission.PAUSE})
+    return Page("schedules.html", model, "Schedules", may=may)
 
 
 async def read_list(

@@ -22,6 +22,24 @@ if TYPE_CHECKING:
     import psycopg
 
 
+ACTIONS = (  # that write audit rows: the names of the SQL functions
+    "cancel",
+    "cancel_bulk_action",
+    "confirm_removal",
+    "create_bulk_action",
+    "discard",
+    "pause",
+    "replay",
+    "resume",
+    "retry",
+    "run_now",
+    "set_audit_retention",
+    "set_limit",
+    "set_retention",
+)
+SOURCES = ("board", "cli", "kubectl", "sql", "up")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditRow:
     """What one action did to one run or other object.
@@ -54,10 +72,13 @@ class AuditFilter:
 
     `run_id`: rows of this run, also of the replay that created it. `since`: at or after that time. `namespaces`: only
     rows of schedules in these, and of their runs. `outline`: without the rows of the single runs of bulk actions.
+    `schedule`: the namespace/name of a schedule, of whichever source.
     """
 
     actor: str | None = None
     action: str | None = None
+    source: str | None = None
+    schedule: str | None = None
     run_id: int | None = None
     definition_id: int | None = None
     bulk_action_id: int | None = None
@@ -104,6 +125,11 @@ select id, at, actor::text, source::text, database_user, action, run_id, run_uui
  where (%(before)s::bigint is null or id < %(before)s)
        and (%(actor)s::text is null or actor = %(actor)s)
        and (%(action)s::text is null or action = %(action)s)
+       and (%(source)s::text is null or source = %(source)s)
+       and (%(schedule)s::text is null
+            or definition_id in (select def.id from wakeboard.job_definitions as def
+                                  where def.namespace = split_part(%(schedule)s, '/', 1)
+                                    and def.name = substr(%(schedule)s, strpos(%(schedule)s, '/') + 1)))
        and (%(run_id)s::bigint is null or run_id = %(run_id)s or new_run_id = %(run_id)s)
        and (%(definition_id)s::bigint is null or definition_id = %(definition_id)s)
        and (%(bulk_action_id)s::bigint is null or bulk_action_id = %(bulk_action_id)s)

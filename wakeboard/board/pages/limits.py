@@ -1,0 +1,193 @@
+"""Limits and pauses: which limit keys bound their runs, which queues are paused, and the actions that change this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
+from wakeboard.board.pages.schedule_actions import change_pause
+from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.sanitize import one_line
+from wakeboard.store.queries.listings import Listings
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from starlette.routing import Route
+
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.listings import LimitRow, PauseRow
+
+HIGHEST_LIMIT: Final = 1_000_000
+MAX_NAME: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsModel:
+    """The model of the page. `pauses`: of everything and of queues, by scope. `restricted`: the viewer sees no counts.
+
+    A viewer of some namespaces is shown pauses, because they hold these too, and no limit keys of others.
+    """
+
+    now: datetime
+    limits: list[LimitRow]
+    pauses: list[PauseRow]
+    queues: list[str]
+    restricted: bool
+
+    @property
+    def everything(self) -> PauseRow | None:
+        """The pause of everything."""
+        return next((pause for pause in self.pauses if pause.kind == "all"), None)
+
+    def pause_of(self, queue: str) -> PauseRow | None:
+        """The pause of a queue."""
+        return next((pause for pause in self.pauses if pause.kind == "queue" and pause.name == queue), None)
+
+
+@page("/limits")
+async def limits(request: BoardRequest) -> Page:
+    """Shows limits, queues and pauses."""
+    restricted = request.viewer.namespaces is not None
+
+    async def read(conn: AsyncConnection) -> LimitsModel:
+        listings = Listings(conn)
+        pauses = [pause for pause in await listings.pauses() if pause.kind != "schedule"]
+        paused = {pause.name for pause in pauses if pause.kind == "queue" and pause.name}
+        return LimitsModel(
+            now=await listings.now(),
+            limits=[] if restricted else await listings.limits(),
+            pauses=pauses,
+            queues=sorted(paused) if restricted else sorted({*await listings.queues(), *paused}),
+            restricted=restricted,
+        )
+
+    may = await request.permissions(None)
+    return Page("limits.html", await request.read(("limits", restricted), read), "Limits and pauses", may=may)
+
+
+# -- pauses of queues and of everything --------------------------------------------------------------------------------
+
+
+def _scope(request: BoardRequest) -> str:
+    """The scope that the URL or the form names: "all", or "queue:" and a name. Raises InvalidValue."""
+    scope = (request.values("scope") or [""])[-1]
+    name = scope.removeprefix("queue:")
+    if scope == "all" or (scope != name and 0 < len(name) <= MAX_NAME and name.isprintable()):
+        return scope
+    raise InvalidValue(f"the scope is {one_line(scope)[:60]!r}: write all, or queue: and a name")
+
+
+def _in_words(scope: str) -> str:
+    return "everything" if scope == "all" else f"queue {scope.removeprefix('queue:')}"
+
+
+def _pause_form(request: BoardRequest, scope: str, *, pausing: bool) -> ActionForm:
+    what = _in_words(scope)
+    verb = "Pause" if pausing else "Resume"
+    return ActionForm(
+        heading=f"{verb} {what}?",
+        sentences=[
+            f"No waiting run {'' if scope == 'all' else 'of it '}starts, and no tick becomes a run, until you resume."
+            " Runs that are running go on."
+            if pausing
+            else "Waiting runs start again, and ticks become runs.",
+        ],
+        submit=f"{verb} {what}",
+        path="/pause" if pausing else "/resume",
+        next=next_page(request, "/limits"),
+        inputs=[reason_input(request, required=pausing)],
+        hidden=[("scope", scope)],
+        danger=pausing and scope == "all",
+    )
+
+
+def _pause_routes(*, pausing: bool) -> list[Route]:
+    path = "/pause" if pausing else "/resume"
+
+    @page(path)
+    async def ask(request: BoardRequest) -> Page:
+        await request.require(Permission.PAUSE, {None})
+        return _pause_form(request, _scope(request), pausing=pausing).page()
+
+    @action(path, Permission.PAUSE)
+    async def act(request: BoardRequest) -> Redirect | Page:
+        store = await request.acting({None})
+        scope = _scope(request)
+        form = _pause_form(request, scope, pausing=pausing)
+        try:
+            reason = read_reason(request, required=pausing)
+        except InvalidValue as exc:
+            return form.page(str(exc))
+        refusal = await change_pause(store, scope, reason, pausing=pausing)
+        if refusal:
+            return Redirect(form.next, full_stop(f"Nothing changed: {refusal}"), problem=True)
+        what = _in_words(scope).capitalize()
+        return Redirect(form.next, f"{what} is {'paused' if pausing else 'resumed'}.")
+
+    return [ask, act]
+
+
+# -- limits ------------------------------------------------------------------------------------------------------------
+
+
+def _limit_form(request: BoardRequest) -> ActionForm:
+    key = (request.values("key") or [""])[-1]
+    shown = (request.values("max_running") or [""])[-1]
+    return ActionForm(
+        heading=f"Limit of {one_line(key)}" if key else "Set a limit",
+        sentences=["So many runs with this limit key may run at once. Those that are running are not stopped."],
+        submit="Set limit",
+        path="/limits/set",
+        next=next_page(request, "/limits"),
+        inputs=[
+            Input(name="key", label="Limit key", value=key[:MAX_NAME], required=True, max_length=MAX_NAME),
+            Input(
+                name="max_running",
+                label="At most",
+                value=shown[:10],
+                hint="0 to 1,000,000. Empty: the default of 1 again.",
+                numeric=True,
+                max_length=10,
+            ),
+            reason_input(request),
+        ],
+    )
+
+
+@page("/limits/set")
+async def ask_limit(request: BoardRequest) -> Page:
+    """Asks for a limit."""
+    await request.require(Permission.LIMIT, {None})
+    return _limit_form(request).page()
+
+
+@action("/limits/set", Permission.LIMIT)
+async def set_limit(request: BoardRequest) -> Redirect | Page:
+    """Sets a limit, or resets it to the default."""
+    store = await request.acting({None})
+    form = _limit_form(request)
+    key, text = request.field("key").strip(), request.field("max_running").strip().replace(",", "")
+    try:
+        reason = read_reason(request)
+        if not key:
+            raise InvalidValue("write a limit key, such as openai")  # noqa: TRY301 - shown in the form, as the others
+        if text and not (text.isascii() and text.isdecimal() and int(text[:10]) <= HIGHEST_LIMIT):
+            raise InvalidValue(f"the limit is {one_line(text)[:20]}: write a whole number from 0 to 1,000,000")  # noqa: TRY301
+        await store.set_limit(key, int(text) if text else None, reason)
+    except InvalidValue as exc:
+        return form.page(str(exc))
+    return Redirect(form.next, f"The limit of {key} is {text or 'the default, 1,'}{' now' if text else ' again'}.")
+
+
+ROUTES: Final = [
+    limits,
+    *_pause_routes(pausing=True),
+    *_pause_routes(pausing=False),
+    ask_limit,
+    set_limit,
+]
