@@ -34,7 +34,7 @@ SECTIONS: Final = {
     " claim_quarantined next_due alert_delivery renew complete fail release still_leased deregister_worker backoff",
     "Handlers, under a lease": "once effect step",
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks create_partitions drop_partitions"
-    " delete_expired roll_up claim_alert_rules measure_alert record_alert",
+    " delete_expired roll_up claim_alert_rules measure_alert record_alert enqueue_heartbeats",
     "Operators": "list_definitions sync_definitions filter_due_definitions remove_definitions request_removal"
     " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
     " register_leader_session release_dead_leadership require_leadership",

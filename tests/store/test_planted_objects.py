@@ -163,6 +163,7 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "create_partitions": store.create_partitions,
         "roll_up": lambda: store.roll_up(0 * DAY),
         "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
+        "enqueue_heartbeats": lambda: store.enqueue_heartbeats([{"name": "watchdog", "every_s": 60}], "default"),
         "measure_alert": lambda: _measure_each_condition(store),
         "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"], TOLD),
         "resolve_alert": lambda: store.resolve_alert("dead", NOW, TOLD),

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.maintenance.schedules import connected, rows
-from wakeboard.maintenance.alerts import evaluate_alerts
+from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts
 from wakeboard.manifests.alert_file import load_alert_file
 from wakeboard.settings import read_settings
 from wakeboard.testing import FakeRun, run_handler
@@ -32,10 +32,10 @@ pytestmark = pytest.mark.anyio
 TEST = {"receiver": "team", "notification": "test"}
 
 
-def alerts_file(folder: Path, **service: Any) -> Path:
+def alerts_file(folder: Path, heartbeats: list[dict[str, Any]] | None = None, **service: Any) -> Path:
     """A file with the rule `dead: 1`, which is announced to the receiver `team`."""
     rule = {"name": "dead", "dead": 1, "receivers": ["team"], "repeatInterval": "1h"}
-    spec = {"rules": [rule], "receivers": [{"name": "team", **service}]}
+    spec = {"rules": [rule], "receivers": [{"name": "team", **service}], "heartbeats": heartbeats or []}
     path = folder / "alerts.yaml"
     path.write_text(yaml.safe_dump({"apiVersion": "wakeboard.dev/v1alpha1", "kind": "AlertRules", "spec": spec}))
     return path
@@ -59,11 +59,12 @@ async def test_a_webhook_gets_a_signed_document(receiver: Receiver, tmp_path: Pa
 
 async def test_each_service_gets_its_own_form(receiver: Receiver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("WAKEBOARD_SECRET_KEY", "s3cret-key")
-    for service in (
+    services: list[dict[str, Any]] = [
         {"slack": {"url": receiver.url("/slack")}},
         {"pagerduty": {"url": receiver.url("/pagerduty"), "routingKey": {"$secret": "key"}}},
         {"opsgenie": {"url": receiver.url("/opsgenie"), "apiKey": {"$secret": "key"}}},
-    ):
+    ]
+    for service in services:
         assert (await deliver(alerts_file(tmp_path, **service), TEST)).result == {"sent": True}
     slack, pagerduty, opsgenie = (json.loads(body) for body in receiver.bodies)
     assert slack["text"].startswith("[info] test: test: notifications of wakeboard arrive here")
@@ -206,3 +207,29 @@ async def test_an_alert_that_resolves_before_its_opening_was_sent_is_announced_a
         await pass_hours(database, 1)
         await asyncio.to_thread(store.wake, alerts_file=file)
     assert notifications(receiver) == ["resolved"]
+
+
+async def test_a_heartbeat_is_called_at_its_interval_while_no_alert_is_open(
+    store: Store, receiver: Receiver, tmp_path: Path
+):
+    file = alerts_file(
+        tmp_path, [{"name": "watchdog", "url": receiver.url("/beat")}], webhook={"url": receiver.url("/hook")}
+    )
+    heartbeats = load_alert_file(file).heartbeats
+    async with connected(store.dsn) as database, connected(store.dsn) as other:
+        counts = await asyncio.gather(*(enqueue_heartbeats(each, heartbeats) for each in (database, other)))
+        assert sum(counts) == 1
+        await asyncio.to_thread(store.wake, alerts_file=file)
+        assert [(request.method, request.path) for request in receiver.seen] == [("GET", "/beat")]
+        assert await enqueue_heartbeats(database, heartbeats) == 0
+        overdue = "update alert_heartbeats set enqueued_at = enqueued_at - interval '301 s'"
+        await rows(database, overdue)
+        assert await enqueue_heartbeats(database, heartbeats) == 1
+        await rows(database, overdue)
+        assert await enqueue_heartbeats(database, heartbeats) == 0  # no worker has called the one before
+        await asyncio.to_thread(store.wake, alerts_file=file)
+        store.enqueue("x")
+        await rows(database, "update job_runs set status = 'dead', dead_at = now()")
+        await evaluate(database, file)
+        await rows(database, overdue)
+        assert await enqueue_heartbeats(database, heartbeats) == 0  # an alert is open

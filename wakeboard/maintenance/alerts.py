@@ -24,6 +24,7 @@ from wakeboard.store.maintenance_api import Notification
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wakeboard.rules.alert_receivers import Heartbeat
     from wakeboard.rules.alert_rules import AlertRule
     from wakeboard.store.maintenance_api import ClaimedRule, MaintenanceStore
 
@@ -44,6 +45,13 @@ async def evaluate_alerts(store: MaintenanceStore, rules: Sequence[AlertRule], q
     if failure is not None:
         raise failure
     return len(claimed)
+
+
+async def enqueue_heartbeats(store: MaintenanceStore, heartbeats: Sequence[Heartbeat], queue: str = "default") -> int:
+    """Enqueues the calls of the heartbeats that are due, if no alert is open. Returns how many."""
+    return await store.enqueue_heartbeats(
+        [{"name": each.name, "every_s": each.every_seconds} for each in heartbeats], queue
+    )
 
 
 def _row(rule: AlertRule) -> dict[str, object]:

@@ -132,9 +132,11 @@ class MaintenanceLoop:
 
     async def _evaluate_alerts(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
         if self._alerts is not None and (alerts := self._alerts()):
-            from wakeboard.maintenance.alerts import evaluate_alerts  # imported late: most processes have no rules
+            from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts  # late: most have no rules
 
             await evaluate_alerts(store, alerts.resolved_rules(), alerts.queue)
+            if alerts.heartbeats:  # after the evaluation: one that fails stops them, too
+                await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
         return False
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

@@ -93,6 +93,14 @@ class Opsgenie(Declared):
     url: Url = "https://api.opsgenie.com/v2/alerts"
 
 
+class Heartbeat(Declared):
+    """A url that is called while no alert is open. The service behind it alerts when the calls stop."""
+
+    name: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(examples=["watchdog"])
+    url: Url = Field(examples=[{"$secret": "alerts-watchdog"}])
+    every_seconds: int = Field(default=300, ge=30, le=86_400)
+
+
 class Receiver(Declared):
     """One receiver: its name, and exactly one service."""
 

@@ -23,7 +23,7 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, mo
 from pydantic.alias_generators import to_camel
 
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.alert_receivers import Receiver  # noqa: TC001 - pydantic reads it when it builds the class
+from wakeboard.rules.alert_receivers import Heartbeat, Receiver  # noqa: TC001 - pydantic reads it when it builds the class
 from wakeboard.rules.declared import Declared
 from wakeboard.rules.job_schedule import QueueName, ZoneName  # noqa: TC001 - the same
 from wakeboard.rules.name_patterns import SUBDOMAIN
@@ -193,6 +193,7 @@ class AlertSpec(Declared):
 
     rules: list[AlertRule] = Field(examples=[[{"name": "dead-runs", "dead": 1}]])
     receivers: list[Receiver] = Field(default=[], examples=[[{"name": "team", "slack": {}}]])
+    heartbeats: list[Heartbeat] = Field(default=[], examples=[[{"name": "watchdog", "url": "https://…"}]])
     repeat_interval: Duration = Field(default=timedelta(hours=4), validate_default=False)
     quiet_hours: QuietHours | None = None
     queue: QueueName = "default"
@@ -210,9 +211,10 @@ class AlertSpec(Declared):
     @model_validator(mode="after")
     def _receivers_are_known(self) -> Self:
         known = [receiver.name for receiver in self.receivers]
-        for name in known:
-            if known.count(name) > 1:
-                raise refusal(f"two receivers are named {name}; rename one of them")
+        names = [*known, *(heartbeat.name for heartbeat in self.heartbeats)]
+        for name in names:
+            if names.count(name) > 1:
+                raise refusal(f"two receivers or heartbeats are named {name}; rename one of them")
         for rule in self.rules:
             for name in rule.receivers:
                 if name not in known:

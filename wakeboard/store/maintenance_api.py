@@ -294,6 +294,11 @@ class MaintenanceStore:
         )
         return await self._value(query, rule, claimed_at, *_told(notification))
 
+    async def enqueue_heartbeats(self, heartbeats: Sequence[Mapping[str, Any]], queue: str) -> int:
+        """Enqueues runs that call the urls of heartbeats (name, every_s), if no alert is open. Returns how many."""
+        query = "select wakeboard.enqueue_heartbeats(%s::pg_catalog.jsonb, %s)"
+        return await self._value(query, json.dumps(heartbeats), queue)
+
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
         """Sets the minimum retention; a worker's settings can only lengthen it."""
         await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)

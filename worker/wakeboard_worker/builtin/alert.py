@@ -2,6 +2,8 @@
 
     payload: {alert: 12, receiver: team, notification: open}        or, for a test, {receiver: team, notification: test}
 
+If the receiver is a heartbeat, it calls the url of the heartbeat.
+
 The database has only the names of receivers. Their addresses and the names of their secrets are in the file that
 WAKEBOARD_ALERTS_FILE names; secrets are resolved here, and masked in errors. A delivery that fails is a failed attempt
 and is retried. The administrator chooses the receivers, not the payload, so there is no list of allowed hosts;
@@ -31,7 +33,7 @@ from wakeboard.rules.alert_messages import (
     slack_body,
     webhook_body,
 )
-from wakeboard.rules.alert_receivers import Email, Opsgenie, PagerDuty, Slack, Webhook
+from wakeboard.rules.alert_receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
 from wakeboard_worker.builtin.http_outcome import HttpError, retry_after_s
 from wakeboard_worker.builtin.secrets import Secrets
 
@@ -61,13 +63,17 @@ class AlertDelivery:
     async def __call__(self, run: Run) -> dict[str, Any]:
         """Send the notification and return {sent: true}, or {sent: false, reason} if it is no longer needed."""
         receiver = self._receiver(run.payload.get("receiver"))
-        message = await self._message(run.payload, receiver.name)
-        if message is None:
-            return {"sent": False, "reason": "the alert was resolved before"}
-        secrets = Secrets(self._settings.secrets_dir)
+        secrets, key = Secrets(self._settings.secrets_dir), str(run.uuid)
+        if isinstance(receiver, Heartbeat):
+            sending = _request("GET", _url(receiver.url, secrets), None, {}, key)
+        else:
+            message = await self._message(run.payload, receiver.name)
+            if message is None:
+                return {"sent": False, "reason": "the alert was resolved before"}
+            sending = _send(receiver, message, secrets, key)
         try:
             async with asyncio.timeout(SEND_WITHIN_S):
-                await _send(receiver, message, secrets, str(run.uuid))
+                await sending
         except (Discard, RetryAfter, HttpError) as error:
             error.args = tuple(secrets.redact(str(arg)) for arg in error.args)
             raise
@@ -76,13 +82,14 @@ class AlertDelivery:
             raise DeliveryFailed(secrets.redact(f"{receiver.name}: {reason}")) from None
         return {"sent": True}
 
-    def _receiver(self, name: Any) -> Receiver:
+    def _receiver(self, name: Any) -> Receiver | Heartbeat:
         from wakeboard.manifests.alert_file import load_alert_file
 
         try:
-            receivers = load_alert_file(Path(self._settings.alerts_file)).receivers
+            alerts = load_alert_file(Path(self._settings.alerts_file))
         except InvalidSchedule as error:
             raise DeliveryFailed(str(error)) from None
+        receivers = [*alerts.receivers, *alerts.heartbeats]
         found = next((receiver for receiver in receivers if receiver.name == name), None)
         if found is None:
             known = ", ".join(receiver.name for receiver in receivers) or "none"
@@ -158,17 +165,17 @@ def _url(written: Any, secrets: Secrets) -> str:
 
 
 async def _post(url: str, body: bytes, headers: dict[str, str], key: str) -> None:
+    await _request("POST", url, body, headers | {"Content-Type": "application/json"}, key)
+
+
+async def _request(method: str, url: str, body: bytes | None, headers: dict[str, str], key: str) -> None:
     """Raises HttpError or RetryAfter unless the answer is 2xx."""
     import aiohttp
 
-    everywhere = {
-        "Content-Type": "application/json",
-        "Idempotency-Key": key,
-        "User-Agent": f"wakeboard/{__version__}",
-    }
+    everywhere = {"Idempotency-Key": key, "User-Agent": f"wakeboard/{__version__}"}
     async with (
         aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as session,
-        session.post(url, data=body, headers=everywhere | headers, allow_redirects=False) as response,
+        session.request(method, url, data=body, headers=everywhere | headers, allow_redirects=False) as response,
     ):
         if response.ok and response.status < 300:  # noqa: PLR2004 - a redirect is not followed
             return

@@ -1,0 +1,45 @@
+-- for: worker, operator
+-- Enqueues a run of the job type wakeboard.alert for each of the `heartbeats` (objects with name and every_s, seconds) that was not enqueued
+-- for that long, while no alert is open. Its worker calls the url of the heartbeat. A run that no worker has started when the next is due is
+-- not followed by another one. Returns how many it enqueued. Never waits for the heartbeats of another process.
+-- Example:
+--   select wakeboard.enqueue_heartbeats('[{"name": "watchdog", "every_s": 300}]');
+
+create or replace function wakeboard.enqueue_heartbeats(heartbeats jsonb, queue text default 'default')
+returns integer language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  present constant timestamptz := statement_timestamp();
+  due record;
+  enqueued integer := 0;
+begin
+  perform require_read_committed('enqueue_heartbeats');
+  if exists (select from alerts where resolved_at is null) then
+    return 0;
+  end if;
+  insert into alert_heartbeats (name)
+  select wanted.name from jsonb_to_recordset(heartbeats) as wanted (name text)
+   where not exists (select from alert_heartbeats as known where known.name = wanted.name)
+   order by wanted.name
+  on conflict do nothing;
+  for due in
+    select known.name, known.run_id
+      from alert_heartbeats as known
+      join jsonb_to_recordset(heartbeats) as wanted (name text, every_s double precision) on wanted.name = known.name
+     where known.enqueued_at not between present - make_interval(secs => wanted.every_s) and present + interval '1 minute'
+     order by known.name
+       for no key update of known skip locked
+  loop
+    continue when exists (select from job_runs where id = due.run_id and dead_at is null);
+    update alert_heartbeats as known
+       set enqueued_at = present,
+           run_id = (select run.id
+                       from enqueue('wakeboard.alert', jsonb_build_object('receiver', due.name, 'notification', 'heartbeat'),
+                                    enqueue_heartbeats.queue, 5, max_attempts => 3, timeout_s => 60, backoff_base_s => 5) as run)
+     where known.name = due.name;
+    enqueued := enqueued + 1;
+  end loop;
+  return enqueued;
+end
+$$;
