@@ -22,6 +22,8 @@ PAGES = [
     "/schedules",
     "/calendar",
     "/calendar?view=week",
+    "/performance",
+    "/performance?name=send_mail",
 ]
 
 

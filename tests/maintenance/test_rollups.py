@@ -276,7 +276,7 @@ async def test_an_empty_database_has_empty_series(store: MaintenanceStore):
     assert await roll_up_all(store) == 1
     now = await database_now(store)
     lengths = [len(series.points) for series in await every_series(store, now) if series.dimension == "all"]
-    assert lengths == [60, 144, 168, 90]
+    assert lengths == [60, 72, 84, 90]
     assert all(series.total == Counts() for series in await every_series(store, now))
     assert await read_top(store.conn, "week", now, "job_type", "volume") == []
     assert await stored(store) == []

@@ -19,6 +19,7 @@ SECTIONS = (
     ("Calendar", "/calendar"),
     ("Runs", "/runs"),
     ("Limits", "/limits"),
+    ("Performance", "/performance"),
     ("Audit", "/audit"),
 )
 

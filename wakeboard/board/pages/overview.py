@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
 from wakeboard.board.problems import Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """The model of the page. `problems`: worst first."""
+    """The model of the page. `problems`: worst first. `charts`: None until they are read, apart from all else."""
 
     now: datetime
     counts: LiveCounts
@@ -32,6 +34,7 @@ class Overview:
     dead: Sequence[DeadGroup]
     pools: Sequence[PoolRow]
     next_fires: Sequence[NextFire]
+    charts: RunCharts | None = None
 
 
 async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None) -> Overview:
@@ -85,5 +88,8 @@ def _with_queues(pool: PoolRow, queues: frozenset[str] | None) -> PoolRow:
 async def overview(request: BoardRequest) -> Page:
     """Shows the overview."""
     namespaces = request.viewer.namespaces
-    model = await request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces))
-    return Page("overview.html", model, "Overview")
+    model, charts = await asyncio.gather(
+        request.read(("overview", namespaces), lambda conn: read_overview(conn, namespaces)),
+        read_run_charts(request),
+    )
+    return Page("overview.html", replace(model, charts=charts), "Overview")

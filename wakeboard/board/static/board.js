@@ -46,6 +46,30 @@ customElements.define("board-time", BoardTime);
 setInterval(() => document.querySelectorAll("board-time[relative]").forEach((time) => time.show()), 1000);
 document.getElementById("viewer-zone").textContent = zone;
 
+// Text inside a drawing: its labels have data-time, the titles of its columns data-from and data-until. A morph brings
+// the server's text in UTC back, so they are rewritten after each.
+const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+
+function axisLabel(moment, form) {
+  const time = clock.format(moment);
+  if (form === "hour") return time;
+  const day = moment.toLocaleDateString(undefined, { weekday: "short" });
+  return time === "00:00" ? `${day} ${moment.getDate()}` : `${day} ${time}`;
+}
+
+function showDrawnTimes() {
+  for (const label of document.querySelectorAll("text[data-time]")) {
+    label.textContent = axisLabel(new Date(label.dataset.time), label.dataset.form);
+  }
+  for (const title of document.querySelectorAll("title[data-from]")) {
+    const [from, until] = [new Date(title.dataset.from), new Date(title.dataset.until)];
+    const text = title.textContent;
+    title.textContent = `${brief(from)} to ${clock.format(until)}: ${text.slice(text.indexOf(": ") + 2)}`;
+  }
+}
+showDrawnTimes();
+document.body.addEventListener("htmx:after:swap", showDrawnTimes);
+
 // A page that is drawn in one zone by the server begins with the viewer's.
 if (document.querySelector("form[data-viewer-zone]") && !new URLSearchParams(location.search).has("zone")) {
   const here = new URL(location.href);

@@ -20,13 +20,13 @@ from wakeboard.rules.histogram import Histogram, merged
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     import psycopg
 
 Window = Literal["hour", "day", "week", "quarter"]
 Dimension = Literal["all", "job_type", "queue", "schedule", "step"]
-Order = Literal["failures", "volume"]
+Order = Literal["failures", "volume", "failure_rate", "name"]
 
 PRESENT_RUNS: Final = 50_000
 DETAIL_RUNS: Final = 50_000  # of one schedule in the last hour
@@ -35,8 +35,8 @@ OUTCOMES: Final = ("succeeded", "cancelled", "skipped", "discarded", "failed", "
 _MINUTE, _HOUR, _DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 _STEPS: Final[Mapping[str, tuple[timedelta, int]]] = {
     "hour": (_MINUTE, 60),
-    "day": (10 * _MINUTE, 144),
-    "week": (_HOUR, 168),
+    "day": (20 * _MINUTE, 72),
+    "week": (2 * _HOUR, 84),
     "quarter": (_DAY, 90),
 }
 _DETAILS: Final = ("schedule", "step")  # their minutes are not stored
@@ -167,7 +167,8 @@ _SUMS: LiteralString = """
   select minute, name, measure, bucket, count
     from present where name = any (%(names)s::text[])
 ), sums as (
-  select date_bin(%(step)s, at, %(since)s) as at, name, measure, bucket, sum(count)::bigint as count
+  select date_bin(%(step)s, at, %(since)s) as at, case when %(merged)s then '' else name end as name, measure, bucket,
+         sum(count)::bigint as count
     from cells group by 1, 2, 3, 4
 )
 """
@@ -232,23 +233,61 @@ _NAMES: LiteralString = (
     _STORED
     + """
 , totals as (
-  select name, sum(failed + timed_out + crashed) as failures, sum(succeeded + cancelled + skipped + discarded) as volume
+  select name, sum(failed + timed_out + crashed) as failures, sum(succeeded) as succeeded,
+         sum(succeeded + cancelled + skipped + discarded) as volume
     from stored group by name
   union all
   select name, sum(count) filter (where measure in ('failed', 'timed_out', 'crashed')),
+         sum(count) filter (where measure = 'succeeded'),
          sum(count) filter (where measure in ('succeeded', 'cancelled', 'skipped', 'discarded'))
-    from present where bucket is null group by name
+    from present
+   where bucket is null and (%(names)s::text[] is null or name = any (%(names)s::text[]))
+   group by name
+), ranked as (
+  select name, coalesce(sum(failures), 0) as failures, coalesce(sum(volume), 0) as volume,
+         sum(failures) / nullif(coalesce(sum(failures), 0) + coalesce(sum(succeeded), 0), 0) as failure_rate
+    from totals
+   where name is not null and position(lower(%(containing)s) in lower(name)) > 0
+   group by name
 )
 select name
-  from totals
- where name is not null
- group by name
-having %(order)s::text = 'volume' or sum(failures) > 0
- order by case %(order)s::text when 'failures' then coalesce(sum(failures), 0) end desc,
-          coalesce(sum(volume), 0) desc, coalesce(sum(failures), 0) desc, name
+  from ranked
+ where %(order)s::text <> 'failures' or failures > 0
+ order by case %(order)s::text when 'failures' then failures
+                                when 'failure_rate' then coalesce(failure_rate, -1) end desc,
+          case %(order)s::text when 'name' then name end,
+          volume desc, failures desc, name
  limit %(limit)s
 """
 )
+
+_SPARKLINES: LiteralString = (
+    _STORED
+    + """
+, points as (
+  select starts_at as at, name, succeeded + cancelled + skipped + discarded as runs,
+         failed + timed_out + crashed as failures
+    from stored
+  union all
+  select minute, name, case when measure in ('succeeded', 'cancelled', 'skipped', 'discarded') then count else 0 end,
+         case when measure in ('failed', 'timed_out', 'crashed') then count else 0 end
+    from present
+   where bucket is null and name = any (%(names)s::text[])
+)
+select name, date_bin(%(step)s, at, %(since)s) as at, sum(runs)::bigint as runs, sum(failures)::bigint as failures
+  from points
+ group by 1, 2
+"""
+)
+
+_SCHEDULES_OF: LiteralString = """
+select id::text
+  from wakeboard.job_definitions
+ where (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+   and position(lower(%(containing)s) in lower(namespace || '/' || name)) > 0
+ order by id desc
+ limit %(limit)s
+"""
 
 _LABELS: LiteralString = """
 select id::text as name, namespace || '/' || name as label
@@ -262,10 +301,14 @@ async def read_series(
     now: datetime,
     dimension: Dimension = "all",
     names: Sequence[str] = ("",),
+    *,
+    merged: bool = False,
 ) -> list[Series]:
     """A series for each of `names`, in their order, whose last point contains `now` (the database's clock).
 
-    The last hour by minute, the day by ten minutes (schedules and steps: by hour), the week by hour, 90 days by day.
+    With `merged` there is one series, named "", of all these names together.
+
+    The last hour by minute, the day by 20 minutes (schedules and steps: by hour), the week by 2 hours, 90 days by day.
     Steps have no series of the last hour, and a schedule's hour needs its own call. Names: of a schedule its id, of a
     step its job type, a space and its name. Raises InvalidValue.
     """
@@ -273,6 +316,7 @@ async def read_series(
     step, count = _steps(window, dimension)
     since = _floor(now, step) - (count - 1) * step
     values = {**_values(dimension, since, _grain_of_series(window, dimension)), "names": list(names), "step": step}
+    values |= {"merged": merged}
     if window == "hour" and dimension == "schedule":
         if len(names) != 1 or not names[0].isdecimal():
             raise InvalidValue("the last hour of a schedule is read for one schedule, by its id.")
@@ -284,7 +328,7 @@ async def read_series(
     starts = [since + number * step for number in range(count)]
     return [
         Series(dimension, name, step, until, [Point(at, found.get((name, at), Counts())) for at in starts])
-        for name in names
+        for name in ([""] if merged else names)
     ]
 
 
@@ -295,9 +339,13 @@ async def read_top(
     dimension: Dimension,
     order: Order = "failures",
     limit: int = 10,
+    *,
+    names: Sequence[str] | None = None,
+    containing: str = "",
 ) -> list[NamedCounts]:
-    """The names with the most failures (only those with any) or the most runs in the window, highest first.
+    """The names with the most failures (only those with any), the most runs or the highest rate, or the first names.
 
+    `names`: only these. `containing`: only names with this text in them, in capitals or not.
     The window begins at a whole minute (hour), hour (day, week) or day (quarter). Raises InvalidValue for schedules and
     steps in the last hour.
     """
@@ -308,12 +356,44 @@ async def read_top(
     span = _STEPS[window][0] * _STEPS[window][1]
     grain = {"hour": "minute", "day": "hour"}.get(window, "day")
     values = _values(dimension, _floor(now, unit) + unit - span, grain)
-    ranked = await read(conn, dict_row, _NAMES, {**values, "names": None, "order": order, "limit": limit})
-    names: list[str] = [row["name"] for row in ranked]
-    rows = await read(conn, dict_row, _SERIES, {**values, "names": names, "step": span + _DAY})
+    asked = {**values, "order": order, "limit": limit, "containing": containing}
+    rows = await read(conn, dict_row, _NAMES, {**asked, "names": None if names is None else list(names)})
+    ranked: list[str] = [row["name"] for row in rows]
+    rows = await read(conn, dict_row, _SERIES, {**values, "names": ranked, "step": span + _DAY, "merged": False})
     counts = {row["name"]: _counts(row) for row in rows if row["name"] is not None}
-    labels = await _labels(conn, names) if dimension == "schedule" else {}
-    return [NamedCounts(name, labels.get(name, name), counts.get(name, Counts())) for name in names]
+    labels = await _labels(conn, ranked) if dimension == "schedule" else {}
+    return [NamedCounts(name, labels.get(name, name), counts.get(name, Counts())) for name in ranked]
+
+
+async def read_sparklines(
+    conn: psycopg.AsyncConnection[Any], window: Window, now: datetime, dimension: Dimension, names: Sequence[str]
+) -> dict[str, list[tuple[int, int]]]:
+    """How many runs ended and how many attempts failed, for each point that `read_series` has, of each name.
+
+    Raises InvalidValue for schedules and steps in the last hour.
+    """
+    _require(window, dimension)
+    if window == "hour" and dimension in _DETAILS:
+        raise InvalidValue("schedules and steps are not counted by minute: read the day.")
+    step, count = _steps(window, dimension)
+    since = _floor(now, step) - (count - 1) * step
+    values = _values(dimension, since, _grain_of_series(window, dimension))
+    rows = await read(conn, dict_row, _SPARKLINES, {**values, "names": list(names), "step": step})
+    found = {name: [(0, 0)] * count for name in names}
+    for row in rows:
+        found[row["name"]][(row["at"] - since) // step] = (row["runs"], row["failures"])
+    return found
+
+
+async def read_schedules(
+    conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None, containing: str = "", limit: int = 10_000
+) -> list[str]:
+    """The ids of schedules, also removed ones, in these namespaces (None: all), the newest of them first.
+
+    `containing`: only those with this text in namespace/name, in capitals or not.
+    """
+    values = {"namespaces": None if namespaces is None else sorted(namespaces), "containing": containing}
+    return [row["id"] for row in await read(conn, dict_row, _SCHEDULES_OF, {**values, "limit": limit})]
 
 
 async def _labels(conn: psycopg.AsyncConnection[Any], names: Sequence[str]) -> dict[str, str]:

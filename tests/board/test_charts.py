@@ -1,0 +1,272 @@
+"""Charts are drawings of exact figures, and pages show those of the rollups."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+from xml.etree import ElementTree as ET
+
+import psycopg
+import pytest
+
+from tests.board.asgi import VIEW, Client, Person
+from tests.board.generated_rollups import generate_rollups
+from tests.board.schedules import schedules_in
+from wakeboard.board.charts import PLOT_HEIGHT, Layer, Period, bar_chart, line_chart, scale_of, sparkline
+from wakeboard.rules.run_search import parse_run_search
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+
+    from markupsafe import Markup
+    from playwright.async_api import Page
+
+    from wakeboard.board.charts import Unit
+
+pytestmark = pytest.mark.anyio
+
+NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
+MONDAY = datetime(2026, 11, 23, tzinfo=UTC)
+HOSTILE = '<script>alert(1)</script>" onmouseover="x'
+
+
+def periods(count: int, step: timedelta = timedelta(hours=1)) -> list[Period]:
+    return [Period(NOON + place * step, NOON + (place + 1) * step, f"/runs?q={place}") for place in range(count)]
+
+
+def parsed(figure: Markup) -> ET.Element:
+    return ET.fromstring(str(figure))
+
+
+def of_class(figure: ET.Element, name: str) -> list[ET.Element]:
+    return [each for each in figure.iter() if name in each.get("class", "").split()]
+
+
+def test_each_bar_is_as_high_as_its_number_says():
+    figure = parsed(
+        bar_chart("Runs", periods(3), [Layer("succeeded", "ok", [100, 0, 50]), Layer("died", "dead", [0, 0, 25])])
+    )
+    heights = [float(bar.attrib["height"]) for bar in of_class(figure, "chart-succeeded")]
+    assert heights == [PLOT_HEIGHT, PLOT_HEIGHT / 2]
+    (dead,) = of_class(figure, "chart-died")
+    assert float(dead.attrib["height"]) == PLOT_HEIGHT / 4
+    assert float(dead.attrib["y"]) == PLOT_HEIGHT / 4  # it stands on the other part of its bar
+    assert dead.attrib["x"] == of_class(figure, "chart-succeeded")[1].attrib["x"]
+
+
+def test_a_single_failure_among_thousands_is_visible():
+    figure = parsed(bar_chart("Runs", periods(1), [Layer("succeeded", "ok", [9_999]), Layer("died", "dead", [1])]))
+    assert float(of_class(figure, "chart-died")[0].attrib["height"]) >= 1
+
+
+def test_a_line_has_a_gap_where_there_is_no_value_and_a_dot_for_a_single_one():
+    figure = parsed(line_chart("Rate", periods(5), [Layer("failures", "all", [0.1, 0.2, None, 0.0, None])], "share"))
+    (line,) = of_class(figure, "chart-line")
+    assert line.attrib["d"] == f"M5 {PLOT_HEIGHT / 2:g}L15 0M35 {PLOT_HEIGHT}h0"
+    assert len(of_class(figure, "chart-column")) == 3
+
+
+def test_each_period_with_a_value_is_a_link_with_its_numbers():
+    figure = parsed(bar_chart("Runs", periods(2), [Layer("succeeded", "ok", [1234, 0]), Layer("died", "dead", [0, 7])]))
+    links = [each for each in figure.iter("a") if each.get("tabindex") == "-1"]
+    assert [link.attrib["href"] for link in links] == ["/runs?q=0", "/runs?q=1"]
+    assert [link.findtext("title") for link in links] == [
+        "2026-11-22 12:00 UTC: ok 1,234",
+        "2026-11-22 13:00 UTC: dead 7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("largest", "unit", "labels"),
+    [
+        (0, "number", ["0", "1"]),
+        (7, "number", ["0", "2", "4", "6", "8"]),
+        (1_234, "number", ["0", "500", "1,000", "1,500"]),
+        (0, "share", ["0 %", "0.5 %"]),
+        (0.03, "share", ["0 %", "1 %", "2 %", "3 %"]),
+        (1, "share", ["0 %", "50 %", "100 %"]),
+        (0.2, "seconds", ["0", "50 ms", "100 ms", "150 ms", "200 ms"]),
+        (1.7, "seconds", ["0", "0.5 s", "1 s", "1.5 s", "2 s"]),
+        (2400, "seconds", ["0", "10 min", "20 min", "30 min", "40 min"]),
+        (1e8, "seconds", ["0", "500 d", "1000 d", "1500 d"]),
+    ],
+)
+def test_a_scale_has_few_round_numbers(largest: float, unit: Unit, labels: list[str]):
+    scale = scale_of([None, largest], unit)
+    assert [scale.label(tick) for tick in scale.ticks] == labels
+    assert scale.top >= largest
+
+
+@pytest.mark.parametrize("minutes", [1, 20, 60, 120, 1440])
+def test_the_time_axis_has_few_labels_at_round_times(minutes: int):
+    step = timedelta(minutes=minutes)
+    columns = [Period(MONDAY + place * step, MONDAY + (place + 1) * step) for place in range(90)]
+    figure = parsed(bar_chart("Runs", columns, [Layer("succeeded", "ok", [1] * 90)]))
+    labels = of_class(figure, "chart-time")
+    assert 4 <= len(labels) <= 9
+    assert all(("data-time" in label.attrib) == (minutes < 1440) for label in labels)
+
+
+def test_names_are_text_and_never_markup():
+    drawings = [
+        bar_chart(HOSTILE, [Period(NOON, NOON, HOSTILE)], [Layer("succeeded", HOSTILE, [1], HOSTILE, HOSTILE)]),
+        sparkline(HOSTILE, [(3, 1)]),
+    ]
+    for drawing in drawings:
+        assert not {"script", "onmouseover"} & {
+            key for each in parsed(drawing).iter() for key in [each.tag, *each.attrib]
+        }
+
+
+def test_a_chart_without_periods_is_empty():
+    assert of_class(parsed(line_chart("Rate", [], [Layer("p50", "p50", [])], "seconds")), "chart-column") == []
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def client(database: str) -> AsyncIterator[Client]:
+    client = Client(database)
+    yield client
+    await client.close()
+
+
+def stored(database: str, query: str, *values: Any) -> Sequence[Any]:
+    with psycopg.connect(database) as conn:
+        row = conn.execute(query.encode(), values).fetchone()
+        assert row is not None
+        return row
+
+
+def rollups(database: str, **options: int) -> None:
+    with psycopg.connect(database, autocommit=True) as conn:
+        generate_rollups(conn, **options)
+
+
+def legend(page: str) -> dict[str, str]:
+    return dict(re.findall(r'class="chart-key [^>]*>(.*?) <b>(.*?)</b>', page))
+
+
+def numbers(page: str) -> list[list[int]]:
+    """Of each row of the table: succeeded, cancelled, skipped, became dead, failed attempts."""
+    rows = re.findall(r'<tr><th scope="row">.*?</tr>', page)
+    return [[int(cell.replace(",", "")) for cell in re.findall(r'number">([\d,]+)</td>', row)[:5]] for row in rows]
+
+
+@pytest.mark.parametrize(("period", "grain", "span"), [("week", "hour", "7 days"), ("90d", "day", "90 days")])
+async def test_the_overview_shows_the_figures_of_the_rollups(
+    client: Client, database: str, period: str, grain: str, span: str
+):
+    rollups(database, days=100)
+    page = (await client.get("/", period=period)).text
+    step = {"hour": "2 hours", "day": "1 day"}[grain]
+    sums = stored(
+        database,
+        "select sum(succeeded), sum(cancelled), sum(skipped), sum(died), sum(failed + timed_out + crashed)"
+        " from wakeboard.run_rollups where dimension = 'all' and grain = %s::wakeboard.rollup_grain"
+        " and starts_at >= date_bin(%s, now(), 'epoch') + %s - %s::interval"
+        " or dimension = 'all' and grain = 'hour' and %s = 'day' and starts_at >= date_bin('1 day', now(), 'epoch')",
+        grain, step, step, span, grain,
+    )  # fmt: skip
+    assert legend(page)["succeeded"] == f"{sums[0]:,}"
+    assert legend(page)["became dead"] == f"{sums[3]:,}"
+    assert [sum(column) for column in zip(*numbers(page), strict=True)] == list(sums)
+    assert f"({sums[4]:,})" in legend(page)["of attempts"]
+
+
+async def test_every_link_of_a_chart_is_a_search_that_is_understood(client: Client, database: str):
+    rollups(database)
+    page = (await client.get("/performance", by="type", name="type1", period="hour")).text
+    links: set[str] = {each.replace("&amp;", "&") for each in re.findall(r'href="(/runs\?[^"]*)"', page)}
+    assert len(links) > 100
+    for link in links:
+        search = parse_run_search(dict(parse_qsl(urlsplit(link).query))["q"])
+        assert search.problem == ""
+        assert [value.text for term in search.of("type") for value in term.values] == ["type1"]
+    assert (await client.get(max(links))).status == 200
+
+
+@pytest.mark.parametrize("sort", ["name", "runs", "failures", "rate", "p50", "p95", "lateness"])
+async def test_the_table_is_in_the_order_that_is_asked_for(client: Client, database: str, sort: str):
+    rollups(database)
+    page = (await client.get("/performance", sort=sort, period="day")).text
+    rows = re.findall(r"<tr><td class=\"performance-name\">.*?</tr>", page)
+    names = [found[1] for row in rows if (found := re.search(r">(type\d+)<", row))]
+    cells = [[unquote(cell) for cell in re.findall(r'data-label="[^"]*">([^<]*)<', row)] for row in rows]
+    assert len(names) == (2 if sort == "failures" else 5)
+    measured = {"runs": 0, "failures": 1, "rate": 2, "p50": 3, "p95": 4, "lateness": 5}
+    if sort == "name":
+        assert names == sorted(names)
+    else:
+        values = [float(row[measured[sort]].split()[0].replace(",", "")) for row in cells]
+        assert values == sorted(values, reverse=True)
+    (runs,) = stored(
+        database,
+        "select sum(succeeded + cancelled + skipped + discarded) from wakeboard.run_rollups"
+        " where dimension = 'job_type' and grain = 'hour' and name = %s"
+        " and starts_at > date_bin('1 hour', now(), 'epoch') - interval '24 hours'",
+        names[0],
+    )
+    assert cells[0][0] == f"{runs:,}"
+
+
+async def test_a_search_leaves_the_names_that_contain_it(client: Client, database: str):
+    rollups(database, job_types=12)
+    assert "type12" in (await client.get("/performance", q="TYPE1")).words
+    assert "type2" not in (await client.get("/performance", q="type1")).words
+    assert "No name contains %." in (await client.get("/performance", q="%")).words
+
+
+async def test_a_viewer_of_a_namespace_sees_the_schedules_in_it_only(database: str):
+    with schedules_in(database) as schedules:
+        mine, other = schedules.add("mine", namespace="mine"), schedules.add("other", namespace="other")
+    rollups(database)
+    assert {mine, other} <= {1, 2, 3, 4, 5}  # the names of the generated figures
+    client = Client(database, Person(given={"mine": VIEW}))
+    try:
+        await check_namespace(client, database, mine, other)
+    finally:
+        await client.close()
+
+
+async def check_namespace(client: Client, database: str, mine: int, other: int) -> None:
+    (runs,) = stored(
+        database,
+        "select sum(succeeded) from wakeboard.run_rollups where dimension = 'schedule' and grain = 'hour' and name = %s"
+        " and starts_at > date_bin('1 hour', now(), 'epoch') - interval '24 hours'",
+        str(mine),
+    )
+
+    assert legend((await client.get("/")).text)["succeeded"] == f"{runs:,}"
+    assert ">Hour<" not in (await client.get("/", period="hour")).text
+    table = await client.get("/performance", by="type")
+    assert "mine/mine" in table.words
+    assert "other" not in table.words
+    assert "type1" not in table.words
+    assert "Job types" not in table.words
+    assert (await client.get("/performance", by="schedule", name=str(mine))).status == 200
+    assert (await client.get("/performance", by="schedule", name=str(other))).status == 404
+    assert (await client.get("/performance", by="queue", name="queue1")).status == 404
+
+
+async def test_a_schedule_without_runs_and_unknown_names_have_empty_charts(client: Client, database: str):
+    for path in ("/", "/performance", "/performance?by=step", "/performance?name=%3Cscript%3E&period=hour"):
+        answer = await client.get(path)
+        assert answer.status == 200
+        assert "<script>" not in answer.text
+    assert (await client.get("/performance", by="schedule", name="x")).status == 404
+    assert (await client.get("/performance", by="schedule", name=str(1 << 63))).status == 404
+
+
+async def test_a_drawing_has_times_in_the_viewers_zone(database: str, board: str, page: Page):
+    rollups(database)
+    await page.goto(f"{board}/?period=day")
+    await page.locator("#live-state", has_text="live").wait_for()
+    label = page.locator(".chart-time[data-time]").first
+    shown, expected = await label.evaluate(
+        "each => [each.textContent, new Date(each.dataset.time).toTimeString().slice(0, 5)]"
+    )
+    assert shown == expected
