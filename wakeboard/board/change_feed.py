@@ -32,10 +32,13 @@ class ChangeFeed:
         self._tasks: list[asyncio.Task[None]] = []
         self.closed = False
 
+    @property
+    def is_full(self) -> bool:
+        """Whether as many pages are open as one board serves."""
+        return len(self._streams) >= MAX_STREAMS
+
     def subscribe(self) -> asyncio.Event:
-        """An event that is set at each change until `unsubscribe`. Raises WakeboardError if there are too many."""
-        if len(self._streams) >= MAX_STREAMS:
-            raise WakeboardError(f"this board already has {MAX_STREAMS} open pages")
+        """An event that is set at each change until `unsubscribe`."""
         changed = asyncio.Event()
         self._streams.add(changed)
         if not self._tasks:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
 
-from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.requests import ClientDisconnect
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from wakeboard.board import messages
@@ -19,7 +20,7 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.messages import Message
 from wakeboard.board.static_files import assets
 from wakeboard.board.templating import render
-from wakeboard.errors import Forbidden
+from wakeboard.errors import Forbidden, InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_BODY: Final = 1 << 20  # bytes of a form
 MAX_QUERY: Final = 8192  # characters
+MAX_FIELDS: Final = 20_000  # of a form
 
 _Result = TypeVar("_Result")
 
@@ -168,7 +170,12 @@ def stream(path: str) -> Callable[[Callable[[BoardRequest], Awaitable[Response]]
     def register(function: Callable[[BoardRequest], Awaitable[Response]]) -> Route:
         async def endpoint(request: Request) -> Response:
             board_request = await _board_request(request)
-            return board_request if isinstance(board_request, Response) else await function(board_request)
+            if isinstance(board_request, Response):
+                return board_request
+            answer = await function(board_request)
+            if request.method == "HEAD" and isinstance(answer, StreamingResponse):
+                return Response(media_type=answer.media_type)  # a stream that nobody reads would not end
+            return answer
 
         return Route(path, endpoint, methods=["GET"], name=function.__name__)
 
@@ -211,12 +218,12 @@ async def _board_request(request: Request, permission: Permission | None = None)
         return PlainTextResponse(f"414: the search is longer than {MAX_QUERY} characters.\n", 414)
     form: dict[str, list[str]] = {}
     if permission is not None:
-        body = b""
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY:
-                return PlainTextResponse("413: the form is larger than 1 MiB.\n", 413)
-        for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20_000):
+        body = await body_of(request, MAX_BODY)
+        if body is None:
+            return PlainTextResponse("413: the form is larger than 1 MiB.\n", 413)
+        if body.count(b"&") >= MAX_FIELDS:
+            return PlainTextResponse(f"413: the form has more than {MAX_FIELDS} fields.\n", 413)
+        for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
             form.setdefault(name, []).append(value)
     root = request.scope.get("root_path", "")
     path = request.scope["path"].removeprefix(root)
@@ -235,6 +242,19 @@ async def _board_request(request: Request, permission: Permission | None = None)
         messages.find(request.cookies, root + here, secure=board.is_secure(request)) if is_navigation else None,
         board.is_secure(request),
     )
+
+
+async def body_of(request: Request, most: int) -> bytes | None:
+    """The body of a request; None: it has more than `most` bytes. Raises InvalidValue if its sender went away."""
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > most:
+                return None
+    except ClientDisconnect:
+        raise InvalidValue("the request ended before its form was complete, so nothing was done") from None
+    return bytes(body)
 
 
 def _login(request: Request, board: Board) -> Response:

@@ -4,6 +4,8 @@
   address cannot talk to the board (DNS rebinding).
 - An unsafe method must come from the board's own pages (403 otherwise): Sec-Fetch-Site is same-origin, or without that
   header the Origin is the board's. A request with neither is refused unless it carries a bearer token.
+- A request that repeats Host, Origin or Sec-Fetch-Site is refused: a proxy may have checked the other one.
+- A path has at most 2,000 characters (414 otherwise), so that no number in it is too long to be read.
 - No request is decided by the URL that the client claims: only `scope["path"]` and the Host header count.
 - Every answer carries a Content-Security-Policy without inline code. No answer carries a CORS header.
 - `GET /healthz` says that the process answers, for any Host: kubelets and load balancers ask by the address. It says
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
 HEALTH_PATH: Final = "/healthz"
+MAX_PATH: Final = 2000  # characters; Python refuses to read numbers of more than 4,300 digits
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -69,6 +72,8 @@ class Security:
             return PlainTextResponse(
                 f"421: this board does not answer for the host {host[:100]!r}. Name it in WAKEBOARD_BOARD_HOSTS.\n", 421
             )
+        if len(scope["path"]) > MAX_PATH:
+            return PlainTextResponse(f"414: the path is longer than {MAX_PATH} characters.\n", 414)
         if scope["method"] in SAFE_METHODS:
             return None
         expected = self._origin or f"{scope['scheme']}://{host}"
@@ -81,11 +86,13 @@ class Security:
         )
 
     def _is_same_origin(self, headers: Headers, expected: str) -> bool:
-        site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-        if site is not None:
-            return site == "same-origin"
-        if origin is not None:
-            return same_origin(origin, expected)
+        sites, origins = headers.getlist("sec-fetch-site"), headers.getlist("origin")
+        if len(sites) > 1 or len(origins) > 1:
+            return False
+        if sites:
+            return sites[0] == "same-origin"
+        if origins:
+            return same_origin(origins[0], expected)
         return headers.get("authorization", "").lower().startswith("bearer ")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from starlette.responses import StreamingResponse
+from starlette.responses import PlainTextResponse, StreamingResponse
 
 from wakeboard.board.change_feed import DEBOUNCE_S
 from wakeboard.board.routing import stream
@@ -24,8 +24,11 @@ HEARTBEAT_S: Final = 15.0
 @stream("/events")
 async def events(request: BoardRequest) -> Response:
     """Answers with `changed` events, and with a comment every 15 s, so that proxies keep the connection."""
+    feed = request.board.changes
+    if feed.is_full:
+        return PlainTextResponse("503: this board has too many open pages: close some.\n", 503, {"Retry-After": "10"})
     headers = {"X-Accel-Buffering": "no", "Cache-Control": "no-store"}
-    return StreamingResponse(_events(request.board.changes), media_type="text/event-stream", headers=headers)
+    return StreamingResponse(_events(feed), media_type="text/event-stream", headers=headers)
 
 
 async def _events(feed: ChangeFeed) -> AsyncIterator[str]:

@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from wakeboard.board.access.viewer import TOKEN_COOKIE
+from wakeboard.board.routing import body_of
 from wakeboard.board.static_files import assets
 from wakeboard.board.templating import render
 
@@ -33,11 +34,9 @@ async def show_login(request: Request) -> Response:
 async def log_in(request: Request) -> Response:
     """POST /login with the fields `token` and `next`."""
     board: Board = request.app.state.board
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > MAX_BODY:
-            return PlainTextResponse("413: the form is too large.\n", 413)
+    body = await body_of(request, MAX_BODY)
+    if body is None:
+        return PlainTextResponse("413: the form is too large.\n", 413)
     form = {name: values[-1] for name, values in parse_qs(body.decode("utf-8", "replace")).items()}
     token, wanted = form.get("token", "").strip(), form.get("next", "")
     if not board.options.access.asks_for_token:

@@ -195,6 +195,7 @@ def _is_key(key: str, sort: Sort) -> bool:
     if key in {"infinity", "-infinity"}:
         return True
     try:
-        return datetime.fromisoformat(key).tzinfo is not None
+        moment = datetime.fromisoformat(key)
     except ValueError:
         return False
+    return moment.tzinfo is not None and "W" not in key  # Postgres reads no dates by week
