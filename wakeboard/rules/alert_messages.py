@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import json
 from dataclasses import dataclass
+from datetime import UTC
 from email.message import EmailMessage
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -40,7 +41,9 @@ class AlertMessage:
 
     @property
     def text(self) -> str:
-        """The title, the examples and since when, on lines of their own."""
+        """The title, the examples and since when, on lines of their own. A test is the title only."""
+        if self.notification == "test":
+            return self.title
         until = f", resolved at {_minute(self.resolved_at)}" if self.resolved_at else ""
         since = f"open since {_minute(self.opened_at)}{until}"
         return "\n".join([self.title, *(f"- {one_line(example)}" for example in self.examples), since])
@@ -66,8 +69,8 @@ def webhook_body(message: AlertMessage) -> dict[str, Any]:
         "severity": message.severity,
         "summary": message.summary,
         "examples": list(message.examples),
-        "opened_at": message.opened_at.isoformat(),
-        "resolved_at": message.resolved_at.isoformat() if message.resolved_at else None,
+        "opened_at": message.opened_at.astimezone(UTC).isoformat(),
+        "resolved_at": message.resolved_at.astimezone(UTC).isoformat() if message.resolved_at else None,
     }
 
 
@@ -81,7 +84,7 @@ def pagerduty_body(message: AlertMessage, routing_key: str) -> dict[str, Any]:
             "summary": message.title,
             "source": "wakeboard",
             "severity": message.severity,
-            "timestamp": message.opened_at.isoformat(),
+            "timestamp": message.opened_at.astimezone(UTC).isoformat(),
             "component": message.rule,
             "custom_details": {"examples": list(message.examples)},
         },
@@ -126,4 +129,4 @@ def json_bytes(body: dict[str, Any]) -> bytes:
 
 
 def _minute(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

@@ -1,0 +1,55 @@
+"""What receivers read about an alert."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+from wakeboard.rules.alert_messages import (
+    AlertMessage,
+    email_of,
+    opsgenie_request,
+    pagerduty_body,
+    slack_body,
+    webhook_body,
+)
+
+LISBON = timezone(timedelta(hours=1))
+
+
+def message(notification: str = "open", summary: str = "1 run is dead", resolved: bool = False) -> AlertMessage:
+    opened_at = datetime(2026, 7, 1, 13, 0, tzinfo=LISBON)
+    return AlertMessage(
+        notification=notification,  # pyright: ignore[reportArgumentType]
+        alert_id=7,
+        rule="dead",
+        severity="critical",
+        summary=summary,
+        examples=["<!channel> & co\nFORGED"],
+        opened_at=opened_at,
+        resolved_at=opened_at + timedelta(minutes=30) if resolved else None,
+    )
+
+
+def test_times_are_in_utc_whatever_the_zone_of_the_database_session():
+    assert message(resolved=True).text.endswith("open since 2026-07-01 12:00 UTC, resolved at 2026-07-01 12:30 UTC")
+    assert webhook_body(message())["opened_at"] == "2026-07-01T12:00:00+00:00"
+
+
+def test_text_of_runs_cannot_mention_users_of_slack_or_forge_a_line():
+    text = slack_body(message())["text"]
+    assert text.splitlines()[1] == "- &lt;!channel&gt; &amp; co FORGED"
+
+
+def test_a_hostile_summary_is_one_line_of_a_mail_header():
+    mail = email_of(message(summary="a\r\nBcc: x@example.com"), "a@example.com", ["b@example.com"], "id")
+    assert mail["Subject"] == "[critical] dead: a Bcc: x@example.com"
+    assert mail["Bcc"] is None
+
+
+def test_all_notifications_of_an_alert_belong_to_one_incident():
+    opened, ended = message(), message("resolved", resolved=True)
+    events = [pagerduty_body(each, "key") for each in (opened, message("repeat"), ended)]
+    assert [event["event_action"] for event in events] == ["trigger", "trigger", "resolve"]
+    assert {event["dedup_key"] for event in events} == {"wakeboard-alert-7"}
+    assert opsgenie_request(opened)[1]["alias"] == "wakeboard-alert-7"
+    assert opsgenie_request(ended)[0] == "/wakeboard-alert-7/close?identifierType=alias"
