@@ -14,7 +14,7 @@ from wakeboard.board.pages.login import safe_path
 from wakeboard.board.routing import Page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import parse_payload
-from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.humanize import counted, full_stop
 from wakeboard.rules.mask_json import mask_json
 from wakeboard.rules.sanitize import printable
 from wakeboard.store.admin_api import PayloadText
@@ -88,7 +88,7 @@ def read_reason(request: BoardRequest, *, required: bool = False) -> str:
     """The reason in one line. Raises InvalidValue if it is too long, or missing where it is required."""
     reason = " ".join(request.field("reason").replace("\0", "\N{REPLACEMENT CHARACTER}").split())
     if len(reason) > MAX_REASON:
-        raise InvalidValue(f"the reason has {len(reason)} characters; write at most {MAX_REASON}")
+        raise InvalidValue(f"the reason has {counted(len(reason), 'character')}; write at most {MAX_REASON}")
     if required and not reason:
         raise InvalidValue("write a reason: it is shown wherever this pause is")
     return reason

@@ -95,7 +95,9 @@ def selection_of(request: BoardRequest) -> Selection:
     given = request.values("id")
     ids = tuple(sorted({int(text) for text in given if text.isascii() and text.isdecimal() and len(text) < 20}))  # noqa: PLR2004
     if len(ids) > MOST_SELECTED:
-        raise InvalidValue(f"{len(ids)} runs are selected; select at most {MOST_SELECTED}, or act on all that match")
+        raise InvalidValue(
+            f"you have selected {counted(len(ids), 'run')}; select at most {MOST_SELECTED}, or act on all that match"
+        )
     ids = tuple(run_id for run_id in ids if run_id <= MAX_ID)
     text = (request.values("q") or [""])[-1][: LONGEST_SEARCH + 1]
     search = parse_run_search(text)

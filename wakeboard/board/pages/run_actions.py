@@ -139,7 +139,8 @@ async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> Ac
         payload = await editable_payload(request, stored, run.namespace)
     sentences = [f"{run.schedule or run.job_type}: the run is {run.status}.", what.effect]
     if run.status not in what.takes:
-        sentences.append(f"It is {run.status} now, and {what.name} takes {' or '.join(what.takes)} runs.")
+        takes = " or ".join(what.takes)
+        sentences.append(f"It is {run.status} now. The action {what.name} is for a run that is {takes}.")
     return ActionForm(
         heading=f"{what.name.capitalize()} run {run.id}?",
         sentences=sentences,

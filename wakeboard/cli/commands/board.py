@@ -27,6 +27,7 @@ def command(
         int | None,
         typer.Option(
             "--port",
+            metavar="PORT",
             envvar="WAKEBOARD_BOARD_PORT",
             show_envvar=False,
             help="The port to listen on (8686); 0: any free one.",

@@ -29,7 +29,10 @@ def command(
     board_port: Annotated[
         int,
         typer.Option(
-            "--board-port", help="The port of the web board. Another one is taken if it is in use.", max=65535
+            "--board-port",
+            metavar="PORT",
+            help="The port of the web board. Another one is taken if it is in use.",
+            max=65535,
         ),
     ] = 8686,
     no_board: Annotated[bool, typer.Option("--no-board", help="Serve no web board.", show_default=False)] = False,

@@ -77,7 +77,7 @@ def _run_details(row: AuditRow) -> str:
 _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_limit": lambda detail: f"{_limit(detail['before'])} to {_limit(detail['after'])}",
     "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
-    "set_audit_retention": lambda detail: f"{detail['before']} to {detail['after']} days",
+    "set_audit_retention": lambda detail: f"{detail['before']} to {counted(detail['after'], 'day')}",
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
     "create_bulk_action": lambda detail: f"{detail['action']} {counted(detail['total'], 'run')}",
     "cancel_bulk_action": lambda detail: f"after {detail['done']} of {counted(detail['total'], 'run')}",
@@ -89,6 +89,6 @@ def _limit(value: int | None) -> str:
 
 
 def _days(kept: dict[str, Any]) -> str:
-    """Retention of history, keys and dead runs: 30/7/forever days."""
+    """Retention of history, keys and dead runs in days: 30/7/forever."""
     dead = "forever" if kept["dead_days"] is None else kept["dead_days"]
-    return f"{kept['history_days']}/{kept['keys_days']}/{dead} days"
+    return f"{kept['history_days']}/{kept['keys_days']}/{dead}"
