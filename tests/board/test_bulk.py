@@ -25,7 +25,7 @@ async def finished(client: Client, path: str) -> Answer:
     async with asyncio.timeout(60):
         while True:
             answer = await client.get(path)
-            if "Finished" in answer.words or "Cancelled" in answer.words:
+            if "Finished" in answer.words or "Stopped" in answer.words:
                 return answer
             await asyncio.sleep(0.05)
 
@@ -205,7 +205,7 @@ async def test_who_may_act_in_some_namespaces_does_not_end_the_bulk_actions_of_o
     path = answer.header("location").partition("?")[0]
     sees_all = Client(database, Person("eve", {None: VIEW, "shop": ALL}))
 
-    assert "Cancel the rest" not in (await sees_all.get(path)).words
+    assert "leave the rest" not in (await sees_all.get(path)).words
     assert (await sees_all.post(path + "/cancel-retry")).status == 403
     assert store.value("select cancelled_at from bulk_actions") is None
     await sees_all.close()

@@ -251,7 +251,7 @@ def _cancelling_route(what: RunAction) -> Route:
         path = request.link(f"/bulk/{found.id}", next=next_page(request, "/runs"))
         if not cancelled:
             return Redirect(path, "It had ended before.", problem=True)
-        return Redirect(path, "Cancelled. The runs that were done stay as they are.")
+        return Redirect(path, "Stopped. The runs that were done stay as they are.")
 
     return cancel
 

@@ -51,9 +51,8 @@ def strip_of(runs: Sequence[RecentRun], now: datetime) -> Strip:
     """The strip of these runs, of which there are at most BAR_COUNT, oldest first."""
     durations = [_duration(run, now) for run in runs]
     longest = max((duration for duration in durations if duration), default=timedelta())
-    first = BAR_COUNT - len(runs)
     bars = [
-        _bar(run, duration, longest, (first + place) * STEP)
+        _bar(run, duration, longest, place * STEP)
         for place, (run, duration) in enumerate(zip(runs, durations, strict=True))
     ]
     return Strip(tuple(bars), _label(runs))
