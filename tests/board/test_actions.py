@@ -197,6 +197,17 @@ async def test_the_page_of_an_error_says_what_is_wrong_and_looks_like_the_others
     assert "/static/board-" in answer.text
 
 
+async def test_the_overview_does_not_promise_ticks_of_a_paused_schedule(client: Client, store: Store):
+    paused, active = store.schedule("shop/paused"), store.schedule("shop/active")
+    store.rows("update job_definitions set next_run_at = now() + interval '1 hour' returning 1")
+    store.rows("select pause(%s, 'maintenance')", f"schedule:{paused}")
+
+    overview = (await client.get("/")).text
+
+    assert f'/schedules/{active}">' in overview
+    assert f'/schedules/{paused}">' not in overview
+
+
 async def test_an_unknown_run_is_not_found(client: Client):
     for run in (1, 1 << 70):
         assert (await client.post(f"/runs/{run}/retry")).status == 404

@@ -166,6 +166,9 @@ select id, namespace, name, job_type::text, time_zone, next_run_at
   from wakeboard.job_definitions
  where removed_at is null and not suspended and schedule_error is null and next_run_at is not null
    and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s))
+   and not exists (
+     select from wakeboard.pauses
+      where scope in ('all', 'queue:' || job_definitions.queue, 'schedule:' || job_definitions.id))
  order by next_run_at, id
  limit 8
 """
@@ -204,7 +207,7 @@ class OverviewQueries:
         return await read(self._conn, class_row(PoolRow), _POOLS)
 
     async def next_fires(self) -> list[NextFire]:
-        """The next eight schedules that are due."""
+        """The next eight schedules that are due. A paused schedule is not due."""
         return await read(self._conn, class_row(NextFire), _NEXT, self._values)
 
     async def stalled(self) -> list[StalledSchedule]:
