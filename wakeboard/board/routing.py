@@ -99,9 +99,14 @@ class BoardRequest:
             return self.form.get(name, [])
         return [value for key, value in parse_qsl(self.here.partition("?")[2], keep_blank_values=True) if key == name]
 
-    async def read(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
-        """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError."""
-        return await self.board.reads.get(key, query)
+    async def read(
+        self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
+    ) -> _Result:
+        """The result of a read, shared with all viewers that use the same `key`. Raises WakeboardError.
+
+        `scans`: it examines runs one by one, so it uses connections that other pages do not need.
+        """
+        return await (self.board.searches if scans else self.board.reads).get(key, query)
 
     async def acting(self, namespaces: Collection[str | None]) -> AdminStore:
         """The SQL functions for this action, if the viewer has its permission in all these namespaces.
@@ -112,9 +117,11 @@ class BoardRequest:
         await self.require(self.permission, namespaces)
         return await self.board.store_for(self.viewer.name)
 
-    async def read_slowly(self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
+    async def read_slowly(
+        self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
+    ) -> _Result:
         """As `read`, for counts and names: the result may be 10 s old, and a change of the store does not clear it."""
-        return await self.board.slow_reads.get(key, query)
+        return await (self.board.slow_searches if scans else self.board.slow_reads).get(key, query)
 
     async def require(self, permission: Permission, namespaces: Collection[str | None]) -> None:
         """Raises Forbidden unless the viewer has the permission in at least one namespace, and in all of these."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from wakeboard.board.access.viewer import Viewer
 
 SLOW_READS_S: Final = 10.0  # counts and names of a board may be this old
+SEARCH_CONNECTIONS: Final = 2  # for searches that examine runs one by one, so that these do not hold up other pages
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
@@ -54,7 +55,10 @@ class Board:
         self.pool = ReadPool(options.dsn, name="wakeboard board")
         self.reads = SharedReads(self.pool)
         self.slow_reads = SharedReads(self.pool, keep_s=SLOW_READS_S)
-        self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self.reads.clear)
+        self._search_pool = ReadPool(options.dsn, name="wakeboard board search", max_connections=SEARCH_CONNECTIONS)
+        self.searches = SharedReads(self._search_pool)
+        self.slow_searches = SharedReads(self._search_pool, keep_s=SLOW_READS_S)
+        self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self._clear_reads)
         self._acting = ReconnectingConnection(options.acting_dsn or options.dsn, "wakeboard board action", AdminStore)
 
         self.bulk_actions = BulkActionRunner(options.acting_dsn or options.dsn, self.changes.publish)
@@ -73,9 +77,13 @@ class Board:
 
     def forget_reads(self) -> None:
         """Forgets all reads, also those that run, and wakes all pages: an action has changed the store."""
-        self.reads.forget()
-        self.slow_reads.forget()
+        for reads in (self.reads, self.slow_reads, self.searches, self.slow_searches):
+            reads.forget()
         self.changes.publish()
+
+    def _clear_reads(self) -> None:
+        self.reads.clear()
+        self.searches.clear()
 
     def is_secure(self, request: HTTPConnection) -> bool:
         """Whether the browser uses HTTPS."""
@@ -86,4 +94,5 @@ class Board:
         self.changes.end_streams()
         await self.bulk_actions.close()
         await self.pool.close()
+        await self._search_pool.close()
         await self._acting.close()

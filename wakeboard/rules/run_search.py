@@ -105,6 +105,11 @@ class RunSearch:
         others = [term.text for term in self.terms if term.qualifier != "status"]
         return " ".join([f"status:{status}", *others] if status else others)
 
+    @property
+    def scans(self) -> bool:
+        """Whether it compares texts for which there is no index: of payloads, errors and bare words."""
+        return bool(self.of("payload", "error", ""))
+
     def of(self, *qualifiers: str) -> Sequence[Term]:
         """The terms with one of these qualifiers."""
         return [term for term in self.terms if term.qualifier in qualifiers]

@@ -110,7 +110,9 @@ def selection_of(request: BoardRequest) -> Selection:
 async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str] | None) -> BulkForm:
     selection = selection_of(request)
     wanted = RunQuery(search=selection.search, takes=what.takes, ids=selection.ids, namespaces=namespaces)
-    preview = await request.read(("bulk preview", what.name, wanted), lambda conn: preview_runs(conn, wanted))
+    preview = await request.read(
+        ("bulk preview", what.name, wanted), lambda conn: preview_runs(conn, wanted), scans=selection.search.scans
+    )
     hidden = [("q", selection.text)] if selection.ids is None else [("id", str(run_id)) for run_id in selection.ids]
     inputs = [reason_input(request)]
     if selection.ids is None:

@@ -144,7 +144,7 @@ async def runs(request: BoardRequest) -> Page:
 
     async def found() -> RunPage | None:
         try:
-            return await request.read(("runs", search.text, sort, after, before, namespaces), read)
+            return await request.read(("runs", search.text, sort, after, before, namespaces), read, scans=search.scans)
         except QueryTimedOut:  # the search box stays, so that the user can change the search
             return None
 
@@ -160,7 +160,9 @@ async def _counts(request: BoardRequest, search: RunSearch) -> Mapping[str, Coun
         return await count_runs(conn, search, namespaces=namespaces)
 
     try:
-        return await request.read_slowly(("runs counted", search.with_status(""), namespaces), count)
+        return await request.read_slowly(
+            ("runs counted", search.with_status(""), namespaces), count, scans=search.scans
+        )
     except QueryTimedOut:
         return dict.fromkeys(STATUSES, Count(0, more=True))
 
