@@ -124,3 +124,10 @@ async def status_of(scope: Scope) -> int:
 
     await Security(accept, BoardOptions(dsn=""))(scope, receive, send)
     return answered[0]["status"]
+
+
+async def test_a_limit_with_thousands_of_digits_is_refused(client: Client, store: Store):
+    answer = await client.post("/limits/set", key="openai", max_running="0" * 10 + "9" * 5000)
+
+    assert answer.status == 422
+    assert store.value("select count(*) from job_limits") == 0

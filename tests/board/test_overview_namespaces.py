@@ -36,3 +36,16 @@ async def test_schedules_queues_and_delays_of_other_namespaces_are_hidden(databa
     assert "vault" not in own
     assert "broken" not in own
     await ada.close()
+
+
+async def test_pauses_of_queues_of_other_namespaces_are_hidden(database: str, client: Client, store: Store):
+    store.schedule("shop/a")
+    store.rows("insert into pauses (scope, reason) values ('queue:vault', 'x'), ('queue:default', 'y') returning 1")
+    ada = Client(database, Person("ada", {"shop": VIEW}))
+
+    own = (await ada.get("/limits")).words
+
+    assert "vault" in (await client.get("/limits")).words
+    assert "default" in own
+    assert "vault" not in own
+    await ada.close()

@@ -11,7 +11,7 @@ from wakeboard.board.access.proxy import AmbiguousHeaders
 from wakeboard.board.access.reviews import ReviewFailed
 from wakeboard.board.static_files import assets
 from wakeboard.board.templating import render
-from wakeboard.errors import DatabaseUnavailable, Forbidden, InvalidValue, QueryTimedOut, WakeboardError
+from wakeboard.errors import DatabaseUnavailable, Forbidden, InvalidValue, QueryTimedOut, SchemaMismatch, WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -32,6 +32,7 @@ _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (QueryTimedOut, 504),
     (ReviewFailed, 503),
     (DatabaseUnavailable, 503),
+    (SchemaMismatch, 503),
 )
 
 _HEADINGS: Final = {

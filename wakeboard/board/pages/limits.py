@@ -13,6 +13,7 @@ from wakeboard.errors import InvalidValue
 from wakeboard.rules.humanize import full_stop
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.schedule_list import filter_choices
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.listings import LimitRow, PauseRow
 
 HIGHEST_LIMIT: Final = 1_000_000
+MAX_DIGITS: Final = 10
 MAX_NAME: Final = 128
 
 
@@ -30,7 +32,7 @@ MAX_NAME: Final = 128
 class LimitsModel:
     """The model of the page. `pauses`: of everything and of queues, by scope. `restricted`: the viewer sees no counts.
 
-    A viewer of some namespaces is shown pauses, because they hold these too, and no limit keys of others.
+    A viewer of some namespaces is shown the pauses that hold their schedules, and no limit keys.
     """
 
     now: datetime
@@ -52,11 +54,15 @@ class LimitsModel:
 @page("/limits")
 async def limits(request: BoardRequest) -> Page:
     """Shows limits, queues and pauses."""
-    restricted = request.viewer.namespaces is not None
+    namespaces = request.viewer.namespaces
+    restricted = namespaces is not None
 
     async def read(conn: AsyncConnection) -> LimitsModel:
         listings = Listings(conn)
         pauses = [pause for pause in await listings.pauses() if pause.kind != "schedule"]
+        if restricted:
+            own = {None, *(await filter_choices(conn, namespaces)).queues}
+            pauses = [pause for pause in pauses if pause.name in own]
         paused = {pause.name for pause in pauses if pause.kind == "queue" and pause.name}
         return LimitsModel(
             now=await listings.now(),
@@ -67,7 +73,7 @@ async def limits(request: BoardRequest) -> Page:
         )
 
     may = await request.permissions(None)
-    return Page("limits.html", await request.read(("limits", restricted), read), "Limits and pauses", may=may)
+    return Page("limits.html", await request.read(("limits", namespaces), read), "Limits and pauses", may=may)
 
 
 # -- pauses of queues and of everything --------------------------------------------------------------------------------
@@ -176,7 +182,9 @@ async def set_limit(request: BoardRequest) -> Redirect | Page:
         reason = read_reason(request)
         if not key:
             raise InvalidValue("write a limit key, such as openai")  # noqa: TRY301 - shown in the form, as the others
-        if text and not (text.isascii() and text.isdecimal() and int(text[:10]) <= HIGHEST_LIMIT):
+        if text and not (
+            text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS and int(text) <= HIGHEST_LIMIT
+        ):
             raise InvalidValue(f"the limit is {one_line(text)[:20]}: write a whole number from 0 to 1,000,000")  # noqa: TRY301
         await store.set_limit(key, int(text) if text else None, reason)
     except InvalidValue as exc:
