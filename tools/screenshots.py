@@ -60,7 +60,7 @@ PAGES: Final = {
     "run-dead": "/runs/{dead}",
     "audit": "/audit",
     "limits": "/limits",
-    "stats": "/stats",
+    "performance": "/performance",
 }
 IN_DOCS: Final = ("overview", "schedules", "calendar-week", "runs", "run-dead")
 # (namespace, name, cron expression, time zone, job type)

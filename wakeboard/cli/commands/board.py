@@ -45,7 +45,9 @@ def command(
             "--new-token", metavar="NAME", help="Print a new token and its line for the token file, and exit."
         ),
     ] = None,
-    role: Annotated[str, typer.Option("--role", help="The role of a new token: viewer or operator.")] = "viewer",
+    role: Annotated[
+        str, typer.Option("--role", metavar="ROLE", help="The role of a new token: viewer or operator.")
+    ] = "viewer",
     skip_check: Annotated[
         bool,
         typer.Option(
