@@ -53,7 +53,7 @@ def test_links_to_the_next_page_keep_the_search(database: str, board: str):
 
     assert "after=id.0.50" in html
     assert "/runs?q=type%3Asend_mail&amp;sort=oldest&amp;after=" in html
-    assert "1 run, oldest first" in runs_page(board, q="type:send_mail", sort="oldest", after="id.0.50")
+    assert "1 run on this page, oldest first" in runs_page(board, q="type:send_mail", sort="oldest", after="id.0.50")
     assert fetched(f"{board}/runs?after=nonsense")[0] == 400
 
 
