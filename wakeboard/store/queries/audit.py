@@ -163,7 +163,9 @@ async def audit_rows(
     conn: psycopg.AsyncConnection[Any], wanted: AuditFilter, count: int, *, before: int | None = None
 ) -> list[AuditRow]:
     """The newest `count` rows that fit, newest first. `before`: only rows with a smaller id."""
-    return await read(conn, class_row(AuditRow), _AUDIT, {**asdict(wanted), "count": count, "before": before})
+    namespaces = None if wanted.namespaces is None else list(wanted.namespaces)  # a tuple is sent as a row
+    values = {**asdict(wanted), "namespaces": namespaces, "count": count, "before": before}
+    return await read(conn, class_row(AuditRow), _AUDIT, values)
 
 
 async def bulk_actions(

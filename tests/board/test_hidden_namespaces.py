@@ -1,4 +1,4 @@
-"""The overview tells viewers of some namespaces nothing about the others."""
+"""The overview, limits and the audit log tell viewers of some namespaces nothing about the others."""
 
 from __future__ import annotations
 
@@ -48,4 +48,18 @@ async def test_pauses_of_queues_of_other_namespaces_are_hidden(database: str, cl
     assert "vault" in (await client.get("/limits")).words
     assert "default" in own
     assert "vault" not in own
+    await ada.close()
+
+
+async def test_audit_rows_of_other_namespaces_are_hidden(database: str, client: Client, store: Store):
+    for name in ("shop/a", "bank/b"):
+        store.rows("select wakeboard.pause(%s, %s)", f"schedule:{store.schedule(name)}", f"because of {name}")
+    ada = Client(database, Person("ada", {"shop": VIEW}))
+
+    own = (await ada.get("/audit")).words
+
+    assert "because of bank/b" in (await client.get("/audit")).words
+    assert "because of shop/a" in own
+    assert "bank" not in own
+    assert "bank" not in (await ada.get("/audit", schedule="2")).words
     await ada.close()
