@@ -228,7 +228,10 @@ union all
  limit %(count)s
 """
 _PAUSES: LiteralString = """
-select scope || ' ' || reason from wakeboard.pauses where scope in ('all', 'queue:' || %(queue)s) order by scope
+select scope || ' ' || reason
+  from wakeboard.pauses as pause
+ where scope in ('all', 'queue:' || %(queue)s)
+ order by scope
 """
 _LIMITS: LiteralString = """
 select bound.key,

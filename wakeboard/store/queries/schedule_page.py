@@ -65,7 +65,7 @@ _BY_NAME: LiteralString = (
     _ROW + " and namespace = %(namespace)s and name = %(name)s order by removed_at desc nulls first, source, id"
 )
 _PAUSES: LiteralString = """
-select scope, reason, paused_at from wakeboard.pauses
+select scope, reason, paused_at from wakeboard.pauses as pause
  where scope in ('all', 'queue:' || %(queue)s::text, 'schedule:' || %(id)s::bigint)
  order by scope
 """
