@@ -20,6 +20,7 @@ import psycopg
 from playwright.sync_api import sync_playwright
 from psycopg.conninfo import make_conninfo
 
+from testbed.generated_rollups import generate_rollups
 from testbed.generated_runs import fill
 from wakeboard.board import BoardOptions
 from wakeboard.board.server import BoardServer, listening_socket
@@ -120,10 +121,7 @@ def _database(server_dsn: str, situation: str) -> str:
             _declare(conn, SITUATIONS[situation]["schedules"])
             if situation != "outage":
                 conn.execute(BUSY.encode())
-            while True:
-                row = conn.execute("select wakeboard.roll_up(always => true)").fetchone()
-                if not (row and row[0]):
-                    break
+            generate_rollups(conn, days=90)
     return dsn
 
 

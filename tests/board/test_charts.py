@@ -11,8 +11,8 @@ from xml.etree import ElementTree as ET
 import psycopg
 import pytest
 
+from testbed.generated_rollups import generate_rollups
 from tests.board.asgi import VIEW, Client, Person
-from tests.board.generated_rollups import generate_rollups
 from tests.board.schedules import schedules_in
 from wakeboard.board.charts import PLOT_HEIGHT, Layer, Period, bar_chart, line_chart, scale_of, sparkline
 from wakeboard.rules.run_search import parse_run_search

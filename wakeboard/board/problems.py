@@ -90,11 +90,11 @@ def _due(situation: Situation) -> Iterator[Problem]:
         oldest = f"the oldest was due {relative(due.oldest, now)}"
         query = f"status:queued type:{due.job_type} queue:{due.queue}"
         if not due.served and now - due.oldest > UNKNOWN_AFTER:
-            text = f"{runs} wait, and no worker serves this queue; {oldest}."
+            text = f"No worker serves the queue of {runs}; {oldest}."
         elif not due.known and now - due.oldest > UNKNOWN_AFTER:
-            text = f"{runs} wait, and no worker has a handler for this job type; {oldest}."
+            text = f"No worker has a handler for {runs}; {oldest}."
         elif now - due.oldest > WAITING_AFTER:
-            text = f"{runs} wait; {oldest}."
+            text = f"Waiting: {runs}; {oldest}."
             yield Problem(severity="warn", text=text, path="/runs", query=query)
             continue
         else:
