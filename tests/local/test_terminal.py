@@ -36,7 +36,7 @@ class Terminal:
         defaults = {"TERM": "xterm-256color", "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "worker")])}
         self._master, slave = pty.openpty()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", WITH_CONTROLLING_TERMINAL, sys.executable, "-c", START, "", str(NEVER)],
+            [sys.executable, "-c", WITH_CONTROLLING_TERMINAL, sys.executable, "-c", START, "", str(NEVER), ""],
             cwd=folder,
             env={**os.environ, **defaults, "COLUMNS": "80", "LINES": "24", **environment},
             stdin=slave,
