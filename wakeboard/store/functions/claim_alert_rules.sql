@@ -17,6 +17,14 @@ declare
   claimed text[];
 begin
   perform require_read_committed('claim_alert_rules');
+  if jsonb_typeof(rules) = 'array' is not true or exists (
+       select from jsonb_array_elements(rules) as rule
+        where (jsonb_typeof(rule -> 'name') = 'string' and jsonb_typeof(rule -> 'severity') = 'string'
+               and jsonb_typeof(rule -> 'definition') = 'object' and jsonb_typeof(rule -> 'interval_s') = 'number'
+               and (rule ->> 'interval_s')::numeric between 0 and 86400) is not true) then
+    raise exception using errcode = '22023', message =
+      'rules must be an array of objects with name, severity, definition and interval_s (0 to 86400)';
+  end if;
   insert into alert_rules (name, severity, definition)
   select rule.name, rule.severity, rule.definition
     from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)

@@ -15,6 +15,13 @@ declare
   enqueued integer := 0;
 begin
   perform require_read_committed('enqueue_heartbeats');
+  if jsonb_typeof(heartbeats) = 'array' is not true or exists (
+       select from jsonb_array_elements(heartbeats) as wanted
+        where (jsonb_typeof(wanted -> 'name') = 'string' and jsonb_typeof(wanted -> 'every_s') = 'number'
+               and (wanted ->> 'every_s')::numeric between 1 and 2678400) is not true) then
+    raise exception using errcode = '22023', message =
+      'heartbeats must be an array of objects with name and every_s (1 to 2678400)';
+  end if;
   if exists (select from alerts where resolved_at is null) then
     return 0;
   end if;

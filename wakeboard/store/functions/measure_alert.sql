@@ -23,9 +23,12 @@ as $$
 #variable_conflict use_column
 declare
   present constant timestamptz := statement_timestamp();
-  since constant timestamptz := present - span;
+  since constant timestamptz := present - case when span between '0' and '3650 days' then span end;
   a_scan constant integer := 10000;
 begin
+  if span not between '0' and '3650 days' then
+    raise exception using errcode = '22023', message = format('span is %s; write an interval from 0 to 3650 days', span);
+  end if;
   if condition = 'failures' then
     return query
     with failed as (
