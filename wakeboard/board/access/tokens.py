@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import re
 import secrets
+import time
 from typing import TYPE_CHECKING, Final, NamedTuple, cast, get_args
 
 from wakeboard.board.access.viewer import Role, RoleViewer, token_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wakeboard.board.access.viewer import KnownNamespaces, Viewer
 
 MAX_FILE_BYTES: Final = 1 << 20
+CLOCK_TICK_NS: Final = 1_000_000_000  # file systems store times in steps of up to a second or so
 _LINE: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._@-]{0,127})\s+(\S+)\s+([0-9a-f]{64})")
 
 
@@ -52,7 +54,7 @@ class TokenAccess:
         if not token:
             return None
         stamp = self._read_stamp()
-        if stamp != self._stamp:
+        if stamp != self._stamp or time.time_ns() - stamp[1] < CLOCK_TICK_NS:  # an edit may leave the same stamp
             self._entries, self._stamp = read_tokens(self._path), stamp
         digest = digest_of(token)
         matching = [entry for entry in self._entries if hmac.compare_digest(entry.digest, digest)]
