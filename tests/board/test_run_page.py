@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.board.conftest import fetched, serving
-from tests.board.told_runs import PAYLOAD, dead_run, retried_run, worker_of
+from tests.board.past_runs import PAYLOAD, dead_run, retried_run, worker_of
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.run_timeline import bar, timeline, what_next
