@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.board.conftest import serving, serving_application
 from wakeboard.board import BoardOptions, app
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from playwright.async_api import Page
     from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -22,7 +25,14 @@ PREFIX = "/tools/wakeboard"
 
 
 def mounted(dsn: str) -> ASGIApp:
-    return Starlette(routes=[Mount(PREFIX, app(BoardOptions(dsn=dsn)))])
+    board = app(BoardOptions(dsn=dsn))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncGenerator[None]:
+        async with board.router.lifespan_context(board):  # Starlette does not run that of a mounted application
+            yield
+
+    return Starlette(routes=[Mount(PREFIX, board)], lifespan=lifespan)
 
 
 def keeping_proxy(dsn: str) -> ASGIApp:

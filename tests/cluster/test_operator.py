@@ -130,7 +130,7 @@ def test_dead_runs_are_counted_and_an_annotation_retries_them(env: Environment, 
 
     env.sql("select * from claim(7, 60, '{default}', '{3}', '{-infinity}', '{0}', '{ping}', 1)")
     env.sql(
-        "select fail(7, array[%s::bigint], '{1}', '{discarded}', '{Gone}', '{no such customer}', '{}', '{null}')",
+        "select fail(7, array[%s::bigint], '{1}', '{discarded}', '{Gone}', '{no such customer}', '{\"\"}', '{null}')",
         run[0],
     )
     wait_for(lambda: env.status("report").get("dead") == 1, why=lambda: operator.log)
