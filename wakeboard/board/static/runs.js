@@ -67,6 +67,7 @@
     } catch { /* the banner reports a board that does not answer */ }
     if (number !== asked || document.activeElement !== box) return;
     if (!found.length || (found.length === 1 && found[0].text === text)) { close(); return; }
+    const kept = list.hidden ? undefined : list.children[chosen]?.dataset.text; // an answer that comes later keeps the choice
     list.replaceChildren(...found.map(({ text: suggestion, hint }, at) => {
       const option = document.createElement("li");
       option.id = `run-suggestion-${at}`;
@@ -84,6 +85,8 @@
     chosen = -1;
     list.hidden = false;
     box.setAttribute("aria-expanded", "true");
+    const again = found.findIndex(({ text: suggestion }) => suggestion === kept);
+    if (again >= 0) mark(again);
   }
 
   box.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(ask, 80); });
