@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 from urllib.request import urlopen
 
 from bench.tables import Table, Threshold, at_most, number, percentile
+from testbed.board_server import serving
 from testbed.generated_runs import fill
 from wakeboard.board import BoardOptions
-from wakeboard.board.server import BoardServer, listening_socket
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
-    from bench.database import BenchmarkServer, Database
+    from bench.database import BenchmarkServer
     from bench.plan import Plan
 
 PAGES: Final = {
@@ -45,7 +40,7 @@ def measure_board(server: BenchmarkServer, plan: Plan) -> Table:
     with server.database(of_a_definition=False) as database:
         fill(database.conn, history=crowd.finished, live=crowd.future)
         database.do("checkpoint")
-        with _board(database) as address:
+        with serving(BoardOptions(dsn=database.dsn)) as address:
             times = {name: _times(address + _path(path, crowd.finished), plan.claims) for name, path in PAGES.items()}
             times[f"runs, page {DEEP}"] = [_time_of_deep_page(address + "/runs")]
     rows = [
@@ -63,20 +58,6 @@ def measure_board(server: BenchmarkServer, plan: Plan) -> Table:
         rows=rows,
         thresholds=thresholds,
     )
-
-
-@contextmanager
-def _board(database: Database) -> Generator[str]:
-    server = BoardServer(BoardOptions(dsn=database.dsn), listening_socket("127.0.0.1", 0), handles_signals=False)
-    thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()))
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            thread.join(0.01)
-        yield server.address.rstrip("/")
-    finally:
-        server.handle_exit(0, None)
-        thread.join()
 
 
 def _path(path: str, finished: int) -> str:

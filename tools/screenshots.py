@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-import threading
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,18 +19,16 @@ import psycopg
 from playwright.sync_api import sync_playwright
 from psycopg.conninfo import make_conninfo
 
+from testbed.board_server import serving
 from testbed.generated_rollups import generate_rollups
 from testbed.generated_runs import fill
 from wakeboard.board import BoardOptions
-from wakeboard.board.server import BoardServer, listening_socket
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import dst_ticks_for
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from playwright.sync_api import Browser
 
 ROOT: Final = Path(__file__).resolve().parents[1]
@@ -104,7 +101,7 @@ def main() -> None:
             with sync_playwright() as playwright:
                 browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
                 for situation, dsn in databases.items():
-                    with _board(dsn) as address:
+                    with serving(BoardOptions(dsn=dsn)) as address:
                         _take(browser, address, situation, for_docs=for_docs)
                 browser.close()
 
@@ -148,20 +145,6 @@ def _declare(conn: psycopg.Connection[Any], schedules: int) -> None:
         "   set schedule = def.namespace || '/' || def.name, job_type = def.job_type"
         "  from wakeboard.job_definitions as def where def.id = run.definition_id"
     )
-
-
-@contextmanager
-def _board(dsn: str) -> Generator[str]:
-    server = BoardServer(BoardOptions(dsn=dsn), listening_socket("127.0.0.1", 0), handles_signals=False)
-    thread = threading.Thread(target=lambda: asyncio.run(server.run_until_stopped()))
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            thread.join(0.01)
-        yield server.address.rstrip("/")
-    finally:
-        server.handle_exit(0, None)
-        thread.join()
 
 
 def _take(browser: Browser, address: str, situation: str, *, for_docs: bool) -> None:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import threading
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
-import uvicorn
 from playwright.async_api import async_playwright
 
+from testbed.board_server import serving
 from tests.board.action_store import Store
 from tests.board.asgi import Client
 from wakeboard.board import BoardOptions
-from wakeboard.board.server import BoardServer, listening_socket
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+    from collections.abc import AsyncIterator, Iterator
     from email.message import Message
 
     from playwright.async_api import Browser, BrowserContext, Page
-    from starlette.types import ASGIApp
 
 CHROMIUM = Path("/usr/bin/chromium")
 
@@ -35,38 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if "browser" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.skip(reason="Chromium is not installed; `make test-packages` brings it"))
-
-
-@contextmanager
-def serving(options: BoardOptions) -> Generator[str]:
-    """Serves a board on a free port of loopback inside the block. Yields its address, without a trailing slash."""
-    server = BoardServer(options, listening_socket("127.0.0.1", 0), handles_signals=False)
-    with _in_a_thread(server, server.run_until_stopped):
-        yield server.address.rstrip("/")
-
-
-@contextmanager
-def serving_application(application: ASGIApp) -> Generator[str]:
-    """As `serving`, for any application."""
-    listener = listening_socket("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(application, log_level="critical", timeout_graceful_shutdown=1, ws="none"))
-    with _in_a_thread(server, lambda: server.serve([listener])):
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    listener.close()
-
-
-@contextmanager
-def _in_a_thread(server: uvicorn.Server, serve: Callable[[], Coroutine[Any, Any, None]]) -> Generator[None]:
-    thread = threading.Thread(target=lambda: asyncio.run(serve()))
-    thread.start()
-    try:
-        while not server.started and thread.is_alive():
-            thread.join(0.01)
-        yield
-    finally:
-        server.handle_exit(0, None)
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 @pytest.fixture

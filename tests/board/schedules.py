@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import psycopg
 from psycopg.types.json import Jsonb
 
-from tests.board.conftest import serving
+from testbed.board_server import serving
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import RoleViewer
 from wakeboard.rules.cron_parser import parse_cron

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from starlette.requests import Request
 
-from tests.board.conftest import serving
+from testbed.board_server import serving
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import LocalAccess, Permission, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import AmbiguousHeaders

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testbed.board_server import serving
 from tests.board.asgi import AccessOf, Person
-from tests.board.conftest import serving
 from wakeboard.board import BoardOptions
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.board.conftest import serving
+from testbed.board_server import serving
 from tests.board.test_live import board_process, enqueue
 from tests.board.test_pages import PAGES
 from tests.store.test_roles import RoleDatabase

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from tests.board.conftest import serving
+from testbed.board_server import serving
 from wakeboard.board import BoardOptions
 
 if TYPE_CHECKING:

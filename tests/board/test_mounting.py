@@ -10,7 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from tests.board.conftest import serving, serving_application
+from testbed.board_server import serving, serving_application
 from wakeboard.board import BoardOptions, app
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.board.conftest import fetched, serving
+from testbed.board_server import serving
+from tests.board.conftest import fetched
 from tests.board.past_runs import PAYLOAD, dead_run, retried_run, worker_of
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import Permission

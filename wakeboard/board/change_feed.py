@@ -1,8 +1,7 @@
 """Tells open pages that the store has changed. An event carries no data: a page asks again for what it shows.
 
-With LISTEN the database notifies the board, at most once every 250 ms. The notifications of Postgres are sent when a
-run may be due. Everything else (runs that end, actions elsewhere) is noticed by polling once a second, while a page is
-open, whether a sequence number of the store has grown.
+With LISTEN the database notifies the board when a run may be due, and pages follow within 250 ms. The database does not
+notify when a run ends or an administrator acts elsewhere. So every second, while a page is open, pages ask again too.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.board.access.reviewed import ReviewedViewer, visible_namespaces
+from wakeboard.board.access.reviewed_viewer import ReviewedViewer, visible_namespaces
 from wakeboard.board.access.viewer import token_of
 
 if TYPE_CHECKING:

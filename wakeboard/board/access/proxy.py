@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.board.access.reviewed import ReviewedViewer, visible_namespaces
+from wakeboard.board.access.reviewed_viewer import ReviewedViewer, visible_namespaces
 from wakeboard.board.access.reviews import SERVICE_ACCOUNT, ReviewFailed
 from wakeboard.errors import InvalidSettings, WakeboardError
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 from psycopg.rows import class_row
 
 from wakeboard.store.connection import connect
-from wakeboard.store.queries.listings import Listings
+from wakeboard.store.queries.listings import LIVE_QUEUES, Listings
 from wakeboard.store.statements import execute, read, translating
 
 if TYPE_CHECKING:
@@ -193,16 +193,8 @@ select count(*) filter (where locked_by <> 0) as running,
 """
 
 # Runs that no worker claims are the oldest of their queue and priority, so a bounded scan finds them.
-_DUE: LiteralString = """
-with recursive live (queue) as (
-  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
-    order by queue limit 1)
-  union all
-  select (select queue::text from wakeboard.job_runs
-           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
-           order by queue limit 1)
-    from live where live.queue is not null
-), scanned as (
+_DUE: LiteralString = f"""
+{LIVE_QUEUES}, scanned as (
   select run.queue, run.job_type, run.run_at, run.timeout_s
     from live
    cross join generate_series(1, 5) as level (priority)

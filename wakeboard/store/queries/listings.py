@@ -359,8 +359,9 @@ select split_part(pause.scope, ':', 1) as kind,
  order by pause.scope
 """
 
-_QUEUES: LiteralString = """
-with recursive live (queue) as (             -- one index descent for each queue, however many runs it has
+# The queues of live runs without a limit key: one index descent for each queue, however many runs it has.
+LIVE_QUEUES: LiteralString = """
+with recursive live (queue) as (
   (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
     order by queue limit 1)
   union all
@@ -368,7 +369,9 @@ with recursive live (queue) as (             -- one index descent for each queue
            where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
            order by queue limit 1)
     from live where live.queue is not null)
-select queue from live where queue is not null
+"""
+_QUEUES: LiteralString = f"""
+{LIVE_QUEUES}select queue from live where queue is not null
 union
 select queue::text from wakeboard.job_definitions where removed_at is null
 union

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row
 
+from wakeboard.store.queries.listings import LIVE_QUEUES
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -91,15 +92,7 @@ class StalledSchedule:
 _VISIBLE: LiteralString = "(%(namespaces)s::text[] is null or split_part(run.schedule, '/', 1) = any (%(namespaces)s))"
 
 _COUNTS: LiteralString = f"""
-with recursive live (queue) as (
-  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
-    order by queue limit 1)
-  union all
-  select (select queue::text from wakeboard.job_runs
-           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
-           order by queue limit 1)
-    from live where live.queue is not null
-), pairs as (
+{LIVE_QUEUES}, pairs as (
   select live.queue, level.priority from live cross join generate_series(1, 5) as level (priority)
    where live.queue is not null
 ), scanned as (

@@ -13,6 +13,7 @@ from psycopg.rows import class_row, dict_row, scalar_row
 
 from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
 from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.store.queries.run_details import AttemptRow
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -30,18 +31,10 @@ _NEIGHBOURS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownAttempt:
-    """An attempt that ended without success: failed, crashed, timed_out, snoozed or released."""
+class ShownAttempt(AttemptRow):
+    """An attempt that did not succeed, and the epoch of its lease."""
 
-    attempt: int
     lease_epoch: int
-    outcome: str
-    started_at: datetime
-    ended_at: datetime
-    worker: str | None
-    error_type: str | None
-    error: str | None
-    stack: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
