@@ -39,7 +39,7 @@ FULL: dict[str, Any] = {
 }
 KNOWN = {"apiVersion", "kind", "metadata", "spec", *FULL["spec"]}
 
-# Pairs of what people write and what they are told.
+# Pairs of an invalid spec and its error message.
 BAD_SPECS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("bad_specs.yaml").read_text())
 BAD_DOCUMENTS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("bad_documents.yaml").read_text())
 

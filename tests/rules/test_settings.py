@@ -90,7 +90,7 @@ def test_variables_of_kubernetes_services_are_not_reported_as_unknown():
     ],
 )
 def test_every_program_reports_an_unknown_setting_once(command: list[str]):
-    """None of them has a database here: a typing error is told before anything else fails."""
+    """None of them has a database here: a typing error is reported before anything else fails."""
     module, *words = command
     code = f"import sys; from {module}.cli import main; sys.exit(main())" if module == "wakeboard" else ""
     program = ["-c", code, *words] if code else ["-m", module]

@@ -109,7 +109,7 @@ def test_a_worker_that_registers_again_counts_as_no_heartbeat(admin: SqlClient, 
 
 
 def test_a_run_that_was_named_and_then_not_has_crashed(admin: SqlClient, worker: SqlClient) -> None:
-    """Its handler started, and no outcome of it could be told: should that happen for ever, the run must end."""
+    """Its handler started, and its outcome could not be reported. If that happens each time, the run must end."""
     run = admin.enqueue()
     worker.register(lease_s=LEASE_S)
     lease = worker.claims(run)
@@ -259,7 +259,7 @@ def test_a_worker_that_was_only_silent_takes_no_crash_off(admin: SqlClient, work
     assert admin.run(run).crash_count == 1
 
 
-# -- what is told ------------------------------------------------------------------------------------------------------
+# -- what is reported --------------------------------------------------------------------------------------------------
 
 
 def test_every_end_of_an_attempt_is_kept_with_its_worker(admin: SqlClient, worker: SqlClient) -> None:

@@ -1,4 +1,4 @@
-"""An attempt that went wrong is tried again, is dead, or goes back; what the worker is told is always true."""
+"""A failed attempt is retried, makes its run dead, or is given back. The answer to the worker is always true."""
 
 from __future__ import annotations
 

@@ -96,16 +96,16 @@ def reads_runs(node: dict[str, Any]) -> bool:
 
 def faults(found: list[dict[str, Any]]) -> list[str]:
     """Nodes that read job_runs in another way than by an index from its beginning to its end."""
-    told: list[str] = []
+    problems: list[str] = []
     for node in found:
         kind, relation = node["Node Type"], node.get("Relation Name")
         if relation == "job_runs" and kind not in {"Index Scan", "Index Only Scan", "Tid Scan", "ModifyTable"}:
-            told.append(f"{kind} on job_runs")
+            problems.append(f"{kind} on job_runs")
         if relation == "job_runs" and kind.startswith("Index") and "Index Cond" not in node and not node.get("Filter"):
-            told.append(f"the whole of {node['Index Name']}")
+            problems.append(f"the whole of {node['Index Name']}")
         if kind in {"Bitmap Heap Scan", "Merge Join"} and reads_runs(node):
-            told.append(kind)
-    return told
+            problems.append(kind)
+    return problems
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
 
 
 RULE = {"name": "dead", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}
-TOLD = Notification("open", ["team"], "default")
+NOTIFICATION = Notification("open", ["team"], "default")
 
 
 async def _measure_each_condition(store: MaintenanceStore) -> None:
@@ -165,8 +165,8 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
         "enqueue_heartbeats": lambda: store.enqueue_heartbeats([{"name": "watchdog", "every_s": 60}], "default"),
         "measure_alert": lambda: _measure_each_condition(store),
-        "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"], TOLD),
-        "resolve_alert": lambda: store.resolve_alert("dead", NOW, TOLD),
+        "fire_alert": lambda: store.fire_alert("dead", NOW, "1 run is dead", 1.0, ["ping"], NOTIFICATION),
+        "resolve_alert": lambda: store.resolve_alert("dead", NOW, NOTIFICATION),
         "drop_partitions": lambda: store.drop_partitions(90 * DAY),
         "delete_expired": lambda: store.delete_expired(90 * DAY, None, 90 * DAY),
     }
