@@ -54,7 +54,9 @@ def find(cookies: Mapping[str, str], page: str, *, secure: bool) -> Message | No
         message = Message(page=named, text=text, problem=bool(fields["problem"]), link=link, label=label)
     except (ValueError, TypeError, LookupError, RecursionError):
         return None
-    is_inside = not message.link or (message.link.startswith("/") and not message.link.startswith("//"))
+    is_inside = not message.link or (
+        message.link.startswith("/") and not message.link.startswith("//") and "\\" not in message.link
+    )
     return message if message.page == page and is_inside else None
 
 

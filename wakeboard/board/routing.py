@@ -111,8 +111,8 @@ class BoardRequest:
     async def acting(self, namespaces: Collection[str | None]) -> AdminStore:
         """The SQL functions for this action, if the viewer has its permission in all these namespaces.
 
-        `namespaces`: of what the action changes; None for what belongs to none. Raises Forbidden. There is no other
-        way to the functions, so no action can leave out the check.
+        `namespaces`: of what the action changes; None for what belongs to none. Raises Forbidden. Actions
+        use no other way to the functions, so none can leave out the check.
         """
         await self.require(self.permission, namespaces)
         return await self.board.store_for(self.viewer.name)
@@ -120,11 +120,11 @@ class BoardRequest:
     async def read_slowly(
         self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
     ) -> _Result:
-        """As `read`, for counts and names: the result may be 10 s old, and a change of the store does not clear it."""
+        """As `read`, for counts and names: the result may be 10 s old. An action on this board clears it."""
         return await (self.board.slow_searches if scans else self.board.slow_reads).get(key, query)
 
     async def require(self, permission: Permission, namespaces: Collection[str | None]) -> None:
-        """Raises Forbidden unless the viewer has the permission in at least one namespace, and in all of these."""
+        """Raises Forbidden unless the viewer has the permission in each of these namespaces, or if none is given."""
         for namespace in sorted(set(namespaces), key=lambda name: name or ""):
             if not await self.viewer.may(permission, namespace):
                 where = f" in the namespace {namespace}" if namespace else ""

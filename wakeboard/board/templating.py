@@ -90,7 +90,7 @@ def seconds_in_words(seconds: float) -> str:
 
 
 def compact(number: int) -> str:
-    """A number in at most four characters: "999", "1.2k", "20k", "3.4M"."""
+    """A number in a few characters: "999", "1.2k", "20k", "3.4M"."""
     for unit, name in ((1_000_000, "M"), (1_000, "k")):
         if number >= unit:
             return f"{number / unit:.1f}{name}" if number < 10 * unit else f"{number // unit}{name}"

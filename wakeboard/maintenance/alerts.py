@@ -1,8 +1,8 @@
-"""Evaluates alert rules: claims those that are due, measures each, and records what it found.
+"""Evaluates alert rules: claims those that are due, measures each, and records the result. Also enqueues heartbeats.
 
 The claim is atomic, so that any number of workers, operators and `wakeboard up` together evaluate a rule once in its
-interval. The record names the claim: a process that was suspended in between changes nothing. At most one alert of a
-rule is open, whatever fails. A rule whose measurement fails does not stop the others.
+interval. A result is stored only if its claim is the newest, so a process that was suspended changes nothing. At most
+one alert of a rule is open, whatever fails. A rule whose measurement fails does not stop the others.
 """
 
 from __future__ import annotations

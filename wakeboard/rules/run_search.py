@@ -1,7 +1,7 @@
 """Parses what a user types to find runs: `status:dead type:send_* payload.customer:42 since:2h`.
 
 A search is a list of terms; a run must fit all of them. A term is a qualifier with values, of which one must fit, or a
-bare word. A leading `-` or `NOT` turns a term around. A value in double quotes may contain spaces, commas and colons;
+bare word. A leading `-` or `NOT` negates a term. A value in double quotes may contain spaces, commas and colons;
 `*` outside quotes stands for any text. Words that cannot be understood are left out and reported in one sentence, so
 that a page can show the rest. Length and number of terms are bounded before anything is parsed.
 """
@@ -259,7 +259,7 @@ def is_run_id(value: Value) -> bool:
 
 
 def is_uuid_start(value: Value) -> bool:
-    """Whether a bare word may be the beginning of a uuid: at least eight hexadecimal digits."""
+    """Whether a bare word may be the beginning of a uuid: at least eight characters of one."""
     return len(value.text) >= 8 and _UUID_START.fullmatch(value.text) is not None  # noqa: PLR2004
 
 

@@ -46,7 +46,8 @@ class ClockChange:
 
     `before` and `after`: what the local clock shows just before the change and at it, for example 02:00 and 03:00.
     `moved`: schedules whose ticks in the gap run after it. `skipped`: those whose ticks in the gap do not run. `once`:
-    those with ticks in the doubled time that run the first time only. `twice`: those that run both times.
+    those with ticks in the doubled time that run the first time only. `twice`: those that run both times. Schedules
+    that fire in every hour are not counted.
     """
 
     zone: str
@@ -61,7 +62,7 @@ class ClockChange:
 
     @property
     def affected(self) -> int:
-        """The schedules with a tick in the gap or in the doubled time."""
+        """The counted schedules with a tick in the gap or in the doubled time."""
         return self.moved + self.skipped + self.once + self.twice
 
 
@@ -95,8 +96,8 @@ def pile_ups(counts: Sequence[int]) -> PileUps:
     """The minutes with far more ticks than the others: at least ten, and twice as many as the median minute.
 
     A schedule that fires each hour makes the same minute of each hour full. Such a minute of the hour is listed once,
-    if it is full in most hours. A single minute is listed if it has at least ten ticks and a tenth more than the median
-    of the same minute of all hours.
+    if it is full in most hours. A single minute is listed if it also exceeds the median of the same minute of all hours
+    by at least ten ticks and by a tenth.
     """
     if not counts:
         return PileUps([], [])
@@ -128,7 +129,7 @@ def clock_changes(rules: Mapping[TickRule, int], begin: int, end: int) -> list[C
 
 
 def zone_changes(zone: str, begin: int, end: int) -> Iterator[Period]:
-    """The periods of a zone that begin with a clock change from `begin` on, before `end`. None for an unknown zone."""
+    """The periods of a zone that begin with a clock change from `begin` on, before `end`. Empty for an unknown zone."""
     try:
         for period in periods_from(zone, begin):
             if period.start >= end:

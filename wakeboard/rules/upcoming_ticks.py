@@ -27,7 +27,7 @@ class UpcomingTick:
 
 @dataclass(frozen=True, slots=True)
 class UpcomingTicks:
-    """The next ticks in order. `skipped`: a sentence for each clock change up to the last one that skips ticks."""
+    """The next ticks in order. `skipped`: a sentence for each clock change that skips ticks, up to the last tick."""
 
     ticks: tuple[UpcomingTick, ...]
     skipped: tuple[str, ...]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BATCH_SIZE: Final = 1000  # runs in one transaction: some tens of milliseconds
 WAIT_S: Final = 0.1  # while another process executes a batch, and after a lock could not be had
-MAX_LOCKED: Final = 20  # consecutive batches, of at least two seconds each, that could not have a lock
+MAX_LOCKED: Final = 20  # consecutive batches that could not have a lock; the SQL function waits for two seconds
 
 
 async def execute_bulk_action(

@@ -45,8 +45,8 @@ class ReadPool:
     async def run(self, query: Callable[[AsyncConnection], Awaitable[_Result]]) -> _Result:
         """The result of `query`.
 
-        Raises QueryTimedOut if a statement takes longer than 3 s, DatabaseUnavailable if the database or a free
-        connection is not available within 5 s, and SchemaMismatch if this release cannot use the schema.
+        Raises QueryTimedOut if a statement takes longer than 3 s, DatabaseUnavailable if no connection is free within
+        5 s or the database cannot be reached, and SchemaMismatch if this release cannot use the schema.
         """
         async with self._connection() as conn:
             try:
@@ -85,7 +85,10 @@ class ReadPool:
 
 
 class SharedReads:
-    """Answers equal queries from one read: at most one for each key and second, however many viewers ask."""
+    """Answers equal queries from one read, however many viewers ask.
+
+    At most one read of a key runs at a time. Its result is kept for `keep_s` seconds, or until `clear` or `forget`.
+    """
 
     def __init__(self, pool: ReadPool, *, keep_s: float = CACHE_S) -> None:
         self._pool, self._keep_s = pool, keep_s

@@ -21,7 +21,10 @@ class ReviewedViewer:
     _may: Review
 
     async def may(self, permission: Permission, namespace: str | None) -> bool:
-        """Whether the API server allows it now. What belongs to no namespace needs the permission in all."""
+        """Whether the API server allowed it in the last 30 s.
+
+        What belongs to no namespace needs the permission in all.
+        """
         return await self._may(permission, namespace)
 
 

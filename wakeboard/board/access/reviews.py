@@ -55,7 +55,7 @@ class ApiServer:
 
 
 class Reviews:
-    """Reviews of the API group authorization.k8s.io, each asked once in 30 s."""
+    """Reviews of the API groups authentication.k8s.io and authorization.k8s.io, each asked once in 30 s."""
 
     def __init__(self, server: ApiServer) -> None:
         self._server = server

@@ -17,7 +17,7 @@ TOKEN_COOKIE: Final = "wakeboard-board"  # noqa: S105 - its name
 
 
 class Permission(StrEnum):
-    """What a viewer may do. Each action of the board has a permission of its own."""
+    """What a viewer may do. Each action of the board needs one of them."""
 
     VIEW = "view"
     RETRY = "retry"

@@ -64,7 +64,7 @@ class BulkForm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkProgress:
-    """The model of the progress page. `may_cancel`: the viewer may cancel it. `next`: the page it came from."""
+    """The model of the progress page. `refused`: the first refused runs. `next`: the page that the viewer came from."""
 
     now: datetime
     action: BulkActionRow

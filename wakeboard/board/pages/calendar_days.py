@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _HOUR: Final = 3600  # seconds
 _DAY: Final = 86_400  # seconds
-_FARTHEST: Final = 26 * _HOUR  # from UTC, and a clock change
+_FARTHEST: Final = 26 * _HOUR  # the largest distance from UTC, and the time of a clock change
 _EPOCH: Final = date(1970, 1, 1)
 
 
@@ -69,7 +69,7 @@ def days_of(first: date, count: int, last: date) -> list[date]:
 
 
 def segments_of(zone: str, day: date) -> list[Segment]:
-    """The segments of a local day, in order. None for a day that the zone has left out."""
+    """The segments of a local day, in order. Empty for a day that the zone has left out."""
     begin = (day - _EPOCH).days * _DAY
     segments: list[Segment] = []
     for period in takewhile(

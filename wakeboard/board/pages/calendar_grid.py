@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from wakeboard.board.pages.calendar_days import Segment
 
 LEVELS: Final = 5
-NOTABLE: Final = 1.5  # times: smaller differences have no colours
+NOTABLE: Final = 1.5  # times: smaller differences have one colour
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,9 @@ class Grid:
         """A row for each hour of the clock. An hour that comes twice on a day is one cell."""
         merged = [_by_hour(segments) for segments in days]
         cells = [segment for hours in merged for segment in hours.values()]
-        complete = [segment for segment in cells if segment.start > self.now]  # an hour that is half past seems calm
+        complete = [
+            segment for segment in cells if segment.start > self.now
+        ]  # an hour that has partly passed looks emptier than it is
         scale = _scale(sum(self._minutes(segment)) for segment in complete or cells)
         return tuple(
             (

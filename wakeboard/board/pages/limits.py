@@ -30,9 +30,10 @@ MAX_NAME: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitsModel:
-    """The model of the page. `pauses`: of everything and of queues, by scope. `restricted`: the viewer sees no counts.
+    """The model of the page. `pauses`: of everything and of queues.
 
-    A viewer of some namespaces is shown the pauses that hold their schedules, and no limit keys.
+    `restricted`: the viewer may see some namespaces only. Then there are no limit keys, and only the pauses of queues
+    that have schedules of these namespaces.
     """
 
     now: datetime

@@ -49,7 +49,7 @@ async def log_in(request: Request) -> Response:
         return _page(request, wanted, "This token is not valid.", 401)
     prefix = request.scope.get("root_path", "")
     answer = RedirectResponse(prefix + safe_path(wanted), 303)
-    secure = (board.options.origin or request.scope["scheme"]).startswith("https")
+    secure = board.is_secure(request)
     answer.set_cookie(
         TOKEN_COOKIE, token, path=f"{prefix}/", secure=secure, httponly=True, samesite="strict", max_age=43_200
     )
