@@ -19,7 +19,7 @@ demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres unt
 	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
 
 test: .venv/dev.ready bytecode test-packages test-cluster chart-tools images ## run every test (TEST_ARGS='-k lease')
-	exec $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS)
+	exec env PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS) # keep what pytest compiles
 
 check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing
 	$(BIN)/ruff format --quiet --check . || { echo 'Some files are not formatted; type: make fix'; exit 1; }

@@ -43,6 +43,7 @@ class PostgresServer:
         self.dsn = dsn
         self._numbers = itertools.count(1)
         self._template: str | None = None
+        self._commands = psycopg.connect(self.dsn_of("postgres"), autocommit=True)
 
     @contextmanager
     def empty_database(self) -> Generator[str]:
@@ -77,8 +78,11 @@ class PostgresServer:
         return self._template
 
     def _command(self, statement: str) -> None:
-        with psycopg.connect(self.dsn_of("postgres"), autocommit=True) as connection:
-            connection.execute(statement.encode())
+        self._commands.execute(statement.encode())
+
+    def close(self) -> None:
+        """Closes the connection that creates and drops databases."""
+        self._commands.close()
 
 
 class PostgresServers:
@@ -99,7 +103,8 @@ class PostgresServers:
 
     def stop(self) -> None:
         """Stops them all."""
-        for engine, _ in self._running.values():
+        for engine, server in self._running.values():
+            server.close()
             engine.stop()
         self._running.clear()
 
