@@ -39,6 +39,7 @@ _STEPS: Final[Mapping[str, tuple[timedelta, int]]] = {
     "week": (2 * _HOUR, 84),
     "quarter": (_DAY, 90),
 }
+_A_DAY_BY_HOUR: Final = (_HOUR, 24)
 _DETAILS: Final = ("schedule", "step")  # their minutes are not stored
 
 
@@ -150,26 +151,52 @@ with progress as (
 )
 """
 
-_SUMS: LiteralString = """
-, cells as (
-  select starts_at as at, name, measure, null::smallint as bucket, count
-    from stored cross join lateral (values
-      ('succeeded', succeeded), ('cancelled', cancelled), ('skipped', skipped), ('discarded', discarded),
-      ('failed', failed), ('timed_out', timed_out), ('crashed', crashed), ('died', died)) as each (measure, count)
-   where count > 0
-  union all
-  select starts_at, name, 'duration', bucket, count
-    from stored cross join lateral unnest(duration_buckets, duration_counts) as each (bucket, count)
-  union all
-  select starts_at, name, 'lateness', bucket, count
-    from stored cross join lateral unnest(lateness_buckets, lateness_counts) as each (bucket, count)
-  union all
-  select minute, name, measure, bucket, count
-    from present where name = any (%(names)s::text[])
-), sums as (
-  select date_bin(%(step)s, at, %(since)s) as at, case when %(merged)s then '' else name end as name, measure, bucket,
-         sum(count)::bigint as count
-    from cells group by 1, 2, 3, 4
+# Histograms are expanded by `unnest` in the select list: a lateral join takes twice as long.
+_BINNED: LiteralString = """
+, binned as (
+  select date_bin(%(step)s, starts_at, %(since)s) as at, case when %(merged)s then '' else name end as name, succeeded,
+         cancelled, skipped, discarded, failed, timed_out, crashed, died, duration_buckets, duration_counts,
+         lateness_buckets, lateness_counts
+    from stored
+), newest as (
+  select date_bin(%(step)s, minute, %(since)s) as at, case when %(merged)s then '' else name end as name, measure,
+         bucket, count
+    from present
+   where name = any (%(names)s::text[])
+), counts as (
+  select at, name, sum(succeeded)::bigint as succeeded, sum(cancelled)::bigint as cancelled,
+         sum(skipped)::bigint as skipped, sum(discarded)::bigint as discarded, sum(failed)::bigint as failed,
+         sum(timed_out)::bigint as timed_out, sum(crashed)::bigint as crashed, sum(died)::bigint as died
+    from (select at, name, succeeded, cancelled, skipped, discarded, failed, timed_out, crashed, died
+            from binned
+          union all
+          select at, name,
+                 case measure when 'succeeded' then count else 0 end,
+                 case measure when 'cancelled' then count else 0 end,
+                 case measure when 'skipped' then count else 0 end,
+                 case measure when 'discarded' then count else 0 end,
+                 case measure when 'failed' then count else 0 end,
+                 case measure when 'timed_out' then count else 0 end,
+                 case measure when 'crashed' then count else 0 end,
+                 case measure when 'died' then count else 0 end
+            from newest) as each
+   group by 1, 2
+), durations as (
+  select at, name, array_agg(bucket order by bucket) as buckets, array_agg(count order by bucket) as counts
+    from (select at, name, bucket, sum(count)::bigint as count
+            from (select at, name, unnest(duration_buckets) as bucket, unnest(duration_counts) as count from binned
+                  union all
+                  select at, name, bucket, count from newest where measure = 'duration') as each
+           group by 1, 2, 3) as summed
+   group by 1, 2
+), lateness as (
+  select at, name, array_agg(bucket order by bucket) as buckets, array_agg(count order by bucket) as counts
+    from (select at, name, bucket, sum(count)::bigint as count
+            from (select at, name, unnest(lateness_buckets) as bucket, unnest(lateness_counts) as count from binned
+                  union all
+                  select at, name, bucket, count from newest where measure = 'lateness') as each
+           group by 1, 2, 3) as summed
+   group by 1, 2
 )
 """
 
@@ -189,14 +216,15 @@ select at, name,
        array_agg(count order by bucket) filter (where measure = 'lateness') as lateness_counts
 """
 
-# The first row, without a name, says until when the figures count.
+# The row without a name says until when the figures count.
 _SERIES: LiteralString = (
     _STORED
-    + _SUMS
-    + _PIVOT
+    + _BINNED
     + """
-     , null::timestamptz as until
-  from sums group by 1, 2
+select at, name, succeeded, cancelled, skipped, discarded, failed, timed_out, crashed, died,
+       durations.buckets as duration_buckets, durations.counts as duration_counts,
+       lateness.buckets as lateness_buckets, lateness.counts as lateness_counts, null::timestamptz as until
+  from counts left join durations using (at, name) left join lateness using (at, name)
 union all
 select null, null, 0, 0, 0, 0, 0, 0, 0, 0, null, null, null, null,
        case when has_present then statement_timestamp() else counted_until end
@@ -368,16 +396,17 @@ async def read_top(
 async def read_sparklines(
     conn: psycopg.AsyncConnection[Any], window: Window, now: datetime, dimension: Dimension, names: Sequence[str]
 ) -> dict[str, list[tuple[int, int]]]:
-    """How many runs ended and how many attempts failed, for each point that `read_series` has, of each name.
+    """How many runs ended and how many attempts failed, for each point of time, of each name.
 
-    Raises InvalidValue for schedules and steps in the last hour.
+    The points are those of `read_series`, but the day is by hour. Raises InvalidValue for schedules and steps in the
+    last hour.
     """
     _require(window, dimension)
     if window == "hour" and dimension in _DETAILS:
         raise InvalidValue("schedules and steps are not counted by minute: read the day.")
-    step, count = _steps(window, dimension)
+    step, count = _A_DAY_BY_HOUR if window == "day" else _STEPS[window]
     since = _floor(now, step) - (count - 1) * step
-    values = _values(dimension, since, _grain_of_series(window, dimension))
+    values = _values(dimension, since, {"hour": "minute", "quarter": "day"}.get(window, "hour"))
     rows = await read(conn, dict_row, _SPARKLINES, {**values, "names": list(names), "step": step})
     found = {name: [(0, 0)] * count for name in names}
     for row in rows:
@@ -410,7 +439,7 @@ def _require(window: str, dimension: str) -> None:
 
 
 def _steps(window: Window, dimension: Dimension) -> tuple[timedelta, int]:
-    return (_HOUR, 24) if window == "day" and dimension in _DETAILS else _STEPS[window]
+    return _A_DAY_BY_HOUR if window == "day" and dimension in _DETAILS else _STEPS[window]
 
 
 def _grain_of_series(window: Window, dimension: Dimension) -> str:
