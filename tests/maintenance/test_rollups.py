@@ -171,6 +171,24 @@ async def test_another_call_within_the_interval_does_nothing(store: MaintenanceS
     assert await rows(store, "select rolled_up_at from rollup_progress") == [(before,)]
 
 
+async def test_a_call_that_began_before_another_one_counts_nothing_again(store: MaintenanceStore, database: str):
+    """Its statement waits until the other call has counted everything and committed."""
+    await generate(store, days=3, runs=3000)
+    async with connected(database) as delayed, connected(database) as holder:
+        await rows(holder, "select pg_advisory_lock(1)")
+        waiting = "select pg_advisory_lock(1), roll_up('1 hour')"
+        call = asyncio.create_task(rows(delayed, waiting))
+        await until(
+            store, "select 1 from pg_stat_activity where datname = current_database() and wait_event = 'advisory'"
+        )
+        await roll_up_all(store)
+        counted = await stored(store), await rows(store, "select * from rollup_progress")
+        await rows(holder, "select pg_advisory_unlock(1)")
+        assert (await call)[0][1] is False
+    assert (await stored(store), await rows(store, "select * from rollup_progress")) == counted
+    await check_everything(store)
+
+
 @pytest.mark.parametrize(("back", "position"), [(2, "checked_until"), (23, "verified_until"), (30, "verified_until")])
 async def test_what_commits_late_is_counted_in_the_end(store: MaintenanceStore, back: int, position: str):
     """The rows appear after their hour was counted; then the time of the check comes."""

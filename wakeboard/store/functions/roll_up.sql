@@ -25,7 +25,7 @@ declare
   hours_kept constant interval := '100 days';
   days_kept constant interval := '400 days';                     -- beyond the history
   a_batch constant integer := 10000;                             -- rows deleted, and 1,000 names of a day
-  present constant timestamptz := statement_timestamp();
+  present constant timestamptz := clock_timestamp();             -- of a statement that waited, statement_timestamp() is in the past
   state rollup_progress;
   hour timestamptz;
   since timestamptz;
@@ -37,7 +37,9 @@ declare
 begin
   perform require_read_committed('roll_up');
   select * into state from rollup_progress
-   where always or is_behind or rolled_up_at not between present - coalesce(min_interval, '1 minute') and present
+   where always or is_behind
+      or rolled_up_at not between present - coalesce(min_interval, '1 minute')
+                              and present + interval '1 minute'  -- a call that began after this one, not a clock that was ahead
      for no key update skip locked;
   if not found then
     return false;
@@ -141,10 +143,11 @@ begin
   end loop;
 
   update rollup_progress
-     set drop_waits_since = case when verified_until = state.verified_until then drop_waits_since end, rolled_up_at = present, is_behind = more, counted_until = state.counted_until, checked_until = state.checked_until,
+     set rolled_up_at = present, is_behind = more, counted_until = state.counted_until, checked_until = state.checked_until,
          verified_until = state.verified_until, days_until = state.days_until, details_deleted_until = state.details_deleted_until,
          deleted_at = state.deleted_at, slice_minutes = case when more then state.slice_minutes else least(state.slice_minutes, 4) end,
-         recount_from = state.recount_from, day_dimension = state.day_dimension, day_name = state.day_name;
+         recount_from = state.recount_from, day_dimension = state.day_dimension, day_name = state.day_name,
+         drop_waits_since = case when verified_until = state.verified_until then drop_waits_since end;
   return more;
 end
 $$;
