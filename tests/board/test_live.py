@@ -65,6 +65,17 @@ async def test_a_new_run_appears_without_a_reload(database: str, board: str, pag
     await page.get_by_text("send_mail").first.wait_for(timeout=5000)
 
 
+@pytest.mark.parametrize(("listen", "said"), [(True, "updates by LISTEN"), (False, "updates by polling")])
+async def test_a_page_says_how_the_board_learns_of_changes(
+    database: str, context: BrowserContext, *, listen: bool, said: str
+):
+    with serving(BoardOptions(dsn=database, listen=listen)) as address:
+        for _ in range(2):  # the second tab joins a stream that is open
+            page = await context.new_page()
+            await page.goto(address)
+            await page.locator("footer", has_text=said).wait_for()
+
+
 async def test_a_terminated_board_ends_within_3_seconds_beside_open_pages(database: str, context: BrowserContext):
     with board_process(database) as (process, address):
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Tells open pages that the store has changed. An event carries no data: a page asks again for what it shows.
+"""Tells open pages that the store has changed. An event names no run: a page asks again for what it shows.
 
 With LISTEN the database notifies the board when a run may be due, and pages follow within 250 ms. The database does not
 notify when a run ends or an administrator acts elsewhere. So every second, while a page is open, pages ask again too.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.errors import WakeboardError
 from wakeboard.store.notifications import notifications
@@ -29,7 +29,14 @@ class ChangeFeed:
         self._dsn, self._listen, self._on_change = dsn, listen, on_change
         self._streams: set[asyncio.Event] = set()
         self._tasks: list[asyncio.Task[None]] = []
+        self._notified = asyncio.Event()
+        self.listening = False
         self.closed = False
+
+    @property
+    def source(self) -> Literal["listen", "poll"]:
+        """Where changes come from now: notifications of the database and polling, or polling alone."""
+        return "listen" if self.listening else "poll"
 
     @property
     def is_full(self) -> bool:
@@ -43,7 +50,7 @@ class ChangeFeed:
         if not self._tasks:
             self._tasks = [asyncio.create_task(self._poll())]
             if self._listen:
-                self._tasks.append(asyncio.create_task(self._notify()))
+                self._tasks += [asyncio.create_task(self._receive()), asyncio.create_task(self._publish_notified())]
         return changed
 
     def unsubscribe(self, changed: asyncio.Event) -> None:
@@ -68,16 +75,26 @@ class ChangeFeed:
         for task in self._tasks:
             task.cancel()
         self._tasks = []
+        self.listening = False
 
     async def _poll(self) -> None:
         while True:
             await asyncio.sleep(POLL_S)
             self.publish()
 
-    async def _notify(self) -> None:
+    async def _receive(self) -> None:
+        """Reads notifications as fast as they come, so that none wait in the database."""
         while True:
             with suppress(WakeboardError):
                 async for _ in notifications(self._dsn):
-                    self.publish()
-                    await asyncio.sleep(DEBOUNCE_S)
+                    self.listening = True
+                    self._notified.set()
+            self.listening = False
             await asyncio.sleep(RETRY_S)
+
+    async def _publish_notified(self) -> None:
+        while True:
+            await self._notified.wait()
+            self._notified.clear()
+            self.publish()
+            await asyncio.sleep(DEBOUNCE_S)

@@ -23,7 +23,10 @@ HEARTBEAT_S: Final = 15.0
 
 @stream("/events")
 async def events(request: BoardRequest) -> Response:
-    """Answers with `changed` events, and with a comment every 15 s, so that proxies keep the connection."""
+    """Answers with `changed` events, and with a comment every 15 s, so that proxies keep the connection.
+
+    A `source` event says from where changes come: `listen` or `poll`.
+    """
     feed = request.board.changes
     if feed.is_full:
         return PlainTextResponse("503: this board has too many open pages: close some.\n", 503, {"Retry-After": "10"})
@@ -35,7 +38,11 @@ async def _events(feed: ChangeFeed) -> AsyncIterator[str]:
     changed = feed.subscribe()
     try:
         yield "retry: 2000\n\n"
+        told = ""
         while not feed.closed:
+            if told != feed.source:
+                told = feed.source
+                yield f"event: source\ndata: {told}\n\n"
             try:
                 await asyncio.wait_for(changed.wait(), HEARTBEAT_S)
             except TimeoutError:

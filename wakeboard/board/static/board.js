@@ -95,7 +95,23 @@ function say(text) {
   if (banner.textContent !== text) banner.textContent = text;
 }
 
+// From where the board learns of changes.
+function showOrigin(origin) {
+  const [text, explained] = {
+    listen: ["updates by LISTEN", "The database notifies the board when a run may be due. Everything else is polled each second."],
+    poll: ["updates by polling", "The board polls the database each second."],
+    page: ["updates by polling", "This page polls the board every 10 seconds."],
+  }[origin];
+  const shown = document.getElementById("updates");
+  shown.textContent = `${text} · `;
+  shown.title = explained;
+}
+
 function handle(message) {
+  if (message.origin) {
+    showOrigin(message.origin);
+    return;
+  }
   if (message === "error") {
     showState("reconnecting", "off");
     say("The board does not answer. This page is reconnecting and shows an earlier state.");
@@ -114,6 +130,7 @@ if (window.SharedWorker) {
   worker.start();
 } else {
   showState("polling every 10 s", "on");
+  showOrigin("page");
   setInterval(() => document.hidden || refresh(), 10000);
 }
 

@@ -4,6 +4,7 @@
 
 const tabs = new Set();
 let source = null;
+let origin = ""; // of changes: "listen" or "poll"
 
 function tell(message) {
   for (const tab of tabs) tab.postMessage(message);
@@ -12,11 +13,13 @@ function tell(message) {
 function open(address) {
   if (source) {
     if (source.readyState === EventSource.OPEN) tell("open");
+    if (origin) tell({ origin });
     return;
   }
   source = new EventSource(address);
   source.addEventListener("open", () => tell("open"));
   source.addEventListener("changed", () => tell("changed"));
+  source.addEventListener("source", ({ data }) => tell({ origin: (origin = data) }));
   source.addEventListener("error", () => {
     tell("error");
     if (source && source.readyState === EventSource.CLOSED) {
