@@ -32,6 +32,12 @@ def fill(database: str) -> None:
         conn.execute("select wakeboard.enqueue('send_mail', jsonb_build_object('to', 'ada', 'password', 'x'))")
         conn.execute("select wakeboard.enqueue('send_mail', run_at => now() + interval '1 hour')")
         conn.execute("select wakeboard.cancel('{2}', 'not wanted')")
+        conn.execute("select wakeboard.set_limit('openai', 5)")
+        conn.execute("select wakeboard.pause('queue:default', 'the bank is closed')")
+        conn.execute("select wakeboard.create_bulk_action('cancel', '{1}', 'type:send_mail', 'not wanted')")
+
+
+OTHERS = ["/schedules/1", "/bulk/1", "/limits/set", "/runs/2"]
 
 
 @pytest.mark.parametrize("look", LOOKS)
@@ -40,7 +46,7 @@ async def test_no_page_has_a_serious_accessibility_problem(database: str, board:
     context = await browser.new_context(**cast("Any", LOOKS[look]))
     page = await context.new_page()
     found: list[str] = []
-    for path in [*PAGES, "/schedules/1"]:
+    for path in [*PAGES, *OTHERS]:
         await page.goto(board + path)
         results: Any = await cast("Any", Axe()).run(page)
         found += [
@@ -58,7 +64,7 @@ async def test_no_page_scrolls_sideways_on_a_phone(database: str, board: str, br
     context = await browser.new_context(**cast("Any", PHONE))
     page = await context.new_page()
     wide: list[str] = []
-    for path in [*PAGES, "/schedules/1"]:
+    for path in [*PAGES, *OTHERS]:
         await page.goto(board + path)
         if await page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             wide.append(path)

@@ -24,6 +24,10 @@ PAGES = [
     "/calendar?view=week",
     "/performance",
     "/performance?name=send_mail",
+    "/limits",
+    "/audit",
+    "/audit?action=cancel",
+    "/bulk",
 ]
 
 
