@@ -119,7 +119,7 @@ def test_the_examples_are_admitted(control_plane: Cluster, namespace: str):
 # ------------------------------------------------------------------------------------------------ the status
 
 
-def test_a_resource_that_nobody_has_looked_at_says_so(control_plane: Cluster, namespace: str):
+def test_a_resource_that_no_operator_has_seen_says_so(control_plane: Cluster, namespace: str):
     create(control_plane, namespace, job_schedule())
     assert control_plane.call("GET", path(namespace, "report"))["status"] == {"observedGeneration": -1}
 

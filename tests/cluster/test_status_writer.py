@@ -317,7 +317,7 @@ async def test_what_another_client_writes_into_a_status_is_repaired(leader: Writ
     assert (leader.seen()["status"]["queued"], leader.seen()["status"]["dead"]) == (0, 0)
 
 
-async def test_that_nobody_knows_the_job_type_is_told_as_time_passes(leader: WriterHarness) -> None:
+async def test_a_job_type_without_a_handler_is_reported_as_time_passes(leader: WriterHarness) -> None:
     await leader.change(ENQUEUE.format(run_at="now() - interval '9 minutes 59 seconds'"))
     await leader.change(NOTE)
     await leader.write()

@@ -153,7 +153,7 @@ async def test_a_yes_to_one_list_is_none_to_another(store: MaintenanceStore):
     assert await live(store) == 20
 
 
-async def test_a_yes_that_nobody_needed_any_more_is_forgotten(store: MaintenanceStore):
+async def test_a_confirmation_of_a_removal_that_is_no_longer_wanted_is_deleted(store: MaintenanceStore):
     await put(store, *many())
     await put(store, prune=True)
     await AdminStore(store.conn).confirm_removal(SOURCE)

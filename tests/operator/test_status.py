@@ -142,7 +142,7 @@ def test_transitions_go_out_at_once_and_moving_values_do_not(
     assert difference(first, status(after, before=first)) == wanted
 
 
-def test_a_status_that_nobody_wrote_is_a_transition() -> None:
+def test_the_first_status_is_a_transition() -> None:
     assert difference(None, status(facts())) == "transition"
 
 

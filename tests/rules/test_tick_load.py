@@ -59,7 +59,7 @@ def test_the_rules_of_a_minute_are_those_with_a_tick_in_it():
     assert found == [(rules[0], 1), (rules[2], 1)]  # Lisbon has the time of UTC in winter
 
 
-def test_a_stored_rule_that_nobody_can_read_has_no_ticks():
+def test_a_stored_rule_that_is_not_valid_has_no_ticks():
     unreadable = TickRule("0 ?", "Etc/UTC", "Skip", "First")
     unknown_zone = rule("30 1 * * *")._replace(time_zone="Mars/Olympus")
 

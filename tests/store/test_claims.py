@@ -47,7 +47,7 @@ def test_a_lease_is_never_longer_than_the_runs_timeout_and_ten_seconds(admin: Sq
     assert (row.locked_until - row.started_at).total_seconds() == 15
 
 
-def test_a_leased_run_is_nobody_elses(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+def test_a_leased_run_is_claimed_by_no_other_worker(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
     admin.enqueue()
     assert len(worker.claim()) == 1
     assert other.claim() == []
@@ -296,7 +296,9 @@ def test_every_claim_is_a_hot_update(admin: SqlClient, worker: SqlClient, claim:
     assert (updated, hot) == (count, count)
 
 
-def test_a_worker_that_is_nobody_claims_nothing(admin: SqlClient, open_client: Callable[[int], SqlClient]) -> None:
+def test_a_session_without_a_worker_id_claims_nothing(
+    admin: SqlClient, open_client: Callable[[int], SqlClient]
+) -> None:
     admin.enqueue()
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="worker is 0; write the id of a worker"):
         open_client(0).claim()

@@ -72,7 +72,7 @@ def test_a_zombie_cannot_have_the_effect(admin: SqlClient, worker: SqlClient, ot
     assert charged(admin) == 1
 
 
-def test_nobody_takes_the_run_away_while_its_effect_is_under_way(
+def test_no_other_worker_gets_the_run_while_its_effect_is_under_way(
     admin: SqlClient, worker: SqlClient, other: SqlClient, open_client: Callable[[int], SqlClient], lease: Lease
 ) -> None:
     handler = open_client(worker.worker_id)

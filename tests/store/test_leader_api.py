@@ -70,7 +70,7 @@ def test_who_resigns_hands_over_at_once(admin: SqlClient, other: SqlClient) -> N
     assert acts(other, 2)
 
 
-def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
+def test_no_operator_takes_over_in_the_middle_of_a_leaders_transaction(
     admin: SqlClient, worker: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     lead(worker, "ann", 1)
@@ -84,7 +84,7 @@ def test_nobody_takes_over_in_the_middle_of_a_leaders_transaction(
     assert taken.result(30)[1] == 1  # the next leader sees what was written before
 
 
-def test_a_leader_that_freezes_in_a_transaction_holds_up_nobody(admin: SqlClient, other: SqlClient) -> None:
+def test_a_leader_that_freezes_in_a_transaction_delays_no_other_operator(admin: SqlClient, other: SqlClient) -> None:
     lead(admin, "ann", lease_s=1)
     admin.sql("begin")
     assert acts(admin, 1)

@@ -72,7 +72,7 @@ def test_a_success_wins_over_a_cancel_that_came_too_late(admin: SqlClient, worke
     assert admin.status(run) == "succeeded"
 
 
-def test_a_completion_counts_as_long_as_nobody_took_the_run_even_after_its_lease_lapsed(
+def test_a_completion_counts_after_its_lease_expired_until_the_run_is_reaped_or_claimed(
     admin: SqlClient, worker: SqlClient
 ) -> None:
     run = admin.enqueue()
@@ -246,7 +246,7 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other:
     assert other.register(max_workers=1) is True
 
 
-def test_a_worker_is_not_nobody(open_client: Callable[[int], SqlClient]) -> None:
+def test_the_id_of_a_worker_is_not_zero(open_client: Callable[[int], SqlClient]) -> None:
     with pytest.raises(psycopg.errors.InvalidParameterValue, match="worker is 0; write the id of a worker"):
         open_client(0).register()
 

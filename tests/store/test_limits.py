@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.every_postgres
 
 
-def test_a_key_that_nobody_set_lets_one_run_at_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+def test_a_limit_key_without_a_limit_lets_one_run_at_once(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
     first, second = admin.enqueue(limit_key="printer"), admin.enqueue(limit_key="printer")
     assert worker.claim() == []
     (lease,) = worker.claim_limited("printer")

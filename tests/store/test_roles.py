@@ -105,7 +105,7 @@ def test_each_move_runs_as_its_owner_with_a_search_path_of_its_own(role_database
 
 
 @pytest.mark.parametrize("role", [*ROLES, STRANGER])
-def test_only_the_viewer_and_the_operator_read_tables_and_nobody_writes_them(
+def test_only_the_viewer_and_the_operator_read_tables_and_no_role_writes_them(
     role_database: RoleDatabase, role: str
 ) -> None:
     """But for the six columns that an application may insert."""

@@ -47,7 +47,7 @@ class ClockChange:
     `before` and `after`: what the local clock shows just before the change and at it, for example 02:00 and 03:00.
     `moved`: schedules whose ticks in the gap run after it. `skipped`: those whose ticks in the gap do not run. `once`:
     those with ticks in the doubled time that run the first time only. `twice`: those that run both times. Schedules
-    that fire in every hour are not counted.
+    with a tick in every hour are not counted.
     """
 
     zone: str
@@ -95,7 +95,7 @@ def rules_with_ticks(rules: Iterable[TickRule], begin: int, end: int) -> list[tu
 def pile_ups(counts: Sequence[int]) -> PileUps:
     """The minutes with far more ticks than the others: at least ten, and twice as many as the median minute.
 
-    A schedule that fires each hour makes the same minute of each hour full. Such a minute of the hour is listed once,
+    A schedule with a tick each hour makes the same minute of each hour full. Such a minute of the hour is listed once,
     if it is full in most hours. A single minute is listed if it also exceeds the median of the same minute of all hours
     by at least ten ticks and by a tenth.
     """
