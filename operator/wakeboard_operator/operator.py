@@ -24,10 +24,11 @@ from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
+from wakeboard.rules.health_conditions import NO_WORKER
 from wakeboard.store.connection import require_schema
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
-from wakeboard.store.queries.health_checks import NO_WORKER_AFTER, read_health_facts
+from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import Health
@@ -56,7 +57,7 @@ WAKE_CLEANUP_INTERVAL_S: Final = 30.0
 RETRY_S: Final = 1.0
 LEADERSHIP_POLL_S: Final = 0.2
 CONFIRMATION_POLL_S: Final = 1.0  # while a removal is pending
-NO_WORKER: Final = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
+NOT_SEEN: Final = "No worker has been seen for three minutes: nothing runs. Is the wake CronJob suspended or failing?"
 SILENT_OWNER: Final = (
     "schedules of another database that do not run because its operator does not answer: %d. If that database is gone,"
     " take them over: helm upgrade with --set operator.adoptForeignSchedules=true"
@@ -387,11 +388,11 @@ class Operator:
             await asyncio.sleep(METRICS_INTERVAL_S)
 
     async def _report_no_worker(self, at: datetime) -> None:
-        log.warning("%s", NO_WORKER)
+        log.warning("%s", NOT_SEEN)
         pod, namespace = os.environ.get("POD_NAME"), os.environ.get("POD_NAMESPACE")
         if pod and namespace:
             with suppress(WriteFailed):
-                await self._cluster.post_pod_event(namespace, pod, "NoWorker", NO_WORKER, at)
+                await self._cluster.post_pod_event(namespace, pod, "NoWorker", NOT_SEEN, at)
 
     async def _clean_up_wakes(self) -> None:
         """Deletes Jobs of waking workers whose pods cannot start. See wake_cleanup.py."""
@@ -420,4 +421,4 @@ def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: date
 
     The current number of workers is no indication, because a worker that a wake starts runs only for seconds.
     """
-    return now - max(last_worker or started_at, started_at) > NO_WORKER_AFTER
+    return NO_WORKER.severity_after(now - max(last_worker or started_at, started_at)) is not None

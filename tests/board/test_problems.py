@@ -13,7 +13,8 @@ from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
 from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-AGO = timedelta(minutes=10)
+MINUTE = timedelta(minutes=1)
+AGO = 10 * MINUTE
 DEFINITIONS = Definitions(
     schedules=3, stalled=0, stalled_example=None, late=0, oldest_late=None, unserved=[], tzdata_versions=[]
 )
@@ -76,6 +77,12 @@ def test_nothing_is_wrong_when_all_is_well():
             "",
         ),
         (
+            replace(WELL, due=[replace(DUE, served=False, oldest=NOW - 2 * MINUTE)]),
+            "warn",
+            "No worker serves the queue of 2 runs of train in queue gpu",
+            "status:queued type:train queue:gpu",
+        ),
+        (
             replace(WELL, due=[replace(DUE, served=False)]),
             "bad",
             "No worker serves the queue of 2 runs of train in queue gpu",
@@ -87,10 +94,18 @@ def test_nothing_is_wrong_when_all_is_well():
             "No worker has a handler for 2 runs",
             "status:queued type:train",
         ),
+        (
+            replace(WELL, definitions=replace(DEFINITIONS, unserved=["gpu"])),
+            "warn",
+            "No worker has served queue gpu in the last 10 minutes",
+            "",
+        ),
+        (replace(WELL, due=[replace(DUE, more=True)]), "warn", "Waiting: 2+ runs of train", ""),
+        (replace(WELL, dead=[replace(DEAD, runs=9_997, more=True)]), "warn", "9,997+ dead runs of send_mail", ""),
         (replace(WELL, due=[DUE]), "warn", "Waiting: 2 runs of train in queue gpu", "status:queued type:train"),
-        (replace(WELL, dead=[DEAD]), "bad", "3 dead runs of send_mail: Timeout", "status:dead type:send_mail"),
-        (replace(WELL, dead=[replace(DEAD, newest=NOW - timedelta(days=3))]), "warn", "3 dead runs", "status:dead"),
-        (replace(WELL, pauses=[PAUSE]), "note", "Paused: queue mail, since 10 min ago: a move", ""),
+        (replace(WELL, dead=[DEAD]), "warn", "3 dead runs of send_mail: Timeout", "status:dead type:send_mail"),
+        (replace(WELL, dead=[replace(DEAD, newest=NOW - timedelta(days=3))]), "note", "3 dead runs", "status:dead"),
+        (replace(WELL, pauses=[PAUSE]), "warn", "Paused: queue mail, since 10 min ago: a move", ""),
         (replace(WELL, pauses=[replace(PAUSE, kind="all", name=None)]), "warn", "Paused: all", ""),
         (
             replace(WELL, removals=[RemovalRow(source="k8s:x", count=9, requested_at=NOW, confirmed_at=None)]),
@@ -111,7 +126,7 @@ def test_each_problem_has_a_severity_a_sentence_and_a_link(situation: Situation,
 
     assert problem.severity == severity
     assert text in problem.text
-    assert problem.query.startswith(query)
+    assert problem.parameters.get("q", "").startswith(query)
 
 
 @pytest.mark.parametrize(
@@ -128,6 +143,7 @@ def test_what_is_intended_or_has_just_begun_is_no_problem(situation: Situation):
 
 
 def test_the_worst_problem_comes_first():
-    situation = replace(WELL, pauses=[PAUSE], due=[DUE], dead=[DEAD])
+    paused = replace(PAUSE, kind="schedule", name="shop/nightly")
+    situation = replace(WELL, pauses=[paused], due=[DUE], definitions=replace(DEFINITIONS, late=1, oldest_late=NOW))
 
     assert [problem.severity for problem in problems(situation)] == ["bad", "warn", "note"]

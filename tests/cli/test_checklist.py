@@ -127,14 +127,16 @@ def test_each_problem_has_a_level_a_message_and_a_hint(
 @pytest.mark.parametrize(
     ("waiting", "level", "check", "message"),
     [
-        (due(served=False, known=False), "warn", "queues", "mail"),
+        (due(served=False, known=False), "fail", "queues", "no worker has served mail in the last 10 minutes"),
+        (due(served=False, known=False, oldest=AGO["6 min"]), "warn", "queues", "mail"),
         (due(known=False), "fail", "job types", "handler for send: 4 runs queued, the oldest due 60 min ago"),
         (due(known=False, oldest=AGO["6 min"]), "warn", "job types", "for send: 4 runs queued, the oldest due 6 min"),
         (due(known=False, paused=True), "ok", "job types", "handlers for all due runs"),
+        (due(more=True), "warn", "due runs", "4+ runs waiting in mail"),
         (due(), "warn", "due runs", "4 runs waiting in mail, the oldest due 60 min ago"),
         (due(longest_timeout_s=7200), "warn", "due runs", "above WAKEBOARD_MAX_TIMEOUT_SECONDS (3600)"),
-        (due(paused=True), "ok", "due runs", "none for more than 5 minutes"),
-        (due(oldest=AGO["1 min"]), "ok", "due runs", "4 runs waiting, none for more than 5 minutes"),
+        (due(paused=True), "ok", "due runs", "none for more than 5 min"),
+        (due(oldest=AGO["1 min"]), "ok", "due runs", "4 runs waiting, none for more than 5 min"),
     ],
 )
 def test_runs_that_wait_too_long_are_reported(waiting: Due, level: str, check: str, message: str):

@@ -1,41 +1,51 @@
 """What is wrong now, worst first: a pure function from what the overview reads to sentences with links.
 
-The first problem is the sentence at the top of the first page.
+rules/health_conditions.py decides what is reported and how bad it is, here and in `wakeboard check`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
 
+from wakeboard.rules.health_conditions import (
+    DEAD_RUNS,
+    FULL_LIMIT,
+    NEVER_A_WORKER,
+    NO_WORKER,
+    NOT_NEEDED_WORKER,
+    OVERDUE_SCHEDULE,
+    PAUSES,
+    PENDING_REMOVAL,
+    STALLED_SCHEDULE,
+    UNKNOWN_JOB_TYPE,
+    UNSERVED_QUEUE,
+    WAITING_RUNS,
+    Severity,
+)
 from wakeboard.rules.humanize import counted, relative
+from wakeboard.rules.run_search import quoted
 from wakeboard.rules.sanitize import one_line
-from wakeboard.store.queries.health_checks import NO_WORKER_AFTER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
     from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
     from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
     from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
 
-WAITING_AFTER: Final = timedelta(minutes=5)
-UNKNOWN_AFTER: Final = timedelta(minutes=1)
 MAX_GROUPS: Final = 5
-
-Severity = Literal["bad", "warn", "note"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One problem. `path` and `query`: the page with what is concerned, inside the board."""
+    """One problem. `path` and `parameters`: the page with what is concerned, inside the board."""
 
     severity: Severity
     text: str
     path: str = ""
-    query: str = ""
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +65,14 @@ class Situation:
 
 def problems(situation: Situation) -> list[Problem]:
     """All problems, worst first."""
-    found = [*_workers(situation), *_schedules(situation), *_due(situation), *_dead(situation), *_held(situation)]
+    found = [
+        *_workers(situation),
+        *_schedules(situation),
+        *_due(situation),
+        *_unserved_queues(situation),
+        *_dead(situation),
+        *_held(situation),
+    ]
     order = {"bad": 0, "warn": 1, "note": 2}
     return sorted(found, key=lambda problem: order[problem.severity])
 
@@ -63,11 +80,12 @@ def problems(situation: Situation) -> list[Problem]:
 def _workers(situation: Situation) -> Iterator[Problem]:
     seen = situation.maintenance.last_worker
     if seen is None:
-        severity: Severity = "bad" if situation.definitions.schedules or situation.due else "note"
-        yield Problem(severity=severity, text="No worker has ever registered, so nothing runs.")
-    elif situation.now - seen > NO_WORKER_AFTER:
+        needed = situation.definitions.schedules or situation.due
+        condition = NEVER_A_WORKER if needed else NOT_NEEDED_WORKER
+        yield Problem(severity=condition.severity, text="No worker has ever registered, so nothing runs.")
+    elif severity := NO_WORKER.severity_after(situation.now - seen):
         text = f"No worker is running. The last one was seen {relative(seen, situation.now)}."
-        yield Problem(severity="bad", text=text)
+        yield Problem(severity=severity, text=text)
 
 
 def _schedules(situation: Situation) -> Iterator[Problem]:
@@ -75,63 +93,73 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
     if known.late:
         oldest = relative(known.oldest_late, situation.now)
         text = f"{counted(known.late, 'schedule')} overdue: no process enqueues due ticks. The oldest was due {oldest}."
-        yield Problem(severity="bad", text=text, path="/schedules")
+        yield Problem(severity=OVERDUE_SCHEDULE.severity, text=text, path="/schedules", parameters={"health": "late"})
     for schedule in situation.stalled[:MAX_GROUPS]:
         text = f"{schedule.namespace}/{schedule.name} is stalled: {one_line(schedule.schedule_error)}"
-        yield Problem(severity="bad", text=text, path=f"/schedules/{schedule.id}")
+        yield Problem(severity=STALLED_SCHEDULE.severity, text=text, path=f"/schedules/{schedule.id}")
+
+
+def _unserved_queues(situation: Situation) -> Iterator[Problem]:
+    """Queues of schedules, whether or not runs are due. Without any worker that is the problem."""
+    seen = situation.maintenance.last_worker
+    if seen is None or NO_WORKER.severity_after(situation.now - seen):
+        return
+    for queue in sorted({*situation.definitions.unserved} - {due.queue for due in situation.due})[:MAX_GROUPS]:
+        text = f"No worker has served queue {one_line(queue)} in the last 10 minutes, and schedules use it."
+        yield Problem(severity=UNSERVED_QUEUE.severity, text=text, path="/schedules", parameters={"queue": queue})
 
 
 def _due(situation: Situation) -> Iterator[Problem]:
-    now = situation.now
     for due in situation.due:
         if due.paused:
             continue
-        runs = f"{counted(due.runs, 'run')} of {one_line(due.job_type)} in queue {one_line(due.queue)}"
-        oldest = f"the oldest was due {relative(due.oldest, now)}"
-        query = f"status:queued type:{due.job_type} queue:{due.queue}"
-        if not due.served and now - due.oldest > UNKNOWN_AFTER:
-            text = f"No worker serves the queue of {runs}; {oldest}."
-        elif not due.known and now - due.oldest > UNKNOWN_AFTER:
-            text = f"No worker has a handler for {runs}; {oldest}."
-        elif now - due.oldest > WAITING_AFTER:
-            text = f"Waiting: {runs}; {oldest}."
-            yield Problem(severity="warn", text=text, path="/runs", query=query)
-            continue
+        lasted = situation.now - due.oldest
+        runs = f"{due.runs_text} of {one_line(due.job_type)} in queue {one_line(due.queue)}"
+        oldest = f"the oldest was due {relative(due.oldest, situation.now)}"
+        if not due.served:
+            severity, text = UNSERVED_QUEUE.severity_after(lasted), f"No worker serves the queue of {runs}; {oldest}."
+        elif not due.known:
+            severity, text = UNKNOWN_JOB_TYPE.severity_after(lasted), f"No worker has a handler for {runs}; {oldest}."
         else:
-            continue
-        yield Problem(severity="bad", text=text, path="/runs", query=query)
+            severity, text = WAITING_RUNS.severity_after(lasted), f"Waiting: {runs}; {oldest}."
+        if severity:
+            query = f"status:queued type:{quoted(due.job_type)} queue:{quoted(due.queue)}"
+            yield Problem(severity=severity, text=text, path="/runs", parameters={"q": query})
 
 
 def _dead(situation: Situation) -> Iterator[Problem]:
     for group in situation.dead[:MAX_GROUPS]:
-        runs = counted(group.runs, "dead run")
         newest = relative(group.newest, situation.now)
-        text = f"{runs} of {one_line(group.job_type)}: {one_line(group.error_type)}. The newest died {newest}."
-        query = f"status:dead type:{group.job_type} error:{group.error_type}"
-        recent = situation.now - group.newest < timedelta(days=1)
-        yield Problem(severity="bad" if recent else "warn", text=text, path="/runs", query=query)
-    if len(situation.dead) > MAX_GROUPS:
-        more = len(situation.dead) - MAX_GROUPS
-        text = f"{counted(more, 'other group')} of dead runs."
-        yield Problem(severity="warn", text=text, path="/runs", query="status:dead")
+        text = (
+            f"{group.runs_text} of {one_line(group.job_type)}: {one_line(group.error_type)}. The newest died {newest}."
+        )
+        query = f"status:dead type:{quoted(group.job_type)} error:{quoted(group.error_type)}"
+        severity = DEAD_RUNS.severity_after(situation.now - group.newest) or DEAD_RUNS.severity
+        yield Problem(severity=severity, text=text, path="/runs", parameters={"q": query})
+    if others := situation.dead[MAX_GROUPS:]:
+        text = f"{counted(len(others), 'other group')} of dead runs."
+        severity = DEAD_RUNS.severity_after(situation.now - max(group.newest for group in others))
+        yield Problem(severity=severity or DEAD_RUNS.severity, text=text, path="/runs", parameters={"q": "status:dead"})
 
 
 def _held(situation: Situation) -> Iterator[Problem]:
     for pause in situation.pauses:
         why = f": {one_line(pause.reason)}" if pause.reason else ""
         text = f"Paused: {one_line(pause.label)}, since {relative(pause.paused_at, situation.now)}{why}"
-        yield Problem(severity="warn" if pause.kind == "all" else "note", text=text, path="/schedules")
+        path, parameters = ("/schedules", {"state": "paused"}) if pause.kind == "schedule" else ("/limits", {})
+        yield Problem(severity=PAUSES[pause.kind].severity, text=text, path=path, parameters=parameters)
     for removal in situation.removals:
         if removal.confirmed_at is None:
             text = (
                 f"{one_line(removal.source)} asks to remove {counted(removal.count, 'schedule')}. To confirm, type:"
                 f" wakeboard confirm removal {one_line(removal.source)}"
             )
-            yield Problem(severity="warn", text=text)
+            yield Problem(severity=PENDING_REMOVAL.severity, text=text)
     for limit in situation.limits:
         if limit.waiting and limit.running >= limit.max_running:
             text = (
                 f"The limit {one_line(limit.key)} is full ({limit.running} of {limit.max_running}):"
                 f" {counted(limit.waiting, 'run')} waiting."
             )
-            yield Problem(severity="note", text=text, path="/runs", query=f"limit:{limit.key} status:queued")
+            query = f"limit:{quoted(limit.key)} status:queued"
+            yield Problem(severity=FULL_LIMIT.severity, text=text, path="/runs", parameters={"q": query})

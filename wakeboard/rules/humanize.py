@@ -61,6 +61,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
+def counted_at_least(number: int, noun: str, *, more: bool) -> str:
+    """As `counted`; with `more` the number is a lower bound: "10,000+ runs"."""
+    return f"{number:,}+ {plural(noun)}" if more else counted(number, noun)
+
+
 def plural(noun: str) -> str:
     """The plural of a regular noun."""
     return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.listings import PauseRow
-    from wakeboard.store.queries.overview import DeadGroup, LiveCounts, NextFire, PoolRow
+    from wakeboard.store.queries.overview import DeadGroup, LiveCounts, NextTick, PoolRow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Overview:
     problems: Sequence[Problem]
     dead: Sequence[DeadGroup]
     pools: Sequence[PoolRow]
-    next_fires: Sequence[NextFire]
+    next_ticks: Sequence[NextTick]
     charts: RunCharts | None = None
 
 
@@ -62,7 +62,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         problems=problems(situation),
         dead=dead,
         pools=[_with_queues(pool, queues) for pool in await queries.pools()],
-        next_fires=await queries.next_fires(),
+        next_ticks=await queries.next_ticks(),
     )
 
 

@@ -1,26 +1,41 @@
 """The production checks of `wakeboard check`: pure functions from the facts of the database to findings.
 
-The queries are in store/queries/health_checks.py.
+The queries are in store/queries/health_checks.py. rules/health_conditions.py decides what is reported and how bad it
+is, here and on the board's overview.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from wakeboard.rules.humanize import counted, lasted, relative
-from wakeboard.store.queries.health_checks import NO_WORKER_AFTER
+from wakeboard.rules.health_conditions import (
+    DEAD_RUNS,
+    EXPIRED_LEASE,
+    NEVER_A_WORKER,
+    NO_WORKER,
+    NOT_NEEDED_WORKER,
+    OVERDUE_SCHEDULE,
+    PAUSES,
+    PENDING_REMOVAL,
+    STALLED_SCHEDULE,
+    UNKNOWN_JOB_TYPE,
+    UNSERVED_QUEUE,
+    WAITING_RUNS,
+)
+from wakeboard.rules.humanize import counted, counted_at_least, lasted, relative
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wakeboard.rules.health_conditions import Condition, Severity
     from wakeboard.store.queries.health_checks import Due, HealthFacts, Route
 
 Level = Literal["ok", "warn", "fail"]
+LEVELS: Final[dict[Severity | None, Level]] = {"bad": "fail", "warn": "warn", "note": "ok", None: "ok"}
 
 MAX_CLOCK_SKEW = timedelta(seconds=5)  # a drain claims runs that are due within 15 s
-UNSERVED_AFTER = timedelta(minutes=10)
-WAITING_AFTER = timedelta(minutes=5)
-EXPIRED_AFTER = timedelta(minutes=2)  # expired leases are reaped at least once a minute
 TRANSACTION_AFTER = timedelta(minutes=10)
 PARTITIONS_AHEAD = timedelta(weeks=2)  # maintenance creates them five weeks ahead
 RETENTION_GRACE = timedelta(weeks=2)  # a partition covers one week and is dropped by the next maintenance pass
@@ -90,6 +105,12 @@ def _ok(check: str, message: str) -> Finding:
 
 def _warn(check: str, message: str, hint: str) -> Finding:
     return Finding(level="warn", check=check, message=message, hint=hint)
+
+
+def _reported(severity: Severity | None, check: str, message: str, hint: str) -> Finding:
+    """A finding about a condition of rules/health_conditions.py."""
+    level = LEVELS[severity]
+    return Finding(level=level, check=check, message=message, hint=None if level == "ok" else hint)
 
 
 def _fail(check: str, message: str, hint: str) -> Finding:
@@ -195,12 +216,13 @@ def _notify(facts: HealthFacts, local: LocalFacts) -> Finding:
 def _workers(facts: HealthFacts) -> Finding:
     maintenance, now = facts.maintenance, facts.server.now
     if maintenance.last_worker is None:
-        level = "fail" if facts.definitions.schedules or facts.due else "warn"
+        condition = NEVER_A_WORKER if facts.definitions.schedules or facts.due else NOT_NEEDED_WORKER
         hint = "start one: `wakeboard worker`, or the CronJob of the Helm chart"
-        return Finding(level=level, check="workers", message="no worker has ever registered", hint=hint)
+        return _reported(condition.severity, "workers", "no worker has ever registered", hint)
     message = f"last seen {relative(maintenance.last_worker, now)}"
-    if now - maintenance.last_worker > NO_WORKER_AFTER:
-        return _fail("workers", message, "check the CronJob or Deployment of the workers and their last log")
+    if severity := NO_WORKER.severity_after(now - maintenance.last_worker):
+        hint = "check the CronJob or Deployment of the workers and their last log"
+        return _reported(severity, "workers", message, hint)
     return _ok("workers", f"{message}, {counted(maintenance.workers, 'worker')} running")
 
 
@@ -208,10 +230,11 @@ def _ticks(facts: HealthFacts) -> Finding:
     known, now = facts.definitions, facts.server.now
     if known.stalled:
         message = f"{counted(known.stalled, 'schedule')} stalled, for example {known.stalled_example}"
-        return _fail("ticks", message, "correct the schedule and apply it again")
+        return _reported(STALLED_SCHEDULE.severity, "ticks", message, "correct the schedule and apply it again")
     if known.late:
         message = f"{counted(known.late, 'schedule')} overdue, the oldest was due {relative(known.oldest_late, now)}"
-        return _fail("ticks", message, "workers and the operator enqueue due ticks: check that they run")
+        hint = "workers and the operator enqueue due ticks: check that they run"
+        return _reported(OVERDUE_SCHEDULE.severity, "ticks", message, hint)
     return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
 
 
@@ -224,59 +247,71 @@ def _time_zones(facts: HealthFacts, local: LocalFacts) -> Finding:
 
 
 def _queues(facts: HealthFacts) -> Finding:
-    now = facts.server.now
-    waiting = [due.queue for due in facts.due if not due.served and _waits(due, now, UNSERVED_AFTER)]
-    unserved = sorted({*facts.definitions.unserved, *waiting})
+    waits = {
+        due.queue: severity
+        for due in reversed(facts.due)  # the oldest last
+        if not due.served and (severity := _severity(UNSERVED_QUEUE, due, facts.server.now))
+    }
+    unserved = sorted({*facts.definitions.unserved, *waits})
     if unserved:
         message = f"no worker has served {_listed(unserved)} in the last 10 minutes"
-        return _warn("queues", message, "add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule")
+        severity = "bad" if "bad" in waits.values() else UNSERVED_QUEUE.severity
+        hint = "add the queue to WAKEBOARD_QUEUES of a worker, or correct the schedule"
+        return _reported(severity, "queues", message, hint)
     return _ok("queues", "all queues are served")
 
 
 def _job_types(facts: HealthFacts) -> Finding:
     now = facts.server.now
-    unknown = [due for due in facts.due if due.served and not due.known and not due.paused]
+    unknown = [due for due in facts.due if due.served and not due.known and _severity(UNKNOWN_JOB_TYPE, due, now)]
     if unknown:
         names = sorted({due.job_type for due in unknown})
         oldest = unknown[0]
         message = (
             f"no worker of the queue has a handler for {_listed(names)}:"
-            f" {counted(sum(due.runs for due in unknown), 'run')} queued, the oldest due {relative(oldest.oldest, now)}"
+            f" {_runs(unknown)} queued, the oldest due {relative(oldest.oldest, now)}"
         )
         hint = f"deploy its handler (WAKEBOARD_HANDLERS), or `wakeboard cancel --all-queued --type {names[0]}`"
-        long = any(_waits(due, now, UNSERVED_AFTER) for due in unknown)
-        return _fail("job types", message, hint) if long else _warn("job types", message, hint)
+        return _reported(_severity(UNKNOWN_JOB_TYPE, oldest, now), "job types", message, hint)
     return _ok("job types", "workers have handlers for all due runs")
 
 
 def _due_runs(facts: HealthFacts, local: LocalFacts) -> Finding:
     now = facts.server.now
-    late = [due for due in facts.due if due.known and _waits(due, now, WAITING_AFTER)]
+    late = [due for due in facts.due if due.known and _severity(WAITING_RUNS, due, now)]
     if not late:
-        waiting = counted(sum(due.runs for due in facts.due), "run")
-        return _ok("due runs", f"{waiting} waiting, none for more than 5 minutes")
-    waiting, queues = counted(sum(due.runs for due in late), "run"), _listed(sorted({due.queue for due in late}))
-    message = f"{waiting} waiting in {queues}, the oldest due {relative(late[0].oldest, now)}"
+        return _ok("due runs", f"{_runs(facts.due)} waiting, none for more than {lasted(WAITING_RUNS.after)}")
+    queues = _listed(sorted({due.queue for due in late}))
+    message = f"{_runs(late)} waiting in {queues}, the oldest due {relative(late[0].oldest, now)}"
     if any(due.longest_timeout_s > local.max_timeout_s for due in late):
         message += f"; some have a timeout above WAKEBOARD_MAX_TIMEOUT_SECONDS ({local.max_timeout_s})"
-    return _warn("due runs", message, "add workers, or raise their concurrency or the `wakeboard limit`")
+    hint = "add workers, or raise their concurrency or the `wakeboard limit`"
+    return _reported(WAITING_RUNS.severity, "due runs", message, hint)
 
 
-def _waits(due: Due, now: datetime, for_long: timedelta) -> bool:
-    return not due.paused and now - due.oldest > for_long
+def _severity(condition: Condition, due: Due, now: datetime) -> Severity | None:
+    """How bad it is that these runs wait; a paused queue is meant to wait."""
+    return None if due.paused else condition.severity_after(now - due.oldest)
+
+
+def _runs(waiting: Sequence[Due]) -> str:
+    """How many runs these are. A count that stopped at the bound of its read is a lower bound."""
+    return counted_at_least(sum(due.runs for due in waiting), "run", more=any(due.more for due in waiting))
 
 
 def _leases(facts: HealthFacts) -> Finding:
     runs, now = facts.runs, facts.server.now
-    if runs.oldest_expiry is not None and now - runs.oldest_expiry > EXPIRED_AFTER:
+    if runs.oldest_expiry is not None and EXPIRED_LEASE.severity_after(now - runs.oldest_expiry):
         expired = relative(runs.oldest_expiry, now)
         message = f"{counted(runs.expired, 'run')} with an expired lease, the oldest expired {expired}"
-        return _fail("leases", message, f"no process reaps expired leases: {CHECK_PROCESSES}")
+        return _reported(
+            EXPIRED_LEASE.severity, "leases", message, f"no process reaps expired leases: {CHECK_PROCESSES}"
+        )
     if runs.unacknowledged_cancels:
         count = counted(runs.unacknowledged_cancels, "run")
         message = f"{count} still running more than 5 minutes after they were cancelled"
         return _warn("leases", message, "handlers must check run.cancelled; the timeout ends a run that does not stop")
-    if runs.oldest_quarantined is not None and now - runs.oldest_quarantined > WAITING_AFTER:
+    if runs.oldest_quarantined is not None and WAITING_RUNS.severity_after(now - runs.oldest_quarantined):
         message = (
             f"a run whose worker crashed twice was due {relative(runs.oldest_quarantined, now)}; it must run alone"
         )
@@ -289,9 +324,8 @@ def _dead_runs(facts: HealthFacts) -> Finding:
     if runs.dead:
         message = f"{counted(runs.dead, 'dead run')}, {runs.dead_since_yesterday} of them new in the last 24 hours"
         hint = "list them with `wakeboard runs --status dead`, then retry or discard them"
-        return (
-            _warn("dead runs", message, hint) if runs.dead_since_yesterday else _ok("dead runs", f"{message}; {hint}")
-        )
+        severity = DEAD_RUNS.severity if runs.dead_since_yesterday else "note"
+        return _reported(severity, "dead runs", message if runs.dead_since_yesterday else f"{message}; {hint}", hint)
     return _ok("dead runs", "none")
 
 
@@ -330,7 +364,8 @@ def _pauses(facts: HealthFacts) -> Finding:
     oldest = min(pause.paused_at for pause in facts.pauses)
     labels = _listed([pause.label for pause in facts.pauses])
     message = f"paused: {labels}, the first {relative(oldest, facts.server.now)}"
-    return _warn("pauses", message, "end a pause with `wakeboard resume`")
+    held = {PAUSES[pause.kind].severity for pause in facts.pauses}
+    return _reported("warn" if "warn" in held else "note", "pauses", message, "end a pause with `wakeboard resume`")
 
 
 def _removals(facts: HealthFacts) -> Finding:
@@ -340,7 +375,12 @@ def _removals(facts: HealthFacts) -> Finding:
     first = pending[0]
     requested = relative(first.requested_at, facts.server.now)
     message = f"{first.source} requested the removal of {counted(first.count, 'schedule')} {requested}"
-    return _warn("removals", message, f"if it is intended, run `wakeboard confirm removal {first.source}`")
+    return _reported(
+        PENDING_REMOVAL.severity,
+        "removals",
+        message,
+        f"if it is intended, run `wakeboard confirm removal {first.source}`",
+    )
 
 
 def _listed(names: list[str]) -> str:

@@ -7,18 +7,19 @@ may not read (other sessions, replication) are left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
+from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 from psycopg.rows import class_row
 
+from wakeboard.rules.health_conditions import DEAD_RUNS, NO_WORKER, OVERDUE_SCHEDULE
+from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.listings import LIVE_QUEUES, Listings
 from wakeboard.store.statements import execute, read, translating
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     import psycopg
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
 POOLER_TRIES = 5
-NO_WORKER_AFTER: Final = timedelta(minutes=3)
 
 Route = Literal["direct", "session pooler", "transaction pooler"]
 
@@ -79,9 +79,10 @@ class LiveRuns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Free runs of one type that are due in one queue: how many (of those read), and since when the oldest.
+    """Free runs of one type that are due in one queue: how many, and since when the oldest.
 
-    `known`: a worker of that queue has known the type in the last 10 minutes; `served`: a worker served the queue.
+    `more`: there may be more, because the read of the queue stopped at its bound. `known`: a worker of that queue has
+    known the type in the last 10 minutes; `served`: a worker served the queue.
     """
 
     queue: str
@@ -92,6 +93,12 @@ class Due:
     known: bool
     served: bool
     paused: bool
+    more: bool = False
+
+    @property
+    def runs_text(self) -> str:
+        """How many runs: "3 runs", "10,000+ runs"."""
+        return counted_at_least(self.runs, "run", more=self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +193,7 @@ select count(*) filter (where locked_by <> 0) as running,
                           and cancel_requested_at < statement_timestamp() - interval '5 minutes')
          as unacknowledged_cancels,
        count(*) filter (where dead_at is not null) as dead,
-       count(*) filter (where dead_at > statement_timestamp() - interval '1 day') as dead_since_yesterday,
+       count(*) filter (where dead_at > statement_timestamp() - %(lately)s::interval) as dead_since_yesterday,
        min(run_at) filter (where crash_count >= 2 and dead_at is null and locked_by = 0
                              and run_at <= statement_timestamp()) as oldest_quarantined
   from wakeboard.job_runs
@@ -195,26 +202,28 @@ select count(*) filter (where locked_by <> 0) as running,
 # Runs that no worker claims are the oldest of their queue and priority, so a bounded scan finds them.
 _DUE: LiteralString = f"""
 {LIVE_QUEUES}, scanned as (
-  select run.queue, run.job_type, run.run_at, run.timeout_s
+  select run.queue, run.job_type, run.run_at, run.timeout_s, run.read = %(scan_limit)s as more
     from live
    cross join generate_series(1, 5) as level (priority)
    cross join lateral (
-     select queue::text, job_type::text, run_at, timeout_s, locked_by
-       from wakeboard.job_runs
-      where job_runs.queue = live.queue and job_runs.priority = level.priority
-        and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
-      order by run_at, id
-      limit %(scan_limit)s) as run
+     select *, count(*) over () as read
+       from (select queue::text, job_type::text, run_at, timeout_s, locked_by
+               from wakeboard.job_runs
+              where job_runs.queue = live.queue and job_runs.priority = level.priority
+                and limit_key is null and crash_count < 2 and dead_at is null and run_at <= statement_timestamp()
+              order by run_at, id
+              limit %(scan_limit)s) as bounded) as run
    where live.queue is not null and run.locked_by = 0
   union all
-  (select queue::text, job_type::text, run_at, timeout_s
-     from wakeboard.job_runs
-    where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
-      and run_at <= statement_timestamp()
-    limit %(scan_limit)s)
+  select queue, job_type, run_at, timeout_s, count(*) over () = %(scan_limit)s
+    from (select queue::text, job_type::text, run_at, timeout_s
+            from wakeboard.job_runs
+           where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+             and run_at <= statement_timestamp()
+           limit %(scan_limit)s) as limited
 )
 select scanned.queue, scanned.job_type, count(*) as runs, min(scanned.run_at) as oldest,
-       max(scanned.timeout_s) as longest_timeout_s,
+       max(scanned.timeout_s) as longest_timeout_s, bool_or(scanned.more) as more,
        exists (select from wakeboard.worker_types as known
                 where known.queue = scanned.queue and known.job_type = scanned.job_type
                   and known.last_known_at > statement_timestamp() - interval '10 minutes') as known,
@@ -237,7 +246,7 @@ select count(*) as schedules,
        coalesce(array_agg(distinct tzdata_version) filter (where schedule is not null), '{}') as tzdata_versions
   from (
     select def.*,
-           not suspended and schedule_error is null and next_run_at < statement_timestamp() - interval '5 minutes'
+           not suspended and schedule_error is null and next_run_at < statement_timestamp() - %(overdue)s::interval
              and not exists (select from wakeboard.pauses
                               where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) as late,
            exists (select from wakeboard.worker_types as known
@@ -251,7 +260,7 @@ _MAINTENANCE: LiteralString = """
 select greatest((select max(last_seen) from wakeboard.workers),
                 (select max(last_known_at) from wakeboard.worker_types)) as last_worker,
        (select count(*) from wakeboard.workers
-         where last_seen > statement_timestamp() - interval '3 minutes') as workers,
+         where last_seen > statement_timestamp() - %(no_worker)s::interval) as workers,
        array(select distinct version from wakeboard.workers order by 1) as releases,
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_reap,
        coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
@@ -272,7 +281,7 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
     return HealthFacts(
         server=(await read(conn, class_row(Server), _SERVER))[0],
         installed=(await read(conn, class_row(Installed), _INSTALLED))[0],
-        runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS))[0],
+        runs=(await read(conn, class_row(LiveRuns), _LIVE_RUNS, {"lately": DEAD_RUNS.note_after}))[0],
         due=await read_due(conn),
         definitions=await read_definitions(conn),
         maintenance=await read_maintenance(conn),
@@ -290,13 +299,16 @@ async def read_definitions(
     conn: psycopg.AsyncConnection[Any], namespaces: Collection[str] | None = None
 ) -> Definitions:
     """The schedules of these namespaces as a whole; None: of all."""
-    values = {"namespaces": None if namespaces is None else sorted(namespaces)}
+    values = {
+        "namespaces": None if namespaces is None else sorted(namespaces),
+        "overdue": OVERDUE_SCHEDULE.after,
+    }
     return (await read(conn, class_row(Definitions), _DEFINITIONS, values))[0]
 
 
 async def read_maintenance(conn: psycopg.AsyncConnection[Any]) -> MaintenanceFacts:
     """Traces of the maintenance tasks."""
-    return (await read(conn, class_row(MaintenanceFacts), _MAINTENANCE))[0]
+    return (await read(conn, class_row(MaintenanceFacts), _MAINTENANCE, {"no_worker": NO_WORKER.after}))[0]
 
 
 async def route_to(dsn: str, conn: psycopg.AsyncConnection[Any]) -> Route:

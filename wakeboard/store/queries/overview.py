@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 
 from psycopg.rows import class_row
 
+from wakeboard.rules.humanize import counted_at_least
 from wakeboard.store.queries.listings import LIVE_QUEUES
 from wakeboard.store.statements import read
 
@@ -45,7 +46,10 @@ class LiveCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadGroup:
-    """Dead runs with the same job type and error type, among the newest 10,000. `example_id`: the newest of them."""
+    """Dead runs with the same job type and error type, among the newest 10,000. `example_id`: the newest of them.
+
+    `more`: there may be more, because there are more than 10,000 dead runs.
+    """
 
     job_type: str
     error_type: str
@@ -53,6 +57,12 @@ class DeadGroup:
     newest: datetime
     example_id: int
     example_error: str | None
+    more: bool = False
+
+    @property
+    def runs_text(self) -> str:
+        """How many runs: "3 dead runs", "9,997+ dead runs"."""
+        return counted_at_least(self.runs, "dead run", more=self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +78,7 @@ class PoolRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NextFire:
+class NextTick:
     """A schedule that is due soon."""
 
     id: int
@@ -134,9 +144,10 @@ select statement_timestamp() as now,
 _DEAD: LiteralString = f"""
 select job_type::text, coalesce(error_type, 'unknown') as error_type, count(*) as runs, max(dead_at) as newest,
        (array_agg(id order by dead_at desc))[1] as example_id,
-       (array_agg(last_error order by dead_at desc))[1] as example_error
-  from (select * from wakeboard.job_runs as run where dead_at is not null and {_VISIBLE}
-         order by dead_at desc limit %(count_limit)s) as newest
+       (array_agg(last_error order by dead_at desc))[1] as example_error, bool_or(read = %(count_limit)s) as more
+  from (select *, count(*) over () as read
+          from (select * from wakeboard.job_runs as run where dead_at is not null and {_VISIBLE}
+                 order by dead_at desc limit %(count_limit)s) as bounded) as newest
  group by 1, 2
  order by runs desc, job_type, error_type
  limit 50
@@ -199,9 +210,9 @@ class OverviewQueries:
         """Workers by pool."""
         return await read(self._conn, class_row(PoolRow), _POOLS)
 
-    async def next_fires(self) -> list[NextFire]:
+    async def next_ticks(self) -> list[NextTick]:
         """The next eight schedules that are due. A paused schedule is not due."""
-        return await read(self._conn, class_row(NextFire), _NEXT, self._values)
+        return await read(self._conn, class_row(NextTick), _NEXT, self._values)
 
     async def stalled(self) -> list[StalledSchedule]:
         """Schedules whose ticks cannot be computed; at most 20."""

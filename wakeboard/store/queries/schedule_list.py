@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString, TypeAlias
 
 from psycopg.rows import class_row, tuple_row
 
+from wakeboard.rules.health_conditions import OVERDUE_SCHEDULE
 from wakeboard.rules.tick_load import TickRule
 from wakeboard.store.statements import read
 
@@ -27,7 +28,6 @@ HEALTHS: Final = ("failing", "retrying", "late", "ok")
 MAX_COUNTED: Final = 10_000
 LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
 DEAD_RUNS_READ: LiteralString = "100000"  # of all schedules
-LATE_AFTER: LiteralString = "5 minutes"
 MAX_CHOICES: LiteralString = "200"  # values of one field to filter by
 
 
@@ -58,6 +58,7 @@ class ScheduleFilter:
             "state": self.state,
             "health": self.health,
             "counted": MAX_COUNTED + 1,
+            "late_after": OVERDUE_SCHEDULE.after,
         }
 
 
@@ -172,15 +173,15 @@ _LIVE: LiteralString = f"""
              count(*) filter (where status = 'failed')::integer as failed,
              count(*) = {LIVE_RUNS_READ} as is_partial,
              coalesce(min(run_at) filter (where status = 'queued')
-                      < statement_timestamp() - interval '{LATE_AFTER}', false) as waits_long
+                      < statement_timestamp() - %(late_after)s::interval, false) as waits_long
         from (select status, run_at from wakeboard.job_runs
                where definition_id = schedule.id limit {LIVE_RUNS_READ}) as run) as live on true
 """
-_HEALTH: LiteralString = f"""
+_HEALTH: LiteralString = """
          case when schedule.state = 'stalled' or dead.runs > 0 then 'failing'
               when live.failed > 0 then 'retrying'
               when live.waits_long and schedule.state <> 'paused' or schedule.state = 'active'
-                   and schedule.next_run_at < statement_timestamp() - interval '{LATE_AFTER}' then 'late'
+                   and schedule.next_run_at < statement_timestamp() - %(late_after)s::interval then 'late'
               else 'ok' end
 """
 _LAST: LiteralString = """
