@@ -12,9 +12,9 @@ import psycopg
 import pytest
 
 from testbed.generated_rollups import generate_rollups
-from tests.board.asgi import VIEW, Client, Person
+from tests.board.asgi import VIEW, Client, GrantedViewer
 from tests.board.schedules import schedules_in
-from wakeboard.board.charts import PLOT_HEIGHT, Layer, Period, bar_chart, line_chart, scale_of, sparkline
+from wakeboard.board.charts import PLOT_HEIGHT, Interval, Layer, bar_chart, line_chart, scale_of, sparkline
 from wakeboard.rules.run_search import parse_run_search
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ MONDAY = datetime(2026, 11, 23, tzinfo=UTC)
 HOSTILE = '<script>alert(1)</script>" onmouseover="x'
 
 
-def periods(count: int, step: timedelta = timedelta(hours=1)) -> list[Period]:
-    return [Period(NOON + place * step, NOON + (place + 1) * step, f"/runs?q={place}") for place in range(count)]
+def intervals(count: int, step: timedelta = timedelta(hours=1)) -> list[Interval]:
+    return [Interval(NOON + place * step, NOON + (place + 1) * step, f"/runs?q={place}") for place in range(count)]
 
 
 def parsed(figure: Markup) -> ET.Element:
@@ -46,7 +46,7 @@ def of_class(figure: ET.Element, name: str) -> list[ET.Element]:
 
 def test_each_bar_is_as_high_as_its_number_says():
     figure = parsed(
-        bar_chart("Runs", periods(3), [Layer("succeeded", "ok", [100, 0, 50]), Layer("died", "dead", [0, 0, 25])])
+        bar_chart("Runs", intervals(3), [Layer("succeeded", "ok", [100, 0, 50]), Layer("died", "dead", [0, 0, 25])])
     )
     heights = [float(bar.attrib["height"]) for bar in of_class(figure, "chart-succeeded")]
     assert heights == [PLOT_HEIGHT, PLOT_HEIGHT / 2]
@@ -57,19 +57,21 @@ def test_each_bar_is_as_high_as_its_number_says():
 
 
 def test_a_single_failure_among_thousands_is_visible():
-    figure = parsed(bar_chart("Runs", periods(1), [Layer("succeeded", "ok", [9_999]), Layer("died", "dead", [1])]))
+    figure = parsed(bar_chart("Runs", intervals(1), [Layer("succeeded", "ok", [9_999]), Layer("died", "dead", [1])]))
     assert float(of_class(figure, "chart-died")[0].attrib["height"]) >= 1
 
 
 def test_a_line_has_a_gap_where_there_is_no_value_and_a_dot_for_a_single_one():
-    figure = parsed(line_chart("Rate", periods(5), [Layer("failures", "all", [0.1, 0.2, None, 0.0, None])], "share"))
+    figure = parsed(line_chart("Rate", intervals(5), [Layer("failures", "all", [0.1, 0.2, None, 0.0, None])], "share"))
     (line,) = of_class(figure, "chart-line")
     assert line.attrib["d"] == f"M5 {PLOT_HEIGHT / 2:g}L15 0M35 {PLOT_HEIGHT}h0"
     assert len(of_class(figure, "chart-column")) == 3
 
 
 def test_each_period_with_a_value_is_a_link_with_its_numbers():
-    figure = parsed(bar_chart("Runs", periods(2), [Layer("succeeded", "ok", [1234, 0]), Layer("died", "dead", [0, 7])]))
+    figure = parsed(
+        bar_chart("Runs", intervals(2), [Layer("succeeded", "ok", [1234, 0]), Layer("died", "dead", [0, 7])])
+    )
     links = [each for each in figure.iter("a") if each.get("tabindex") == "-1"]
     assert [link.attrib["href"] for link in links] == ["/runs?q=0", "/runs?q=1"]
     assert [link.findtext("title") for link in links] == [
@@ -102,7 +104,7 @@ def test_a_scale_has_few_round_numbers(largest: float, unit: Unit, labels: list[
 @pytest.mark.parametrize("minutes", [1, 20, 60, 120, 1440])
 def test_the_time_axis_has_few_labels_at_round_times(minutes: int):
     step = timedelta(minutes=minutes)
-    columns = [Period(MONDAY + place * step, MONDAY + (place + 1) * step) for place in range(90)]
+    columns = [Interval(MONDAY + place * step, MONDAY + (place + 1) * step) for place in range(90)]
     figure = parsed(bar_chart("Runs", columns, [Layer("succeeded", "ok", [1] * 90)]))
     labels = of_class(figure, "chart-time")
     assert 4 <= len(labels) <= 9
@@ -111,7 +113,7 @@ def test_the_time_axis_has_few_labels_at_round_times(minutes: int):
 
 def test_names_are_text_and_never_markup():
     drawings = [
-        bar_chart(HOSTILE, [Period(NOON, NOON, HOSTILE)], [Layer("succeeded", HOSTILE, [1], HOSTILE, HOSTILE)]),
+        bar_chart(HOSTILE, [Interval(NOON, NOON, HOSTILE)], [Layer("succeeded", HOSTILE, [1], HOSTILE, HOSTILE)]),
         sparkline(HOSTILE, [(3, 1)]),
     ]
     for drawing in drawings:
@@ -205,12 +207,25 @@ async def test_the_table_is_in_the_order_that_is_asked_for(client: Client, datab
         assert values == sorted(values, reverse=True)
     (runs,) = stored(
         database,
-        "select sum(succeeded + cancelled + skipped + discarded) from wakeboard.run_rollups"
+        "select sum(succeeded + cancelled + skipped + died) from wakeboard.run_rollups"
         " where dimension = 'job_type' and grain = 'hour' and name = %s"
         " and starts_at > date_bin('1 hour', now(), 'epoch') - interval '24 hours'",
         names[0],
     )
     assert cells[0][0] == f"{runs:,}"
+
+
+async def test_the_table_and_the_charts_count_the_same_runs(client: Client, database: str):
+    rollups(database)
+    table = await client.get("/performance", by="type", period="90d")
+    rows = re.findall(r'name=(type\d+)[^>]*>.*?data-label="ended">([\d,]+)<', table.text)
+    assert len(rows) == 5
+
+    for name, ended in rows:
+        drawn = legend((await client.get("/performance", by="type", name=name, period="90d")).text)
+        parts = [drawn[key] for key in ("succeeded", "cancelled", "skipped", "became dead")]
+        assert sum(int(part.replace(",", "")) for part in parts) == int(ended.replace(",", ""))
+    assert "A run has ended when it succeeded, was cancelled, was skipped or became dead." in table.words
 
 
 async def test_a_search_leaves_the_names_that_contain_it(client: Client, database: str):
@@ -225,7 +240,7 @@ async def test_a_viewer_of_a_namespace_sees_the_schedules_in_it_only(database: s
         mine, other = schedules.add("mine", namespace="mine"), schedules.add("other", namespace="other")
     rollups(database)
     assert {mine, other} <= {1, 2, 3, 4, 5}  # the names of the generated figures
-    client = Client(database, Person(given={"mine": VIEW}))
+    client = Client(database, GrantedViewer(granted={"mine": VIEW}))
     try:
         await check_namespace(client, database, mine, other)
     finally:

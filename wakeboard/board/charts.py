@@ -1,9 +1,9 @@
-"""Draws charts of periods as SVG: stacked bars, lines, and sparklines.
+"""Draws charts of intervals as SVG: stacked bars, lines, and sparklines.
 
 Each function is pure: numbers in, markup out. A drawing has attributes and CSS classes only, so the content security
 policy allows it and board.css gives it the colours of the theme. It has no width of its own: what is measured in
-periods is stretched to the space there is, and text keeps its size. The ends of the scale are round numbers. A period
-without a value is a gap, and each period with one is a link to the runs behind it.
+intervals is stretched to the space there is, and text keeps its size. The ends of the scale are round numbers. An
+interval without a value is a gap, and each interval with one is a link to the runs behind it.
 
 Times are in UTC; board.js rewrites elements with `data-time` and `data-from` into the viewer's zone.
 """
@@ -29,7 +29,7 @@ PLOT_HEIGHT: Final = 132  # units of the drawing, which are pixels from top to b
 TOP: Final = 8
 HEIGHT: Final = TOP + PLOT_HEIGHT + 24
 SCALE_WIDTH: Final = 56
-COLUMN: Final = 10  # units from one period to the next
+COLUMN: Final = 10  # units from one interval to the next
 BAR: Final = 8
 MOST_INTERVALS: Final = 4  # of the scale
 MOST_LABELS: Final = 8  # of the time axis
@@ -52,7 +52,7 @@ _EDGE: Final = 0.02  # of the width, where a label would not fit
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
+class Interval:
     """What a column of a chart stands for. `href`: the runs behind it; "" for none."""
 
     starts_at: datetime
@@ -62,10 +62,10 @@ class Period:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one colour, one for each period. None: there is none.
+    """The values of one colour, one for each interval. None: there is none.
 
-    `key`: names the colour, as the CSS class `chart-KEY`. `total`: of all periods together, for the legend, as text.
-    `href`: the runs of all periods; "" for none.
+    `key`: names the colour, as the CSS class `chart-KEY`. `total`: of all intervals together, for the legend, as text.
+    `href`: the runs of all intervals; "" for none.
     """
 
     key: str
@@ -113,24 +113,24 @@ def scale_of(values: Iterable[float | None], unit: Unit) -> Scale:
     return Scale(step * count, tuple(round(step * number, 9) for number in range(count + 1)), unit)
 
 
-def bar_chart(title: str, periods: Sequence[Period], layers: Sequence[Layer]) -> Markup:
+def bar_chart(title: str, intervals: Sequence[Interval], layers: Sequence[Layer]) -> Markup:
     """Bars of counts; the first layer is the lowest part of each bar."""
     sums = [
         sum(layer.values[place] or 0 for layer in layers) if any(layer.values[place] for layer in layers) else None
-        for place in range(len(periods))
+        for place in range(len(intervals))
     ]
     scale = scale_of(sums, "number")
     columns = [
         Markup("").join(_bar_parts(place, [(layer.key, layer.values[place] or 0) for layer in layers], scale))
         if sums[place]
         else Markup("")
-        for place in range(len(periods))
+        for place in range(len(intervals))
     ]
-    return _figure(title, periods, layers, scale, columns, lines=Markup(""))
+    return _figure(title, intervals, layers, scale, columns, lines=Markup(""))
 
 
 def line_chart(
-    title: str, periods: Sequence[Period], layers: Sequence[Layer], unit: Unit, *, area: bool = False
+    title: str, intervals: Sequence[Interval], layers: Sequence[Layer], unit: Unit, *, area: bool = False
 ) -> Markup:
     """Lines through the values of each layer. `area`: what is below a line is filled."""
     scale = scale_of((value for layer in layers for value in layer.values), unit)
@@ -142,11 +142,11 @@ def line_chart(
             paths.append(Markup('<path class="chart-area chart-{}" d="{}"/>').format(layer.key, filled))
         drawn = "".join(_path(run) for run in runs)
         paths.append(Markup('<path class="chart-line chart-{}" d="{}"/>').format(layer.key, drawn))
-    return _figure(title, periods, layers, scale, [Markup("")] * len(periods), lines=Markup("").join(paths))
+    return _figure(title, intervals, layers, scale, [Markup("")] * len(intervals), lines=Markup("").join(paths))
 
 
 def sparkline(label: str, counts: Sequence[tuple[int, int]]) -> Markup:
-    """Small bars: of each period the number of runs and, over it, of failures. `label`: what they say in words."""
+    """Small bars: of each interval the number of runs and, over it, of failures. `label`: what they say in words."""
     largest = max((max(pair) for pair in counts), default=0)
     paths = [_bars([pair[part] for pair in counts], largest) for part in (0, 1)]
     return Markup(
@@ -167,25 +167,25 @@ def written(value: float | None, unit: Unit) -> str:
 
 
 def moment_text(moment: datetime, step: timedelta) -> str:
-    """When a period begins, in UTC. Of a day its date."""
+    """When an interval begins, in UTC. Of a day its date."""
     utc = moment.astimezone(UTC)
     return f"{utc:%Y-%m-%d}" if step >= _DAY else f"{utc:%Y-%m-%d %H:%M} UTC"
 
 
 def _figure(
     title: str,
-    periods: Sequence[Period],
+    intervals: Sequence[Interval],
     layers: Sequence[Layer],
     scale: Scale,
     columns: Sequence[Markup],
     lines: Markup,
 ) -> Markup:
-    """The drawing with its title, legend and axes. `columns`: what is drawn of each period."""
-    step = periods[0].ends_at - periods[0].starts_at if periods else _DAY
+    """The drawing with its title, legend and axes. `columns`: what is drawn of each interval."""
+    step = intervals[0].ends_at - intervals[0].starts_at if intervals else _DAY
     described = f"{title}: " + (", ".join(f"{layer.label} {layer.total}" for layer in layers) or "nothing")
     links = Markup("").join(
-        _column(place, period, drawn, _values_text(layers, place, scale.unit), step)
-        for place, (period, drawn) in enumerate(zip(periods, columns, strict=True))
+        _column(place, interval, drawn, _values_text(layers, place, scale.unit), step)
+        for place, (interval, drawn) in enumerate(zip(intervals, columns, strict=True))
         if any(layer.values[place] is not None for layer in layers)
     )
     return Markup(
@@ -214,11 +214,11 @@ def _figure(
         ),
         TOP,
         PLOT_HEIGHT,
-        max(1, len(periods)) * COLUMN,
+        max(1, len(intervals)) * COLUMN,
         PLOT_HEIGHT,
         lines,
         links,
-        Markup("").join(_time_labels(periods, step)),
+        Markup("").join(_time_labels(intervals, step)),
     )
 
 
@@ -230,17 +230,17 @@ def _key(layer: Layer) -> Markup:
     return Markup('<span class="chart-key chart-key-{}">{}</span>').format(layer.key, text)
 
 
-def _column(place: int, period: Period, drawn: Markup, text: str, step: timedelta) -> Markup:
-    """What is drawn of a period, and over it an area that shows the numbers and leads to the runs."""
+def _column(place: int, interval: Interval, drawn: Markup, text: str, step: timedelta) -> Markup:
+    """What is drawn of an interval, and over it an area that shows the numbers and leads to the runs."""
     zone = Markup("")
     if step < _DAY:
-        zone = Markup(' data-from="{}" data-until="{}"').format(_iso(period.starts_at), _iso(period.ends_at))
+        zone = Markup(' data-from="{}" data-until="{}"').format(_iso(interval.starts_at), _iso(interval.ends_at))
     column = Markup('<title{}>{}: {}</title>{}<rect class="chart-column" x="{}" width="{}" height="{}"/>').format(
-        zone, moment_text(period.starts_at, step), text, drawn, COLUMN * place, COLUMN, PLOT_HEIGHT
+        zone, moment_text(interval.starts_at, step), text, drawn, COLUMN * place, COLUMN, PLOT_HEIGHT
     )
-    if not period.href:
+    if not interval.href:
         return Markup("<g>{}</g>").format(column)
-    return Markup('<a href="{}" tabindex="-1">{}</a>').format(period.href, column)
+    return Markup('<a href="{}" tabindex="-1">{}</a>').format(interval.href, column)
 
 
 def _values_text(layers: Sequence[Layer], place: int, unit: Unit) -> str:
@@ -287,19 +287,19 @@ def _path(points: Sequence[tuple[int, float]]) -> str:
     return f"M{first[0]} {first[1]:g}" + ("".join(f"L{x} {y:g}" for x, y in others) or "h0")
 
 
-def _time_labels(periods: Sequence[Period], step: timedelta) -> Iterable[Markup]:
+def _time_labels(intervals: Sequence[Interval], step: timedelta) -> Iterable[Markup]:
     """Labels at round times. Every second one is left out where there is little space."""
-    if not periods:
+    if not intervals:
         return
-    span = periods[-1].ends_at - periods[0].starts_at
+    span = intervals[-1].ends_at - intervals[0].starts_at
     apart = next((each for each in _LABEL_STEPS if span <= MOST_LABELS * each), _LABEL_STEPS[-1])
     kind, form = ("hour", "%H:%M") if apart < _DAY else ("day", "%a %d") if step < _DAY else ("date", "%d %b")
-    for place, period in enumerate(periods):
-        since = period.starts_at - _MONDAY
+    for place, interval in enumerate(intervals):
+        since = interval.starts_at - _MONDAY
         if since % apart:
             continue
-        share = (place + (0.5 if step >= _DAY else 0.0)) / len(periods)
-        utc = period.starts_at.astimezone(UTC)
+        share = (place + (0.5 if step >= _DAY else 0.0)) / len(intervals)
+        utc = interval.starts_at.astimezone(UTC)
         if not _EDGE < share < 1 - _EDGE:
             continue
         zone = Markup("")

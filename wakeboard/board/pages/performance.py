@@ -14,6 +14,7 @@ from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_charts import PERIODS, choices, period_of, read_run_charts, scope_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.rules.humanize import counted
+from wakeboard.rules.object_ids import parse_id
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.rollups import read_schedules, read_sparklines, read_top
@@ -142,15 +143,16 @@ async def _named(request: BoardRequest, by: str, name: str) -> tuple[Scope, str]
 async def schedule_scope(request: BoardRequest, schedule_id: str) -> tuple[Scope, str]:
     """The scope of a schedule, and its namespace/name. Raises NotFound if the viewer may not see it."""
     namespaces = request.viewer.namespaces
-    if not (schedule_id.isascii() and schedule_id.isdecimal() and int(schedule_id) < 1 << 63):
+    number = parse_id(schedule_id)
+    if number is None:
         raise NotFound(f"there is no schedule {one_line(schedule_id)}")
-    row = await request.read_slowly(
-        ("schedule row", schedule_id, namespaces), lambda conn: schedule_row(conn, int(schedule_id), namespaces)
+    row = await request.read_cached(
+        ("schedule row", number, namespaces), lambda conn: schedule_row(conn, number, namespaces)
     )
     if row is None:
-        raise NotFound(f"there is no schedule {schedule_id}")
+        raise NotFound(f"there is no schedule {number}")
     label = f"{row['namespace']}/{row['name']}"
-    return scope_of("schedule", str(int(schedule_id)), label), label
+    return scope_of("schedule", str(number), label), label
 
 
 async def _all(request: BoardRequest, by: str) -> Page:
@@ -165,7 +167,7 @@ async def _all(request: BoardRequest, by: str) -> Page:
     async def read(conn: AsyncConnection) -> list[tuple[NamedCounts, list[tuple[int, int]]]]:
         return await _read(conn, dimension, period, sort, text, namespaces)
 
-    found = await request.read_slowly(("performance", by, period, sort, text, namespaces), read)
+    found = await request.read_cached(("performance", by, period, sort, text, namespaces), read)
     parameters = {"by": by, "sort": sort if sort != "runs" else "", "q": text}
     model = Performance(
         by=by,
@@ -203,13 +205,12 @@ async def _read(
 
 def _line(named: NamedCounts, points: list[tuple[int, int]]) -> Line:
     counts = named.counts
-    runs = counts.succeeded + counts.cancelled + counts.skipped + counts.discarded
-    label = f"{counted(runs, 'run')} ended, {counted(counts.failures, 'attempt')} failed"
+    label = f"{counted(counts.ended, 'run')} ended, {counted(counts.failures, 'attempt')} failed"
     p50, p95, lateness = (written(measure(counts), "seconds") for measure in _MEASURES.values())
     return Line(
         named.name,
         named.label or "other steps",
-        f"{runs:,}",
+        f"{counts.ended:,}",
         counts.failures,
         written(counts.failure_rate, "share"),
         p50,

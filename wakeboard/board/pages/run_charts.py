@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.board.charts import Layer, Period, bar_chart, line_chart, moment_text, written
+from wakeboard.board.charts import Interval, Layer, bar_chart, line_chart, moment_text, written
 from wakeboard.rules.run_search import quoted
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.rollups import Counts, read_schedules, read_series
@@ -65,7 +65,7 @@ class PeriodChoice:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The figures of one period as text."""
+    """The figures of one interval as text."""
 
     moment: str
     starts_at: datetime | None
@@ -125,7 +125,7 @@ async def read_run_charts(
         return await _read(conn, PERIODS[period][0], scope, namespaces)
 
     key = ("charts", scope.dimension, scope.name, period, namespaces)
-    now, series = await request.read_slowly(key, read)
+    now, series = await request.read_cached(key, read)
 
     def runs(terms: str) -> str:
         return request.url("/runs", q=" ".join(filter(None, [scope.terms, terms])))
@@ -156,9 +156,9 @@ def run_charts(
     total = series.total
     whole = f"{ENDED} {_times(columns[0][0], columns[-1][1])}"
 
-    def linked(terms: str) -> list[Period]:
+    def linked(terms: str) -> list[Interval]:
         return [
-            Period(*column, runs(f"{terms} {_times(*column)}") if count != Counts() else "")
+            Interval(*column, runs(f"{terms} {_times(*column)}") if count != Counts() else "")
             for column, count in zip(columns, counts, strict=True)
         ]
 
@@ -236,7 +236,7 @@ def _between(series: Series, place: int) -> tuple[datetime, datetime]:
 
 
 def _times(since: datetime, until: datetime) -> str:
-    """The search for what ended in a period."""
+    """The search for what ended in an interval."""
     return f"since:{since.astimezone(UTC):%Y-%m-%dT%H:%MZ} until:{until.astimezone(UTC):%Y-%m-%dT%H:%MZ}"
 
 

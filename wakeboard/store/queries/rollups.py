@@ -64,6 +64,14 @@ class Counts:
     lateness: Histogram = field(default_factory=Histogram)
 
     @property
+    def ended(self) -> int:
+        """Runs that succeeded, were cancelled, were skipped or became dead.
+
+        A discarded run counts when it became dead. A dead run that is retried counts again when it ends again.
+        """
+        return self.succeeded + self.cancelled + self.skipped + self.died
+
+    @property
     def failures(self) -> int:
         """Attempts that failed, timed out or crashed."""
         return self.failed + self.timed_out + self.crashed
@@ -262,12 +270,12 @@ _NAMES: LiteralString = (
     + """
 , totals as (
   select name, sum(failed + timed_out + crashed) as failures, sum(succeeded) as succeeded,
-         sum(succeeded + cancelled + skipped + discarded) as volume
+         sum(succeeded + cancelled + skipped + died) as volume
     from stored group by name
   union all
   select name, sum(count) filter (where measure in ('failed', 'timed_out', 'crashed')),
          sum(count) filter (where measure = 'succeeded'),
-         sum(count) filter (where measure in ('succeeded', 'cancelled', 'skipped', 'discarded'))
+         sum(count) filter (where measure in ('succeeded', 'cancelled', 'skipped', 'died'))
     from present
    where bucket is null and (%(names)s::text[] is null or name = any (%(names)s::text[]))
    group by name
@@ -293,11 +301,11 @@ _SPARKLINES: LiteralString = (
     _STORED
     + """
 , points as (
-  select starts_at as at, name, succeeded + cancelled + skipped + discarded as runs,
+  select starts_at as at, name, succeeded + cancelled + skipped + died as runs,
          failed + timed_out + crashed as failures
     from stored
   union all
-  select minute, name, case when measure in ('succeeded', 'cancelled', 'skipped', 'discarded') then count else 0 end,
+  select minute, name, case when measure in ('succeeded', 'cancelled', 'skipped', 'died') then count else 0 end,
          case when measure in ('failed', 'timed_out', 'crashed') then count else 0 end
     from present
    where bucket is null and name = any (%(names)s::text[])
