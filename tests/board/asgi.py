@@ -24,29 +24,32 @@ VIEW = frozenset({Permission.VIEW})
 
 
 @dataclass(frozen=True)
-class Person:
-    """A viewer whose permissions in each namespace are given; None: for everything."""
+class GrantedViewer:
+    """A viewer with these permissions in each namespace; None: in all of them, and for what belongs to none."""
 
     name: str = "ada"
-    given: Mapping[str | None, frozenset[Permission]] = field(default_factory=lambda: {None: ALL})
+    granted: Mapping[str | None, frozenset[Permission]] = field(default_factory=lambda: {None: ALL})
 
     @property
     def namespaces(self) -> frozenset[str] | None:
-        return None if None in self.given else frozenset(name for name in self.given if name)
+        return None if None in self.granted else frozenset(name for name in self.granted if name)
 
     async def may(self, permission: Permission, namespace: str | None) -> bool:
-        return permission in self.given.get(namespace, self.given.get(None, frozenset()))
+        return permission in self.granted.get(namespace, self.granted.get(None, frozenset()))
 
 
 @dataclass(frozen=True)
 class AccessOf:
-    """A way to log in that lets one person in."""
+    """A way to log in that lets one viewer in."""
 
-    person: Person = field(default_factory=Person)
+    logged_in: GrantedViewer = field(default_factory=GrantedViewer)
     asks_for_token: bool = True
 
-    async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Person:  # noqa: ARG002
-        return self.person
+    async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> GrantedViewer:  # noqa: ARG002
+        return self.logged_in
+
+    async def close(self) -> None:
+        pass
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,9 @@ class Answer:
 class Client:
     """A browser without a screen. `headers` are sent with each request."""
 
-    def __init__(self, dsn: str, person: Person | None = None, **options: Any) -> None:
-        access = AccessOf(person or Person())
-        self.app = app(BoardOptions(dsn=dsn, access=access, listen=False, **options))
+    def __init__(self, dsn: str, viewer: GrantedViewer | None = None, **options: Any) -> None:
+        given: dict[str, Any] = {"access": AccessOf(viewer or GrantedViewer()), "listen": False, **options}
+        self.app = app(BoardOptions(dsn=dsn, **given))
         self.board: Board = self.app.state.board
         self.headers = {"host": "127.0.0.1:8686", "origin": "http://127.0.0.1:8686", "sec-fetch-site": "same-origin"}
         self.cookies: dict[str, str] = {}

@@ -151,6 +151,9 @@ class TeamAccess:
     async def viewer(self, request: HTTPConnection, known: object) -> RoleViewer:  # noqa: ARG002
         return RoleViewer("ana", "viewer", self.namespaces)
 
+    async def close(self) -> None:
+        pass
+
 
 @contextmanager
 def serving_team(database: str, *namespaces: str) -> Generator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,13 @@ import pytest
 from starlette.requests import Request
 
 from testbed.board_server import serving
+from tests.board.asgi import Client
 from wakeboard.board import BoardOptions
-from wakeboard.board.access import LocalAccess, Permission, ProxyAccess, TokenAccess
+from wakeboard.board.access import KubernetesAccess, LocalAccess, Permission, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import AmbiguousHeaders
 from wakeboard.board.access.reviews import ApiServer, ReviewFailed, Reviews, attributes, ssl_context
 from wakeboard.board.access.tokens import digest_of, new_token
-from wakeboard.board.pages.login import safe_path
+from wakeboard.board.paths import safe_path
 from wakeboard.board.settings import read_board_settings
 from wakeboard.errors import InvalidSettings
 
@@ -252,6 +254,29 @@ def test_certificates_of_clusters_without_key_identifiers_are_trusted():
 
     assert not context.verify_flags & ssl.VERIFY_X509_STRICT
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+
+
+async def test_a_board_that_stops_closes_its_connections_to_the_api_server(database: str):
+    closed = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 2\r\n\r\n{}")
+        while await reader.read(1000):
+            pass
+        closed.set()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = Client(database, access=KubernetesAccess(Reviews(ApiServer(f"http://127.0.0.1:{port}"))))
+        answer = await client.send("GET", "/", headers={**client.headers, "authorization": "Bearer stale"})
+        await client.close()
+
+        async with asyncio.timeout(5):
+            await closed.wait()
+
+    assert answer.status == 401
 
 
 async def test_without_the_authority_of_the_api_server_nothing_is_allowed(tmp_path: Path):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.board_server import serving
-from tests.board.asgi import AccessOf, Person
+from tests.board.asgi import AccessOf, GrantedViewer
 from wakeboard.board import BoardOptions
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ async def test_selected_runs_are_discarded_and_the_filters_kept(board: str, stor
 
 async def test_actions_work_without_javascript(database: str, store: Store, browser: Browser):
     (run,) = store.dead_runs(1)
-    with serving(BoardOptions(dsn=database, access=AccessOf(Person("ada")))) as address:
+    with serving(BoardOptions(dsn=database, access=AccessOf(GrantedViewer("ada")))) as address:
         context = await browser.new_context(java_script_enabled=False)
         page = await context.new_page()
         await page.goto(f"{address}/runs/{run}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.board.asgi import ALL, VIEW, Client, Person
+from tests.board.asgi import ALL, VIEW, Client, GrantedViewer
 
 if TYPE_CHECKING:
     from tests.board.action_store import Store
@@ -165,7 +165,7 @@ async def test_live_updates_leave_the_form_of_an_action_alone(client: Client, st
 
 async def test_a_viewer_without_the_permission_sees_no_button_and_is_refused(database: str, store: Store):
     run = store.run("dead")
-    client = Client(database, Person("eve", {None: VIEW}))
+    client = Client(database, GrantedViewer("eve", {None: VIEW}))
 
     assert "/retry" not in (await client.get(f"/runs/{run}")).text
     assert (await client.get(f"/runs/{run}/retry")).status == 403
@@ -180,7 +180,7 @@ async def test_a_permission_counts_in_its_namespace_only(database: str, store: S
         store.run("dead", schedule=store.schedule("bank/b")),
         store.run("dead"),
     )
-    client = Client(database, Person("ada", {"shop": ALL, "bank": VIEW}))
+    client = Client(database, GrantedViewer("ada", {"shop": ALL, "bank": VIEW}))
 
     assert (await client.post(f"/runs/{shop}/retry")).status == 303
     assert (await client.post(f"/runs/{bank}/retry")).status == 403

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.board.asgi import ALL, VIEW, Client, Person
+from tests.board.asgi import ALL, VIEW, Client, GrantedViewer
 from wakeboard.board import bulk_runner
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ async def test_two_boards_change_each_run_once(database: str, client: Client, st
 async def test_a_bulk_action_stays_in_the_namespaces_of_its_viewer(database: str, store: Store):
     shop, bank = store.schedule("shop/a"), store.schedule("bank/b")
     mine, other, none = store.run("dead", schedule=shop), store.run("dead", schedule=bank), store.run("dead")
-    client = Client(database, Person("ada", {"shop": ALL, "bank": VIEW}))
+    client = Client(database, GrantedViewer("ada", {"shop": ALL, "bank": VIEW}))
 
     answer = await client.post("/bulk/retry", q="status:dead", count="1", confirmed="1")
     await finished(client, answer.header("location"))
@@ -187,7 +187,7 @@ async def test_a_bulk_action_of_others_is_hidden_from_viewers_of_some_namespaces
 ):
     store.dead_runs(1)
     path = (await client.post("/bulk/retry", q="", count="1", confirmed="1")).header("location").partition("?")[0]
-    restricted = Client(database, Person("eve", {"shop": ALL}))
+    restricted = Client(database, GrantedViewer("eve", {"shop": ALL}))
 
     assert (await restricted.get(path)).status == 404
     assert (await restricted.post(path + "/cancel-retry")).status == 404
@@ -203,7 +203,7 @@ async def test_who_may_act_in_some_namespaces_does_not_end_the_bulk_actions_of_o
     store.dead_runs(1)
     answer = await client.post("/bulk/retry", q="status:dead", count="1", confirmed="1")
     path = answer.header("location").partition("?")[0]
-    sees_all = Client(database, Person("eve", {None: VIEW, "shop": ALL}))
+    sees_all = Client(database, GrantedViewer("eve", {None: VIEW, "shop": ALL}))
 
     assert "leave the rest" not in (await sees_all.get(path)).words
     assert (await sees_all.post(path + "/cancel-retry")).status == 403

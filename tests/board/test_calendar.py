@@ -127,7 +127,7 @@ def test_pile_ups_are_listed_with_links_to_their_schedules(database: str, board:
         schedules.add("alone", "7 9 * * *")
 
     page = get(board, "/calendar?zone=UTC&day=2027-06-01")
-    (link,) = page.all(r'<a href="([^"#]*)#fires-of-cell">40 at 00:00</a>')
+    (link,) = page.all(r'<a href="([^"#]*)#ticks-of-cell">40 at 00:00</a>')
     cell = get(board, link)
 
     assert "1 pile-up: 40 at 00:00" in page.text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.board.asgi import VIEW, Client, Person
+from tests.board.asgi import VIEW, Client, GrantedViewer
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.bulk_runner import BulkActionRunner
 from wakeboard.board.pages import ROUTES
@@ -75,7 +75,7 @@ def test_every_action_has_a_permission_other_than_to_view():
 async def test_every_action_answers_403_to_a_viewer_and_changes_nothing(
     database: str, store: Store, parts: Mapping[str, str]
 ):
-    client = Client(database, Person("eve", {None: VIEW}))
+    client = Client(database, GrantedViewer("eve", {None: VIEW}))
     before = store.everything()
 
     answers = {route.path: (await client.post(path_of(route, parts), **FORM)).status for route in routes("POST")}
@@ -88,7 +88,7 @@ async def test_every_action_answers_403_to_a_viewer_and_changes_nothing(
 async def test_a_viewer_of_a_namespace_without_its_permission_changes_nothing(
     database: str, store: Store, parts: Mapping[str, str]
 ):
-    client = Client(database, Person("eve", {"shop": VIEW}))
+    client = Client(database, GrantedViewer("eve", {"shop": VIEW}))
     before = store.everything()
 
     answers = {route.path: (await client.post(path_of(route, parts), **FORM)).status for route in routes("POST")}

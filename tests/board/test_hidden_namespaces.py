@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.board.asgi import VIEW, Client, Person
+from tests.board.asgi import VIEW, Client, GrantedViewer
 
 if TYPE_CHECKING:
     from tests.board.action_store import Store
@@ -25,7 +25,7 @@ async def test_schedules_queues_and_delays_of_other_namespaces_are_hidden(databa
     store.rows(
         "insert into pauses (scope, reason) values ('queue:vault', 'audit'), ('queue:default', 'disk') returning 1"
     )
-    ada = Client(database, Person("ada", {"shop": VIEW}))
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
 
     everything, own = (await client.get("/")).words, (await ada.get("/")).words
 
@@ -41,7 +41,7 @@ async def test_schedules_queues_and_delays_of_other_namespaces_are_hidden(databa
 async def test_pauses_of_queues_of_other_namespaces_are_hidden(database: str, client: Client, store: Store):
     store.schedule("shop/a")
     store.rows("insert into pauses (scope, reason) values ('queue:vault', 'x'), ('queue:default', 'y') returning 1")
-    ada = Client(database, Person("ada", {"shop": VIEW}))
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
 
     own = (await ada.get("/limits")).words
 
@@ -54,7 +54,7 @@ async def test_pauses_of_queues_of_other_namespaces_are_hidden(database: str, cl
 async def test_audit_rows_of_other_namespaces_are_hidden(database: str, client: Client, store: Store):
     for name in ("shop/a", "bank/b"):
         store.rows("select wakeboard.pause(%s, %s)", f"schedule:{store.schedule(name)}", f"because of {name}")
-    ada = Client(database, Person("ada", {"shop": VIEW}))
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
 
     own = (await ada.get("/audit")).words
 

@@ -211,11 +211,11 @@ async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient)
 
 async def test_a_run_of_another_namespace_does_not_exist_for_the_viewer(worker: SqlClient):
     mine = retried_run(worker)
-    of_nobody = worker.enqueue()
+    without_schedule = worker.enqueue()
     async with await connect(worker.dsn) as conn:
         assert await read_run_history(conn, mine, namespaces=frozenset({"billing"})) is not None
         assert await read_run_history(conn, mine, namespaces=frozenset({"shop"})) is None
-        assert await read_run_history(conn, of_nobody, namespaces=frozenset({"billing"})) is None
+        assert await read_run_history(conn, without_schedule, namespaces=frozenset({"billing"})) is None
 
 
 class Stranger:
@@ -230,6 +230,9 @@ class Stranger:
 
     async def may(self, permission: Permission, namespace: str | None) -> bool:
         return permission is Permission.VIEW and namespace == "billing"
+
+    async def close(self) -> None:
+        pass
 
 
 def test_secrets_are_masked_on_the_page_and_in_downloads_of_viewers_who_may_not_reveal_them(

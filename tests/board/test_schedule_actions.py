@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.board.asgi import ALL, VIEW, Client, Person
+from tests.board.asgi import ALL, VIEW, Client, GrantedViewer
 
 if TYPE_CHECKING:
     from tests.board.action_store import Store
@@ -43,14 +43,14 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(client: Client, st
     assert store.rows("select * from pauses") == []
 
     paused = await client.follow(f"/schedules/{schedule}/pause", reason=HOSTILE)
-    assert "shop/nightly is paused." in paused.words
+    assert "Paused shop/nightly." in paused.words
     assert HOSTILE in paused.words
     assert "<script>alert" not in paused.text
     again = await client.follow(f"/schedules/{schedule}/pause", reason="twice")
-    assert "Nothing changed: it was paused already." in again.words
+    assert "Nothing changed: shop/nightly was paused already." in again.words
     resumed = await client.follow(f"/schedules/{schedule}/resume")
 
-    assert "shop/nightly is resumed." in resumed.words
+    assert "Resumed shop/nightly." in resumed.words
     assert "Paused by" not in resumed.words
     assert [row[2] for row in store.audit()] == ["pause", "resume"]
     assert "resume" in resumed.words  # among the actions on its page
@@ -58,20 +58,23 @@ async def test_a_schedule_is_paused_with_a_reason_and_resumed(client: Client, st
 
 async def test_all_schedules_that_match_are_paused_in_the_namespaces_of_the_viewer(database: str, store: Store):
     mine, other, bank = store.schedule("shop/a"), store.schedule("shop/b"), store.schedule("bank/a")
-    client = Client(database, Person("ada", {"shop": ALL, "bank": VIEW}))
+    client = Client(database, GrantedViewer("ada", {"shop": ALL, "bank": VIEW}))
 
     form = await client.get("/schedules/pause-matching", q="shop/a")
     assert "Pause 1 schedule?" in form.words
     assert "shop/a" in form.words
-    await client.follow("/schedules/pause-matching", q="shop/a", reason="migration", next="/schedules?q=a")
+    done = await client.follow("/schedules/pause-matching", q="shop/a", reason="migration", next="/schedules?q=a")
 
+    assert "Paused 1 schedule." in done.words
     assert store.rows("select scope, reason from pauses") == [(f"schedule:{mine}", "migration")]
     await client.follow("/schedules/pause-matching", reason="migration")
     assert store.rows("select scope from pauses order by scope") == sorted(
         [(f"schedule:{mine}",), (f"schedule:{other}",)]
     )
-    await client.follow("/schedules/resume-matching")
+    assert "Resumed 2 schedules." in (await client.follow("/schedules/resume-matching")).words
     assert store.rows("select * from pauses") == []
+    none = await client.follow("/schedules/resume-matching")
+    assert "Nothing changed: no schedule that matches is paused." in none.words
     assert bank
     await client.close()
 
@@ -174,7 +177,7 @@ async def test_actions_in_other_namespaces_are_not_listed(database: str, client:
     run = store.run("dead", schedule=store.schedule("bank/b"))
     await client.follow(f"/runs/{run}/retry", reason="secret")
     await client.follow("/pause", scope="all", reason="secret")
-    restricted = Client(database, Person("eve", {"shop": ALL}))
+    restricted = Client(database, GrantedViewer("eve", {"shop": ALL}))
 
     assert "secret" not in (await restricted.get("/audit")).words
     await restricted.close()

@@ -55,7 +55,7 @@ async def test_a_viewer_in_another_zone_reads_both_times(database: str, board: s
     page = await context.new_page()
 
     await page.goto(f"{board}/schedules/{number}?from=2027-03-27T12:00")
-    rows = page.locator(".fires tbody tr")
+    rows = page.locator(".ticks tbody tr")
 
     shown = await rows.first.locator("board-time").first.evaluate("each => each.shadowRoot.textContent")
     assert "Sun 2027-03-28 02:00" in await rows.first.inner_text()
@@ -99,11 +99,11 @@ def test_the_page_has_the_schedule_as_yaml_and_where_it_comes_from(database: str
 
 def test_secrets_in_the_payload_are_hidden(database: str, board: str):
     with schedules_in(database) as schedules:
-        number = schedules.add("job", payload={"api": {"token": "tell-nobody"}, "amount": 3})
+        number = schedules.add("job", payload={"api": {"token": "s3cret-value"}, "amount": 3})
 
     page = get(board, f"/schedules/{number}")
 
-    assert "tell-nobody" not in page.html
+    assert "s3cret-value" not in page.html
     assert yaml.safe_load(page.all(r"<pre[^>]*>(.*?)</pre>")[0])["spec"]["payload"] == {
         "api": {"token": "***"},
         "amount": 3,

@@ -13,12 +13,10 @@ from wakeboard.rules.run_search import (
     MOST_TERMS,
     RunSearch,
     Value,
-    contains_pattern,
-    like_pattern,
     parse_run_search,
     quoted,
-    suggestions,
 )
+from wakeboard.rules.search_suggestions import suggestions
 
 
 def terms(text: str):
@@ -153,21 +151,6 @@ def test_a_tab_changes_only_the_status():
 
     assert search.with_status("failed") == 'status:failed type:send_* "two words" -queue:a'
     assert search.with_status("") == 'type:send_* "two words" -queue:a'
-
-
-@pytest.mark.parametrize(
-    ("value", "like"),
-    [
-        (Value("send_mail"), r"send\_mail"),
-        (Value("send_*", wild=True), r"send\_%"),
-        (Value("100%"), r"100\%"),
-        (Value("a*b"), "a*b"),
-        (Value("a\\b"), r"a\\b"),
-    ],
-)
-def test_only_the_star_stands_for_any_text(value: Value, like: str):
-    assert like_pattern(value) == like
-    assert contains_pattern(value) == f"%{like}%"
 
 
 def test_a_star_in_quotes_is_a_star():

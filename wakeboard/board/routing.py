@@ -18,7 +18,7 @@ from starlette.routing import Route
 from wakeboard.board import messages
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.messages import Message
-from wakeboard.board.static_files import assets
+from wakeboard.board.paths import asset_paths, path_and_query, path_of
 from wakeboard.board.templating import render
 from wakeboard.errors import Forbidden, InvalidValue
 
@@ -117,11 +117,11 @@ class BoardRequest:
         await self.require(self.permission, namespaces)
         return await self.board.store_for(self.viewer.name)
 
-    async def read_slowly(
+    async def read_cached(
         self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
     ) -> _Result:
         """As `read`, for counts and names: the result may be 10 s old. An action on this board clears it."""
-        return await (self.board.slow_searches if scans else self.board.slow_reads).get(key, query)
+        return await (self.board.cached_searches if scans else self.board.cached_reads).get(key, query)
 
     async def require(self, permission: Permission, namespaces: Collection[str | None]) -> None:
         """Raises Forbidden unless the viewer has the permission in each of these namespaces, or if none is given."""
@@ -233,14 +233,13 @@ async def _board_request(request: Request, permission: Permission | None = None)
         for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
             form.setdefault(name, []).append(value)
     root = request.scope.get("root_path", "")
-    path = request.scope["path"].removeprefix(root)
-    here = path + (f"?{request.url.query}" if request.url.query else "")
+    here = path_and_query(request)
     is_navigation = request.method == "GET" and "hx-request" not in request.headers
     return BoardRequest(
         board,
         viewer,
         root,
-        path,
+        path_of(request),
         dict(request.query_params),
         request.path_params,
         form,
@@ -271,21 +270,17 @@ def _login(request: Request, board: Board) -> Response:
     if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse("401: log in first.\n", 401, {"WWW-Authenticate": "Bearer"})
     root = request.scope.get("root_path", "")
-    wanted = request.scope["path"].removeprefix(root) + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(f"{root}/login?{urlencode({'next': wanted})}", 303)
+    return RedirectResponse(f"{root}/login?{urlencode({'next': path_and_query(request)})}", 303)
 
 
 def _rendered(request: BoardRequest, shown: Page) -> Response:
-    def asset(name: str) -> str:
-        return f"{request.prefix}/static/{assets()[name][0]}"
-
     html = render(
         shown.template,
         page=shown.model,
         title=shown.title,
         request=request,
         url=request.url,
-        asset=asset,
+        asset=asset_paths(request.prefix),
         board_name=request.board.options.name,
         viewer=request.viewer,
         may=shown.may,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.access.viewer import Viewer
 
-SLOW_READS_S: Final = 10.0  # counts and names of a board may be this old
+CACHED_READS_S: Final = 10.0  # counts and names of a board may be this old
 SEARCH_CONNECTIONS: Final = 2  # for searches that examine runs one by one, so that these do not hold up other pages
 LOOPBACK_HOSTS: Final = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -54,10 +54,10 @@ class Board:
         self.options = options
         self.pool = ReadPool(options.dsn, name="wakeboard board")
         self.reads = SharedReads(self.pool)
-        self.slow_reads = SharedReads(self.pool, keep_s=SLOW_READS_S)
+        self.cached_reads = SharedReads(self.pool, keep_s=CACHED_READS_S)
         self._search_pool = ReadPool(options.dsn, name="wakeboard board search", max_connections=SEARCH_CONNECTIONS)
         self.searches = SharedReads(self._search_pool)
-        self.slow_searches = SharedReads(self._search_pool, keep_s=SLOW_READS_S)
+        self.cached_searches = SharedReads(self._search_pool, keep_s=CACHED_READS_S)
         self.changes = ChangeFeed(options.dsn, listen=options.listen, on_change=self._clear_reads)
         self._acting = ReconnectingConnection(options.acting_dsn or options.dsn, "wakeboard board action", AdminStore)
 
@@ -77,7 +77,7 @@ class Board:
 
     def forget_reads(self) -> None:
         """Forgets all reads, also those that run, and wakes all pages: an action has changed the store."""
-        for reads in (self.reads, self.slow_reads, self.searches, self.slow_searches):
+        for reads in (self.reads, self.cached_reads, self.searches, self.cached_searches):
             reads.forget()
         self.changes.publish()
 
@@ -96,3 +96,4 @@ class Board:
         await self.pool.close()
         await self._search_pool.close()
         await self._acting.close()
+        await self.options.access.close()

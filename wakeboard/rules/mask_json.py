@@ -1,7 +1,7 @@
 """Masks and formats JSON as text, without parsing a number: 2^63, 1.10 and 1e400 stay as they are stored.
 
-`mask_json` replaces the values whose key looks like that of a credential, at any depth. It goes by the key only, and in
-doubt it masks too much; redact.py finds credentials in free text. The text must be valid JSON, as Postgres writes it.
+`mask_json` replaces the values whose key looks like that of a credential (secret_keys.py), at any depth.
+redact.py finds credentials in free text. The text must be valid JSON, as Postgres writes it.
 """
 
 from __future__ import annotations
@@ -11,21 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from wakeboard.rules.redact import MASK
 from wakeboard.rules.sanitize import escaped
+from wakeboard.rules.secret_keys import is_secret_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s"{}\[\]:,]+|\s+', re.DOTALL)
-_WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_SECRET_WORDS: Final = frozenset(
-    {
-        "auth", "authorization", "bearer", "cookie", "cookies", "credential", "credentials", "cvc", "cvv",
-        "otp", "passcode", "passphrase", "passwd", "password", "passwords", "pin", "pwd", "secret", "secrets",
-        "sig", "signature", "ssn", "token", "tokens",
-    }
-)  # fmt: skip
-_SECRET_PARTS: Final = ("accesskey", "apikey", "credential", "passphrase", "passwd", "password", "privatekey", "secret")
-_SECRET_ENDINGS: Final = ("connectionstring", "dsn", "token", "signingkey", "encryptionkey")
 _NOTHING: Final = frozenset({"null", "true", "false", '""'})
 
 
@@ -34,17 +25,6 @@ class MaskedJson(NamedTuple):
 
     text: str
     masked: int
-
-
-def is_secret_key(key: str) -> bool:
-    """Whether values of this key are masked: password, apiKey, client_secret, X-Auth-Token."""
-    words = [word.lower() for word in _WORDS.findall(key)]
-    whole = "".join(words)
-    return (
-        any(word in _SECRET_WORDS for word in words)
-        or any(part in whole for part in _SECRET_PARTS)
-        or whole.endswith(_SECRET_ENDINGS)
-    )
 
 
 def mask_json(text: str) -> MaskedJson:

@@ -15,8 +15,9 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.mask_json import is_secret_key
+from wakeboard.rules.object_ids import parse_id
 from wakeboard.rules.sanitize import one_line
+from wakeboard.rules.secret_keys import is_secret_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -25,7 +26,6 @@ LONGEST_SEARCH: Final = 1000  # characters
 LONGEST_VALUE: Final = 200  # characters
 MOST_TERMS: Final = 20
 MOST_VALUES: Final = 50  # of one term
-MOST_SUGGESTIONS: Final = 12
 
 STATUSES: Final = ("queued", "running", "failed", "dead", "succeeded", "cancelled", "skipped", "discarded")
 TRIGGERS: Final = ("tick", "manual", "replay", "application")
@@ -51,7 +51,6 @@ _NAME: Final = re.compile(r"([A-Za-z_]+)((?:\.(?:\"[^\"]*\"|[^\s\":.]+))*):")
 _PATH_PART: Final = re.compile(r"\.(?:\"([^\"]*)\"|([^\s\":.]+))")
 _LISTED: Final = re.compile(r"(?:\"(?:[^\"\\]|\\.)*\"?|[^\",])+")  # values between commas
 _QUOTED_OR_PLAIN: Final = re.compile(r"\"((?:[^\"\\]|\\.)*)\"?|([^\"]+)", re.DOTALL)
-_LARGEST_ID: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,19 +242,15 @@ def _check_value(name: str, value: Value) -> None:
         raise InvalidValue(f'"{shown}" is not a status; write {instead}.')
     if name == "trigger" and value.text not in TRIGGERS:
         raise InvalidValue(f'"{shown}" is not a trigger; write {", ".join(TRIGGERS)}.')
-    if name in {"id", "generation"} and not _is_id(value.text):
+    if name in {"id", "generation"} and parse_id(value.text) is None:
         raise InvalidValue(f'"{shown}" is not a number from 1 on; write for example {name}:42.')
     if name == "uuid" and not _UUID_START.fullmatch(value.text):
         raise InvalidValue(f'"{shown}" is not the beginning of a uuid; write for example uuid:0192f0c1.')
 
 
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 19 and 1 <= int(text) <= _LARGEST_ID  # noqa: PLR2004
-
-
 def is_run_id(value: Value) -> bool:
     """Whether a bare word may be the id of a run."""
-    return _is_id(value.text)
+    return parse_id(value.text) is not None
 
 
 def is_uuid_start(value: Value) -> bool:
@@ -287,38 +282,3 @@ def quoted(text: str) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
-
-
-def like_pattern(value: Value) -> str:
-    """The pattern of SQL's LIKE that matches the whole value."""
-    escaped = re.sub(r"([\\%_])", r"\\\1", value.text)
-    return escaped.replace("*", "%") if value.wild else escaped
-
-
-def contains_pattern(value: Value) -> str:
-    """The pattern of SQL's LIKE that matches text that contains the value."""
-    return f"%{like_pattern(value)}%"
-
-
-def suggestions(word: str, known: Mapping[str, Sequence[str]]) -> list[str]:
-    """How the word that a user is typing may go on, each a whole word. `known`: the values of qualifiers."""
-    sign = "-" if word.startswith("-") else ""
-    body = word.removeprefix("-")
-    name, colon, rest = body.partition(":")
-    if not colon:
-        names = [f"{qualifier}:" for qualifier in QUALIFIERS if qualifier != "payload"]
-        names += ["payload."] if not body.startswith("payload.") else []
-        names += [f"payload.{quoted(key)}:" for key in known.get("payload", ()) if body.startswith("payload.")]
-        return [sign + name for name in names if name.startswith(body.lower())][:MOST_SUGGESTIONS]
-    choices = {"status": STATUSES, "trigger": TRIGGERS, "since": ("15m", "1h", "24h", "7d")}.get(name) or known.get(
-        name, ()
-    )
-    given, comma, typed = rest.rpartition(",")
-    typed = typed.strip('"').lower()
-    starting = [choice for choice in choices if choice.lower().startswith(typed)]
-    inside = [choice for choice in choices if typed in choice.lower() and choice not in starting]
-    before = f"{sign}{name}:{given}{comma}"
-    return [
-        before + (choice if name == "schedule" and choice.endswith("/*") else quoted(choice))
-        for choice in [*starting, *inside]
-    ][:MOST_SUGGESTIONS]

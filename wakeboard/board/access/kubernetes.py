@@ -33,3 +33,7 @@ class KubernetesAccess:
             return await self._reviews.self_may(token, permission, namespace)
 
         return ReviewedViewer(name, await visible_namespaces(known, may), may)
+
+    async def close(self) -> None:
+        """Closes the connections to the API server."""
+        await self._reviews.close()

@@ -78,6 +78,10 @@ class ProxyAccess:
 
         return ReviewedViewer(user, await visible_namespaces(known, may), may)
 
+    async def close(self) -> None:
+        """Closes the connections to the API server."""
+        await self._reviews.close()
+
     def _require_plain_headers(self, request: HTTPConnection) -> None:
         names = [name.decode("latin-1").lower() for name, _ in request.scope["headers"]]
         for expected in (self._headers.user, self._headers.groups, SECRET_HEADER):

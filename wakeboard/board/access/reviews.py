@@ -88,9 +88,10 @@ class Reviews:
         return await self._review("subjectaccessreviews", token, spec, ("user", user, groups, permission, namespace))
 
     async def close(self) -> None:
-        """Closes the connections."""
-        if self._session is not None:
-            await self._session.close()
+        """Closes the connections. A later review opens new ones."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
 
     async def _review(self, kind: str, token: str, spec: Mapping[str, Any], key: tuple[object, ...]) -> bool:
         if (kept := self._recall(key)) is not None:

@@ -60,6 +60,9 @@ class TokenAccess:
         matching = [entry for entry in self._entries if hmac.compare_digest(entry.digest, digest)]
         return RoleViewer(matching[0].name, matching[0].role) if matching else None
 
+    async def close(self) -> None:
+        """Has opened nothing."""
+
     def _read_stamp(self) -> tuple[int, int, int]:
         try:
             found = self._path.stat()

@@ -71,6 +71,10 @@ class Access(Protocol):
         """
         ...
 
+    async def close(self) -> None:
+        """Closes connections that it has opened. The board calls it when it stops."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class RoleViewer:
@@ -96,6 +100,9 @@ class LocalAccess:
             return RoleViewer(getpass.getuser(), "operator")
         except (KeyError, OSError):
             return RoleViewer("local", "operator")
+
+    async def close(self) -> None:
+        """Has opened nothing."""
 
 
 def token_of(request: HTTPConnection) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.login import safe_path
+from wakeboard.board.paths import safe_path
 from wakeboard.board.routing import Page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import parse_payload

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from wakeboard.board.pages.run_actions import MAX_ID
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.object_ids import parse_id
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.queries.audit import ACTIONS, SOURCES, AuditFilter, AuditRow, audit_rows
 from wakeboard.store.queries.listings import Listings
@@ -66,7 +66,7 @@ def audit_filter(query: Mapping[str, str], namespaces: frozenset[str] | None, no
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= MAX_ID  # noqa: PLR2004
+    return parse_id(text) is not None
 
 
 def _number(name: str, text: str) -> int | None:

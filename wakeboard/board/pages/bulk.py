@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.pages.run_actions import MAX_ID, RUN_ACTIONS
+from wakeboard.board.pages.run_actions import RUN_ACTIONS
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import Forbidden, InvalidValue
 from wakeboard.rules.humanize import counted
+from wakeboard.rules.object_ids import is_id, parse_id
 from wakeboard.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
 from wakeboard.store.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
 from wakeboard.store.queries.listings import Listings
@@ -93,12 +94,11 @@ class BulkList:
 def selection_of(request: BoardRequest) -> Selection:
     """What the URL or the form selects. Raises InvalidValue for a search that was not understood as a whole."""
     given = request.values("id")
-    ids = tuple(sorted({int(text) for text in given if text.isascii() and text.isdecimal() and len(text) < 20}))  # noqa: PLR2004
+    ids = tuple(sorted({number for text in given if (number := parse_id(text)) is not None}))
     if len(ids) > MOST_SELECTED:
         raise InvalidValue(
             f"you have selected {counted(len(ids), 'run')}; select at most {MOST_SELECTED}, or act on all that match"
         )
-    ids = tuple(run_id for run_id in ids if run_id <= MAX_ID)
     text = (request.values("q") or [""])[-1][: LONGEST_SEARCH + 1]
     search = parse_run_search(text)
     if search.problem:
@@ -217,7 +217,7 @@ async def _found(request: BoardRequest) -> tuple[BulkActionRow, list[BulkActionR
         refused = await bulk_action_runs(conn, bulk_action_id, REFUSED_SHOWN + 1, refused=True) if found else []
         return found, refused, await Listings(conn).now()
 
-    if bulk_action_id <= MAX_ID:
+    if is_id(bulk_action_id):
         found, refused, now = await request.read(("bulk action", bulk_action_id), read)
         if found is not None and may_see(request, found):
             return found, refused, now

@@ -1,4 +1,4 @@
-"""The calendar: how many schedules fire in each minute of a day, or in each hour of a week, and what clock changes do.
+"""The calendar: the number of ticks in each minute of a day, or each hour of a week, and what clock changes do.
 
 The load is counted, not enumerated (`wakeboard.rules.tick_load`), and one count serves all viewers of the same days.
 Only ticks that are still to come count, and only of active schedules.
@@ -20,6 +20,7 @@ from wakeboard.board.pages.schedules import words_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.dst_ticks import moment_of
+from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.sanitize import one_line
 from wakeboard.rules.tick_load import ClockChange, TickRule, pile_ups, rules_with_ticks
 from wakeboard.rules.upcoming_ticks import UpcomingTick, local_time, upcoming_ticks
@@ -69,7 +70,7 @@ class PileUp:
 
 
 @dataclass(frozen=True, slots=True)
-class Firing:
+class ScheduleInCell:
     """A schedule with ticks in the chosen cell. `ticks`: the first three; `count`: how many there are."""
 
     schedule: PlannedSchedule
@@ -80,12 +81,12 @@ class Firing:
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The chosen cell and what fires in it. `following`: the link to the rest of the list."""
+    """The chosen cell and the schedules with ticks in it. `following`: the link to the rest of the list."""
 
     begin: datetime
     begin_local: datetime
     end_local: datetime
-    firings: list[Firing]
+    listed: list[ScheduleInCell]
     schedules: int
     following: str | None
 
@@ -148,7 +149,7 @@ loads: Final = LoadCache()
 
 @page("/calendar")
 async def calendar(request: BoardRequest) -> Page:
-    """Shows the load of a day or a week, and the schedules that fire in the chosen cell."""
+    """Shows the load of a day or a week, and the schedules with ticks in the chosen cell."""
     wanted = schedule_filter(request)
     view = one_of("view", request.query.get("view") or "day", VIEWS) or "day"
     zone, unknown_zone = _zone(request.query.get("zone"))
@@ -240,8 +241,8 @@ async def _chosen(
 
     found = await request.read(("calendar cell", wanted, start, counted_from, end, after), read) if hits else []
     shown = found[:SCHEDULES_SHOWN]
-    firings = [
-        Firing(
+    listed = [
+        ScheduleInCell(
             schedule,
             words_of(schedule.cron_fields),
             _first_ticks(schedule.rule, counted_from, hits[schedule.rule].bit_count()),
@@ -259,7 +260,7 @@ async def _chosen(
         begin,
         local_time(zone, begin),
         local_time(zone, moment_of(end)),
-        firings,
+        listed,
         sum(plan.rules[rule] for rule in hits),
         following,
     )
@@ -323,8 +324,8 @@ def _after(text: str | None) -> tuple[str, str, int] | None:
         return None
     try:
         namespace, name, schedule_id = json.loads(text)
-        if not (isinstance(namespace, str) and isinstance(name, str) and 0 <= int(schedule_id) < 1 << 63):
+        if not (isinstance(namespace, str) and isinstance(name, str) and is_id(schedule_id)):
             raise ValueError(text)  # noqa: TRY301 - one way out for every damaged link
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidValue("the link to this part of the list is damaged: begin with its first page") from None
-    return namespace, name, int(schedule_id)
+    return namespace, name, schedule_id

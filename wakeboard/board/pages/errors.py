@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse
 
 from wakeboard.board.access.proxy import AmbiguousHeaders
 from wakeboard.board.access.reviews import ReviewFailed
-from wakeboard.board.static_files import assets
+from wakeboard.board.paths import asset_paths
 from wakeboard.board.templating import render
 from wakeboard.errors import DatabaseUnavailable, Forbidden, InvalidValue, QueryTimedOut, SchemaMismatch, WakeboardError
 
@@ -60,7 +60,7 @@ async def _show(request: Request, error: Exception) -> Response:
         status=status,
         message=message,
         prefix=prefix,
-        asset=lambda name: f"{prefix}/static/{assets()[name][0]}",  # pyright: ignore[reportUnknownLambdaType]
+        asset=asset_paths(prefix),
     )
     return HTMLResponse(html, status)
 

@@ -1,4 +1,4 @@
-"""Limits and pauses: which limit keys bound their runs, which queues are paused, and the actions that change this."""
+"""Limits and queues: which limit keys bound their runs, which queues are paused, and the action that sets a limit."""
 
 from __future__ import annotations
 
@@ -7,18 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
-from wakeboard.board.pages.schedule_actions import change_pause
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
-from wakeboard.rules.humanize import full_stop
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import filter_choices
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from starlette.routing import Route
 
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.listings import LimitRow, PauseRow
@@ -77,68 +73,6 @@ async def limits(request: BoardRequest) -> Page:
     return Page("limits.html", await request.read(("limits", namespaces), read), "Limits and pauses", may=may)
 
 
-# -- pauses of queues and of everything --------------------------------------------------------------------------------
-
-
-def _scope(request: BoardRequest) -> str:
-    """The scope that the URL or the form names: "all", or "queue:" and a name. Raises InvalidValue."""
-    scope = (request.values("scope") or [""])[-1]
-    name = scope.removeprefix("queue:")
-    if scope == "all" or (scope != name and 0 < len(name) <= MAX_NAME and name.isprintable()):
-        return scope
-    raise InvalidValue(f"the scope is {one_line(scope)[:60]!r}: write all, or queue: and a name")
-
-
-def _in_words(scope: str) -> str:
-    return "everything" if scope == "all" else f"queue {scope.removeprefix('queue:')}"
-
-
-def _pause_form(request: BoardRequest, scope: str, *, pausing: bool) -> ActionForm:
-    what = _in_words(scope)
-    verb = "Pause" if pausing else "Resume"
-    return ActionForm(
-        heading=f"{verb} {what}?",
-        sentences=[
-            f"No waiting run {'' if scope == 'all' else 'of it '}starts, and no tick becomes a run, until you resume."
-            " Runs that are running go on."
-            if pausing
-            else "Waiting runs start again, and ticks become runs.",
-        ],
-        submit=f"{verb} {what}",
-        path="/pause" if pausing else "/resume",
-        next=next_page(request, "/limits"),
-        inputs=[reason_input(request, required=pausing)],
-        hidden=[("scope", scope)],
-        danger=pausing and scope == "all",
-    )
-
-
-def _pause_routes(*, pausing: bool) -> list[Route]:
-    path = "/pause" if pausing else "/resume"
-
-    @page(path)
-    async def ask(request: BoardRequest) -> Page:
-        await request.require(Permission.PAUSE, {None})
-        return _pause_form(request, _scope(request), pausing=pausing).page()
-
-    @action(path, Permission.PAUSE)
-    async def act(request: BoardRequest) -> Redirect | Page:
-        store = await request.acting({None})
-        scope = _scope(request)
-        form = _pause_form(request, scope, pausing=pausing)
-        try:
-            reason = read_reason(request, required=pausing)
-        except InvalidValue as exc:
-            return form.page(str(exc))
-        refusal = await change_pause(store, scope, reason, pausing=pausing)
-        if refusal:
-            return Redirect(form.next, full_stop(f"Nothing changed: {refusal}"), problem=True)
-        what = _in_words(scope).capitalize()
-        return Redirect(form.next, f"{what} is {'paused' if pausing else 'resumed'}.")
-
-    return [ask, act]
-
-
 # -- limits ------------------------------------------------------------------------------------------------------------
 
 
@@ -195,8 +129,6 @@ async def set_limit(request: BoardRequest) -> Redirect | Page:
 
 ROUTES: Final = [
     limits,
-    *_pause_routes(pausing=True),
-    *_pause_routes(pausing=False),
     ask_limit,
     set_limit,
 ]

@@ -12,8 +12,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 
 from wakeboard.board.access.viewer import TOKEN_COOKIE
+from wakeboard.board.paths import asset_paths, safe_path
 from wakeboard.board.routing import body_of
-from wakeboard.board.static_files import assets
 from wakeboard.board.templating import render
 
 if TYPE_CHECKING:
@@ -64,13 +64,6 @@ async def log_out(request: Request) -> Response:
     return answer
 
 
-def safe_path(wanted: str) -> str:
-    """A path inside the board to go to after the login: never another origin."""
-    if not wanted.startswith("/") or wanted.startswith("//") or "\\" in wanted or not wanted.isprintable():
-        return "/"
-    return wanted
-
-
 def _without_login(request: Request) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in request.scope["headers"] if name not in {b"authorization", b"cookie"}]
 
@@ -84,7 +77,7 @@ def _page(request: Request, wanted: str, problem: str, status: int = 200) -> HTM
         wanted=safe_path(wanted),
         problem=problem,
         board_name=board.options.name,
-        asset=lambda name: f"{prefix}/static/{assets()[name][0]}",  # pyright: ignore[reportUnknownLambdaType]
+        asset=asset_paths(prefix),
     )
     return HTMLResponse(html, status)
 

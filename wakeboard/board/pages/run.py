@@ -13,6 +13,7 @@ from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_timeline import Bar, Event, Fact, bar, hidden_attempts, timeline, what_next
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.rules.mask_json import mask_json, pretty_json
+from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.sanitize import printable
 from wakeboard.store.queries.run_page import (
     LONGEST_STEP_RESULT,
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
     from wakeboard.store.connection import AsyncConnection
 
-LARGEST_ID: Final = (1 << 63) - 1
 OPEN_LINES: Final = 40  # longer texts are folded
 
 
@@ -139,7 +139,7 @@ async def run(request: BoardRequest) -> Page:
     async def read(conn: AsyncConnection) -> RunHistory | None:
         return await read_run_history(conn, run_id, namespaces=namespaces)
 
-    history = await request.read(("run", run_id, namespaces), read) if run_id <= LARGEST_ID else None
+    history = await request.read(("run", run_id, namespaces), read) if is_id(run_id) else None
     if history is None:
         raise _not_found(run_id)
     may = await request.permissions(history.schedule.namespace if history.schedule else None)
@@ -165,7 +165,7 @@ async def raw_text(request: BoardRequest) -> Response:
         text = await read_step_result(conn, run_id, name) if what == "step" else texts.get(what)
         return text, (shown.schedule or "").partition("/")[0] if shown.definition_id else None
 
-    if run_id > LARGEST_ID:
+    if not is_id(run_id):
         raise _not_found(run_id)
     text, namespace = await request.read(("raw", run_id, what, name, request.viewer.namespaces), read)
     if text is None:

@@ -19,6 +19,7 @@ from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.object_ids import is_id
 from wakeboard.store.queries.action_targets import RunTarget, run_payload, run_targets
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
     from wakeboard.store.admin_api import AdminStore, BulkActionName, PayloadText
     from wakeboard.store.connection import AsyncConnection
-
-MAX_ID: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +124,7 @@ async def target_run(request: BoardRequest) -> RunTarget:
     async def read(conn: AsyncConnection) -> list[RunTarget]:
         return await run_targets(conn, [run_id], request.viewer.namespaces)
 
-    found = await request.read(("action on run", run_id, request.viewer.namespaces), read) if run_id <= MAX_ID else []
+    found = await request.read(("action on run", run_id, request.viewer.namespaces), read) if is_id(run_id) else []
     if not found:
         raise NotFound(f"there is no run {run_id}, or it was deleted from the history")
     return found[0]

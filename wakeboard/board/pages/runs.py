@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse
 from wakeboard.board.pages.run_actions import bulk_actions_for
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.errors import QueryTimedOut
-from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search, suggestions
+from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search
+from wakeboard.rules.search_suggestions import suggestions
 from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
 from wakeboard.store.queries.run_list import RunPage, place, read_run_page
 
@@ -160,7 +161,7 @@ async def _counts(request: BoardRequest, search: RunSearch) -> Mapping[str, Coun
         return await count_runs(conn, search, namespaces=namespaces)
 
     try:
-        return await request.read_slowly(
+        return await request.read_cached(
             ("runs counted", search.with_status(""), namespaces), count, scans=search.scans
         )
     except QueryTimedOut:
@@ -190,7 +191,7 @@ async def run_suggestions(request: BoardRequest) -> Response:
     async def read(conn: AsyncConnection) -> Mapping[str, list[str]]:
         return await known_names(conn, namespaces=namespaces)
 
-    known = await request.read_slowly(("run names", namespaces), read)
+    known = await request.read_cached(("run names", namespaces), read)
     return JSONResponse([_suggestion(choice) for choice in suggestions(word, known)])
 
 

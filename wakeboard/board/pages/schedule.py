@@ -1,4 +1,4 @@
-"""The page of one schedule: what it declares, when it fires next, what holds it, and what its runs did."""
+"""The page of one schedule: what it declares, its next ticks, what holds it, and what its runs did."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.rules.dst_ticks import dst_ticks_for
 from wakeboard.rules.mask_json import mask_json
+from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.run_search import quoted
 from wakeboard.rules.sanitize import one_line
 from wakeboard.rules.spec_document import document_text, spec_document, yaml_text
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.schedule_list import ScheduleHealth
     from wakeboard.store.queries.schedule_page import HoldingPause, LimitUse, WeekOfRuns
 
-FIRES: Final = 10
+TICKS_SHOWN: Final = 10
 LIVE_SHOWN: Final = 10
 PAST_SHOWN: Final = 25
 
@@ -77,7 +78,7 @@ class Found:
 class ScheduleModel:
     """The model of the page.
 
-    `fires`: None if there are none or they cannot be computed, then `fires_error` says why. `fires_from`: they are the
+    `ticks`: None if there are none or they cannot be computed, then `ticks_error` says why. `ticks_from`: they are the
     first ones after this time. `written`: the YAML as people write it, with `masked` values of its payload hidden
     because of their keys; `defaults`: the fields that it leaves out.
     `same_name`: other schedules with this name, by source. `older`: the link to earlier runs.
@@ -85,10 +86,10 @@ class ScheduleModel:
 
     found: Found
     words: str
-    fires: UpcomingTicks | None
-    fires_error: str
-    fires_from: datetime
-    fires_from_text: str
+    ticks: UpcomingTicks | None
+    ticks_error: str
+    ticks_from: datetime
+    ticks_from_text: str
     written: str
     masked: int
     defaults: str
@@ -144,18 +145,18 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
     async def read(conn: AsyncConnection) -> Found:
         return await read_schedule(conn, schedule_id, visible, before=before, only_skipped=only_skipped)
 
-    if schedule_id >= 1 << 63:
+    if not is_id(schedule_id):
         raise NotFound(f"there is no schedule {schedule_id}")
     found = await request.read(("schedule", schedule_id, visible, before, only_skipped), read)
     row = found.schedule
-    starts = _fires_from(request.query.get("from"), row["time_zone"], found.now)
-    fires, error = _fires(row, starts)
+    starts = _ticks_from(request.query.get("from"), row["time_zone"], found.now)
+    ticks, error = _ticks(row, starts)
     payload = mask_json(json.dumps(row["payload"]))
     written, defaults = spec_document({**row, "payload": json.loads(payload.text)})
     model = ScheduleModel(
         found,
         words_of(row["cron_fields"]),
-        fires,
+        ticks,
         error,
         starts,
         request.query.get("from", ""),
@@ -234,17 +235,17 @@ def _with_durations(runs: list[RunRow]) -> list[PastRun]:
     ]
 
 
-def _fires(row: dict[str, Any], starts: datetime) -> tuple[UpcomingTicks | None, str]:
+def _ticks(row: dict[str, Any], starts: datetime) -> tuple[UpcomingTicks | None, str]:
     if row["cron_fields"] is None:
         return None, ""
     try:
         ticks = dst_ticks_for(row["cron_fields"], row["time_zone"], row["dst_gap"], row["dst_overlap"])
-        return upcoming_ticks(ticks, starts, FIRES), ""
+        return upcoming_ticks(ticks, starts, TICKS_SHOWN), ""
     except InvalidSchedule as error:
         return None, str(error)
 
 
-def _fires_from(text: str | None, zone: str, now: datetime) -> datetime:
+def _ticks_from(text: str | None, zone: str, now: datetime) -> datetime:
     """The time that the URL names, in the zone of the schedule unless it has an offset; without one, now."""
     if not text:
         return now
@@ -267,8 +268,8 @@ def _before(text: str | None) -> tuple[datetime, int] | None:
         return None
     try:
         moment, run_id = json.loads(text)
-        before = datetime.fromisoformat(moment), int(run_id)
-        if before[0].tzinfo is None or not 0 <= before[1] < 1 << 63:
+        before = datetime.fromisoformat(moment), run_id
+        if before[0].tzinfo is None or not is_id(run_id):
             raise ValueError(text)  # noqa: TRY301 - one way out for every damaged link
     except (ValueError, TypeError, OverflowError, RecursionError):
         raise InvalidValue("the link to earlier runs is damaged: begin with the newest ones") from None

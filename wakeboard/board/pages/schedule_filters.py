@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.sanitize import one_line
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from wakeboard.board.routing import BoardRequest
 
-MAX_WORDS = 10
+FILTERS: Final = ("q", "namespace", "job_type", "queue", "state", "health")  # parameters of the URL
+MAX_WORDS: Final = 10
 
 _Word = TypeVar("_Word", bound=str)
 
@@ -33,7 +34,7 @@ def schedule_filter(request: BoardRequest) -> ScheduleFilter:
 
 def filter_query(request: BoardRequest) -> dict[str, Any]:
     """The parameters of the URL that filter, to be kept in links; "" for those that are absent."""
-    return {name: request.query.get(name, "") for name in ("q", "namespace", "job_type", "queue", "state", "health")}
+    return {name: request.query.get(name, "") for name in FILTERS}
 
 
 def one_of(name: str, value: str | None, known: Sequence[_Word]) -> _Word | None:

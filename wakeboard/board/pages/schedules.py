@@ -15,6 +15,7 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.rules.compiled_cron import CronFields
 from wakeboard.rules.cron_words import cron_in_words
+from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.upcoming_ticks import local_time
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import (
@@ -170,9 +171,9 @@ def _place(text: str | None, sort: Sort) -> tuple[Any, int] | None:
     if not text:
         return None
     match _json(text):
-        case [str(namespace), str(name), int(schedule_id)] if sort == "name" and _is_id(schedule_id):
+        case [str(namespace), str(name), int(schedule_id)] if sort == "name" and is_id(schedule_id):
             return [namespace, name], schedule_id
-        case [str(key), int(schedule_id)] if sort != "name" and _is_id(schedule_id) and _is_key(key, sort):
+        case [str(key), int(schedule_id)] if sort != "name" and is_id(schedule_id) and _is_key(key, sort):
             return key, schedule_id
         case _:
             raise InvalidValue("the link to this part of the list is damaged: begin with its first page")
@@ -183,10 +184,6 @@ def _json(text: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _is_id(number: int) -> bool:
-    return not isinstance(number, bool) and 0 <= number < 1 << 63
 
 
 def _is_key(key: str, sort: Sort) -> bool:

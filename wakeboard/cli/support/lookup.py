@@ -13,6 +13,7 @@ from wakeboard.cli.support.time_args import time_since
 from wakeboard.cli.support.usage_errors import quoted
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.rules.humanize import counted
+from wakeboard.rules.object_ids import parse_id
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.listings import Listings, RunFilter, ScheduleName
 
-MAX_ID = 2**63 - 1
-MAX_ID_LENGTH = 40  # characters, with leading zeros
 UUID_DIGITS = 32
 MIN_UUID_DIGITS = 8
 MAX_CHOICES = 5  # names in an error message
@@ -98,8 +97,9 @@ def no_such_run(text: str) -> WakeboardError:
 
 def parse_run(text: str) -> int | UuidRange:
     """Parses a run's id, its uuid, or the beginning of its uuid. Raises InvalidValue."""
-    if text.isascii() and text.isdigit() and len(text) < MAX_ID_LENGTH and int(text) <= MAX_ID:
-        return int(text)
+    run_id = parse_id(text)
+    if run_id is not None:
+        return run_id
     digits = text.rstrip("…").replace("-", "").lower()
     if text.isdigit() or not (_UUID_PREFIX.fullmatch(text) and MIN_UUID_DIGITS <= len(digits) <= UUID_DIGITS):
         raise InvalidValue(

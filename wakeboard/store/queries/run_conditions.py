@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, LiteralString
 
 from psycopg.sql import SQL, Composed, Placeholder
 
-from wakeboard.rules.run_search import contains_pattern, is_run_id, is_uuid_start, like_pattern
+from wakeboard.rules.run_search import is_run_id, is_uuid_start
+from wakeboard.store.queries.like_patterns import contains_pattern, like_pattern
 from wakeboard.store.queries.listings import LIVE, PAST
 
 if TYPE_CHECKING:

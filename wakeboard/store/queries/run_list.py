@@ -23,6 +23,7 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 from psycopg.sql import SQL
 
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.object_ids import LARGEST_ID
 from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, PAST, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_conditions import conditions_of, patterns
 from wakeboard.store.statements import read
@@ -40,8 +41,7 @@ MOST_DEFINITIONS: Final = 1000
 _TIES: LiteralString = "20"  # runs that may have ended at the same time as the last one of the page before
 FRONT: Final = 10_000  # due runs of each queue and priority among which the running ones are
 
-_FIRST_ID: Final = -(1 << 63)
-_LAST_ID: Final = (1 << 63) - 1
+_FIRST_ID: Final = 0  # smaller than every id
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _NEVER: Final = datetime(9999, 12, 31, tzinfo=UTC)
@@ -65,7 +65,9 @@ def place(text: str) -> Place:
     micros, _, run_id = rest.partition(".")
     try:
         if part in _PARTS and len(text) < 60:  # noqa: PLR2004 - two numbers of 64 bits
-            return Place(part, _EPOCH + timedelta(microseconds=int(micros)), min(int(run_id), _LAST_ID))
+            return Place(
+                part, _EPOCH + timedelta(microseconds=int(micros)), min(max(int(run_id), _FIRST_ID), LARGEST_ID)
+            )
     except (ValueError, OverflowError):
         pass
     raise InvalidValue("the address names no place in the list of runs; go back to the first page")
@@ -295,7 +297,7 @@ class RunList:
 
     async def read(self, part: str, after: Place | None, count: int, *, descending: bool) -> _Part:
         """Up to `count` runs of a part, from `after` on."""
-        low, high = Place(part, _EPOCH, _FIRST_ID), Place(part, _NEVER, _LAST_ID)
+        low, high = Place(part, _EPOCH, _FIRST_ID), Place(part, _NEVER, LARGEST_ID)
         if after is not None:
             low, high = (low, after) if descending else (after, high)
         match part:
@@ -366,8 +368,8 @@ class RunList:
             query = _timed_query("run.failed_at", _FAILED, order)
             bound_query = _timed_bound_query("run.failed_at", _FAILED, order)
         if high.id == _FIRST_ID:  # all runs of that time were examined
-            high = Place(part, high.moment - _MICROSECOND, _LAST_ID)
-        if low.id == _LAST_ID:
+            high = Place(part, high.moment - _MICROSECOND, LARGEST_ID)
+        if low.id == LARGEST_ID:
             low = Place(part, low.moment + _MICROSECOND, _FIRST_ID)
         values: dict[str, Any] = {
             "definitions": self.definitions,
@@ -388,8 +390,8 @@ class RunList:
                 values |= {"low": bound[0], "low_id": _FIRST_ID}
                 stopped = Place(part, bound[0], _FIRST_ID)
             elif bound:
-                values |= {"high": bound[0], "high_id": _LAST_ID}
-                stopped = Place(part, bound[0], _LAST_ID)
+                values |= {"high": bound[0], "high_id": LARGEST_ID}
+                stopped = Place(part, bound[0], LARGEST_ID)
         runs = await read(
             self.conn, class_row(ListedRun), SQL(query).format(conditions.and_()), {**values, **conditions.values}
         )

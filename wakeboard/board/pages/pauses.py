@@ -1,0 +1,187 @@
+"""Actions that pause and resume: everything, a queue, a schedule, or all schedules that match a filter."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.pages.action_forms import ActionForm, next_page, read_reason, reason_input
+from wakeboard.board.pages.run_now import target_schedule
+from wakeboard.board.pages.schedule_filters import FILTERS, schedule_filter
+from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.sanitize import one_line
+from wakeboard.store.queries.action_targets import schedule_targets
+from wakeboard.store.queries.schedule_list import list_schedules
+
+if TYPE_CHECKING:
+    from starlette.routing import Route
+
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.action_targets import ScheduleTarget
+
+MOST_SCHEDULES: Final = 1000  # of one pause by filter
+ITEMS_SHOWN: Final = 20
+MAX_NAME: Final = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PauseTarget:
+    """What is paused or resumed, and where the viewer needs the permission.
+
+    `scopes`: the names of the pauses in the store. `name`: in a sentence. `*_effect`: what happens then, in
+    sentences. `next`: the page to return to. `hidden`: the fields of the form that name the target.
+    """
+
+    scopes: Sequence[str]
+    namespaces: Collection[str | None]
+    name: str
+    pause_effect: str
+    resume_effect: str
+    next: str
+    hidden: Sequence[tuple[str, str]] = ()
+    items: Sequence[str] = ()
+    danger: bool = False
+
+
+FindTarget: TypeAlias = Callable[..., Awaitable[PauseTarget]]
+
+
+# -- what is paused ----------------------------------------------------------------------------------------------------
+
+
+async def _everything_or_queue(request: BoardRequest, *, pausing: bool) -> PauseTarget:  # noqa: ARG001
+    """What the URL or the form names as `scope`: "all", or "queue:" and a name. Raises InvalidValue."""
+    await request.require(Permission.PAUSE, {None})
+    scope = (request.values("scope") or [""])[-1]
+    queue = scope.removeprefix("queue:")
+    if scope != "all" and (scope == queue or not 0 < len(queue) <= MAX_NAME or not queue.isprintable()):
+        raise InvalidValue(f"the scope is {one_line(scope)[:60]!r}: write all, or queue: and a name")
+    return PauseTarget(
+        scopes=(scope,),
+        namespaces={None},
+        name="everything" if scope == "all" else f"queue {queue}",
+        pause_effect=f"No waiting run {'' if scope == 'all' else 'of it '}starts, and no tick becomes a run, until you"
+        " resume. Runs that are running go on.",
+        resume_effect="Waiting runs start again, and ticks become runs.",
+        next="/limits",
+        hidden=(("scope", scope),),
+        danger=scope == "all",
+    )
+
+
+async def _one_schedule(request: BoardRequest, *, pausing: bool) -> PauseTarget:  # noqa: ARG001
+    """The schedule that the path names. Raises NotFound."""
+    schedule = await target_schedule(request)
+    await request.require(Permission.PAUSE, {schedule.namespace})
+    return PauseTarget(
+        scopes=(f"schedule:{schedule.id}",),
+        namespaces={schedule.namespace},
+        name=f"{schedule.namespace}/{schedule.name}",
+        pause_effect="No tick becomes a run until it is resumed. Runs that exist go on.",
+        resume_effect="Its ticks become runs again; its catch-up policy decides about missed ones. It is paused for:"
+        f" {schedule.pause_reason or 'no reason given'}",
+        next=f"/schedules/{schedule.id}",
+    )
+
+
+async def _matching_schedules(request: BoardRequest, *, pausing: bool) -> PauseTarget:
+    """The schedules of the filter that would change, if the viewer may pause them. Raises InvalidValue."""
+    allowed = await request.permitted_namespaces(Permission.PAUSE)
+    namespaces: Collection[str | None] = {None} if allowed is None else allowed
+    await request.require(Permission.PAUSE, namespaces)
+    given = {name: (request.values(name) or [""])[-1] for name in FILTERS}
+    wanted = replace(schedule_filter(replace(request, query=given)), namespaces=allowed)
+
+    async def read(conn: AsyncConnection) -> list[ScheduleTarget]:
+        listed = await list_schedules(conn, wanted, "name", MOST_SCHEDULES + 1)
+        return await schedule_targets(conn, [each.id for each in listed], allowed)
+
+    matching = await request.read(("pause of schedules", wanted), read)
+    if len(matching) > MOST_SCHEDULES:
+        raise InvalidValue(f"more than {MOST_SCHEDULES:,} schedules match: narrow the filter, or pause their queue")
+    found = [each for each in matching if each.paused != pausing]
+    return PauseTarget(
+        scopes=[f"schedule:{each.id}" for each in found],
+        namespaces=namespaces,
+        name=counted(len(found), "schedule"),
+        pause_effect="No tick of them becomes a run until each is resumed. Runs that exist go on.",
+        resume_effect="Their ticks become runs again; the catch-up policy of each decides about missed ones.",
+        next="/schedules",
+        hidden=[(name, value) for name, value in given.items() if value],
+        items=[
+            *(f"{each.namespace}/{each.name}" for each in found[:ITEMS_SHOWN]),
+            *([f"and {len(found) - ITEMS_SHOWN:,} more"] if len(found) > ITEMS_SHOWN else []),
+        ],
+    )
+
+
+# -- the form and the action -------------------------------------------------------------------------------------------
+
+
+def _form(request: BoardRequest, target: PauseTarget, *, pausing: bool) -> ActionForm:
+    verb = "Pause" if pausing else "Resume"
+    return ActionForm(
+        heading=f"{verb} {target.name}?",
+        sentences=[target.pause_effect if pausing else target.resume_effect],
+        items=target.items,
+        submit=f"{verb} {target.name}",
+        path=request.path,
+        next=next_page(request, target.next),
+        inputs=[reason_input(request, required=pausing)],
+        hidden=target.hidden,
+        danger=pausing and target.danger,
+    )
+
+
+def _routes(path: str, find_target: FindTarget, *, pausing: bool) -> list[Route]:
+    """The form (GET) and the action (POST) of one kind of target."""
+
+    @page(path)
+    async def ask(request: BoardRequest) -> Page:
+        return _form(request, await find_target(request, pausing=pausing), pausing=pausing).page()
+
+    @action(path, Permission.PAUSE)
+    async def act(request: BoardRequest) -> Redirect | Page:
+        target = await find_target(request, pausing=pausing)
+        store = await request.acting(target.namespaces)
+        form = _form(request, target, pausing=pausing)
+        try:
+            reason = read_reason(request, required=pausing)
+        except InvalidValue as exc:
+            return form.page(str(exc))
+        change = store.pause if pausing else store.resume
+        changed = [await change(scope, reason) for scope in target.scopes]
+        return _answered(target, changed.count(True), form.next, pausing=pausing)
+
+    return [ask, act]
+
+
+def _answered(target: PauseTarget, changed: int, path: str, *, pausing: bool) -> Redirect:
+    """The message about a change of so many scopes."""
+    verb, total = "Paused" if pausing else "Resumed", len(target.scopes)
+    if not total:
+        text = "every schedule that matches is paused already" if pausing else "no schedule that matches is paused"
+        return Redirect(path, f"Nothing changed: {text}.", problem=True)
+    if not changed:
+        text = "paused already" if pausing else "not paused"
+        return Redirect(path, f"Nothing changed: {target.name} {'was' if total == 1 else 'were'} {text}.", problem=True)
+    if changed < total:
+        return Redirect(path, f"{verb} {changed:,} of {target.name}; the others had changed meanwhile.")
+    return Redirect(path, f"{verb} {target.name}.")
+
+
+ROUTES: Final = [
+    route
+    for pausing in (True, False)
+    for verb in ("pause" if pausing else "resume",)
+    for path, find_target in (
+        (f"/{verb}", _everything_or_queue),
+        (f"/schedules/{verb}-matching", _matching_schedules),
+        (f"/schedules/{{id:int}}/{verb}", _one_schedule),
+    )
+    for route in _routes(path, find_target, pausing=pausing)
+]

@@ -1,0 +1,78 @@
+"""Runs a schedule now, also with another payload. Pauses are in pauses.py."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from wakeboard.board.access.viewer import Permission
+from wakeboard.board.pages.action_forms import (
+    ActionForm,
+    editable_payload,
+    next_page,
+    read_payload,
+    read_reason,
+    reason_input,
+    typed_payload,
+)
+from wakeboard.board.pages.errors import NotFound
+from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import full_stop
+from wakeboard.rules.object_ids import is_id
+from wakeboard.store.queries.action_targets import ScheduleTarget, schedule_payload, schedule_targets
+
+
+async def target_schedule(request: BoardRequest) -> ScheduleTarget:
+    """The schedule that the path names. Raises NotFound."""
+    schedule_id: int = request.parts["id"]
+    visible = request.viewer.namespaces
+    found: list[ScheduleTarget] = []
+    if is_id(schedule_id):
+        found = await request.read(
+            ("action on schedule", schedule_id, visible), lambda conn: schedule_targets(conn, [schedule_id], visible)
+        )
+    if not found:
+        raise NotFound(f"there is no schedule {schedule_id}")
+    return found[0]
+
+
+async def _run_form(request: BoardRequest, schedule: ScheduleTarget) -> ActionForm:
+    payload = await request.read(("payload of schedule", schedule.id), lambda conn: schedule_payload(conn, schedule.id))
+    return ActionForm(
+        heading=f"Run {schedule.namespace}/{schedule.name} now?",
+        sentences=["A run is created, due now, also while the schedule is paused. Its next ticks stay as they are."],
+        submit="Run now",
+        path=f"/schedules/{schedule.id}/run",
+        next=next_page(request, f"/schedules/{schedule.id}"),
+        inputs=[reason_input(request)],
+        payload=await editable_payload(request, payload, schedule.namespace),
+    )
+
+
+@page("/schedules/{id:int}/run")
+async def ask_run(request: BoardRequest) -> Page:
+    """Asks before a run of a schedule."""
+    schedule = await target_schedule(request)
+    await request.require(Permission.RUN_NOW, {schedule.namespace})
+    return (await _run_form(request, schedule)).page()
+
+
+@action("/schedules/{id:int}/run", Permission.RUN_NOW)
+async def run_now(request: BoardRequest) -> Redirect | Page:
+    """Creates a run of a schedule."""
+    schedule = await target_schedule(request)
+    store = await request.acting({schedule.namespace})
+    form = await _run_form(request, schedule)
+    try:
+        reason = read_reason(request)
+        payload = read_payload(request, form.payload or "") if form.payload is not None else None
+        run_id, answer = await store.run_now(schedule.id, payload, reason)
+    except InvalidValue as exc:
+        return replace(form, payload=typed_payload(request) if form.payload is not None else None).page(str(exc))
+    if run_id is None:
+        return Redirect(form.next, full_stop(f"No run was created: {answer.removeprefix('refused: ')}"), problem=True)
+    return Redirect(form.next, "Queued as", link=f"/runs/{run_id}", label=f"run {run_id}")
+
+
+ROUTES: Final = [ask_run, run_now]

@@ -1,0 +1,38 @@
+"""Paths inside the board: of a request, of a page to go to next, and of a static file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wakeboard.board.static_files import assets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from starlette.requests import Request
+
+
+def path_of(request: Request) -> str:
+    """The path of a request inside the board, without its query."""
+    return request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+
+
+def path_and_query(request: Request) -> str:
+    """The path of a request inside the board, with its query."""
+    return path_of(request) + (f"?{request.url.query}" if request.url.query else "")
+
+
+def safe_path(wanted: str) -> str:
+    """The path that a link or a form names as the next page, if it is inside the board; otherwise the first page."""
+    if not wanted.startswith("/") or wanted.startswith("//") or "\\" in wanted or not wanted.isprintable():
+        return "/"
+    return wanted
+
+
+def asset_paths(prefix: str) -> Callable[[str], str]:
+    """For templates: a function from the name of a static file to its path. `prefix`: where the board is mounted."""
+
+    def asset(name: str) -> str:
+        return f"{prefix}/static/{assets()[name][0]}"
+
+    return asset
