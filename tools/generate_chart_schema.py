@@ -108,7 +108,11 @@ BY_PATH: Final[Mapping[str, Schema]] = {
             "items": TEXT,
             "required": ["argv"],
             "additionalProperties": False,
-            "properties": {"argv": {"type": ["string", "array"], "items": TEXT}, "env": NAMES},
+            "properties": {
+                "argv": {"type": ["string", "array"], "items": TEXT},
+                "env": NAMES,
+                "literal": {"type": "boolean"},
+            },
         },
     },
     "worker.handlers": NAMES,

@@ -107,6 +107,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.cli.commands.apply import Applied
     from wakeboard.cli.commands.next import NextTicks
     from wakeboard.cli.support.checklist import Finding
+    from wakeboard.cli.support.import_plan import ImportRow
     from wakeboard.store.enqueue import Enqueued
     from wakeboard.store.migrate import Migrated
     from wakeboard.store.queries.alerts import AlertRow
@@ -121,6 +122,7 @@ def answers() -> dict[str, Answer]:
     pause = {"scope": "`all`, `queue:NAME` or `schedule:ID`", "changed": "false if it was already so"}
     return {
         "apply": Answer(Applied),
+        "import": Answer(ImportRow, many=True),
         "schedules": Answer(ScheduleRow, many=True),
         "next": Answer(NextTicks),
         "runs": Answer(RunRow, many=True),

@@ -61,12 +61,16 @@ _Kind = TypeVar("_Kind", bound="Settings")
 
 
 class AllowedCommand(BaseModel):
-    """A program that `command` may run: its arguments, and the environment variables that a payload may set."""
+    """A program that `command` may run: its arguments, and the environment variables that a payload may set.
+
+    `literal`: `{name}` in the arguments is text, not a placeholder.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     argv: list[str]
     env: list[str] = []
+    literal: bool = False
 
 
 class Settings(BaseSettings):
@@ -147,7 +151,8 @@ class Settings(BaseSettings):
     commands: Annotated[dict[str, AllowedCommand], NoDecode] = Field(
         {},
         description='Programs that `command` may run, as JSON: `{"backup": ["/usr/bin/pg_dump", "--file={path}"]}`. To'
-        ' let the payload set environment variables, name them: `{"backup": {"argv": […], "env": ["PGPASSWORD"]}}`.',
+        ' let the payload set environment variables, name them: `{"backup": {"argv": […], "env": ["PGPASSWORD"]}}`.'
+        " `literal: true` takes braces in the arguments as text.",
     )
     secrets_dir: str = Field(
         "", description='Directory with one file for each secret that a payload may use as `{"$secret": "NAME"}`.'

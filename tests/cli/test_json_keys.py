@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS = {
     "apply": ["apply", "schedules"],
+    "import": ["import", "crontab", "--crontab"],
     "schedules": ["schedules"],
     "next": ["next", "@daily"],
     "runs": ["runs"],
@@ -69,6 +70,7 @@ def test_every_list_that_a_command_prints_without_arguments_is_documented():
 @pytest.mark.parametrize("command", ARGUMENTS)
 def test_the_keys_stay(cli: Cli, sample: SampleStore, tmp_path: Path, command: str):
     (tmp_path / "schedules").mkdir()
+    (tmp_path / "crontab").write_text("@daily /bin/true\n")
     sample.add_schedule("weekly-report")
     sample.fail(sample.enqueue(), outcome="discarded")
     sample.succeed(sample.enqueue())

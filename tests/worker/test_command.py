@@ -199,6 +199,15 @@ async def test_no_process_outlives_a_worker_that_is_killed(store: Store, tmp_pat
         await _end_of(child)
 
 
+async def test_braces_in_a_literal_command_are_text() -> None:
+    commands = {"awk": {"argv": ["/bin/sh", "-c", "echo ${HOME-{unset}} '{print}'"], "literal": True}}
+    command = Command(read_settings(commands=json.dumps(commands)))
+    outcome = await run_handler(command, FakeRun({"command": "awk"}))
+    assert "{print}" in outcome.result["output"]
+    refused = await run_handler(command, FakeRun({"command": "awk", "args": {"print": "x"}}))
+    assert "the command awk takes no args" in str(refused.error)
+
+
 def test_an_invalid_variable_name_is_an_invalid_setting() -> None:
     with pytest.raises(InvalidSettings, match="WAKEBOARD_COMMANDS: env of 'x' names 'A=B'"):
         Command(read_settings(commands='{"x": {"argv": ["/bin/ls"], "env": ["A=B"]}}'))

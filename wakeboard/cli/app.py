@@ -18,6 +18,7 @@ COMMANDS = (
     *(
         "up",
         "apply",
+        "import",
         "schedules",
         "next",
         "runs",

@@ -56,7 +56,7 @@ def load_folder(path: Path) -> Manifests:
     if not path.exists():
         raise WakeboardError(f"there is no folder {path}")
     loader = _Loader()
-    for file in _files_below(path, loader) if path.is_dir() else [path]:
+    for file in files_below(path, loader.add_read_error) if path.is_dir() else [path]:
         loader.read(file)
     return loader.result()
 
@@ -68,11 +68,14 @@ def load_stream(stream: IO[bytes], name: str) -> Manifests:
     return loader.result()
 
 
-def _files_below(path: Path, loader: _Loader) -> Iterator[Path]:
-    for folder, folders, files in os.walk(path, onerror=loader.add_read_error):
+def files_below(
+    path: Path, on_error: Callable[[OSError], None], suffixes: tuple[str, ...] = SUFFIXES
+) -> Iterator[Path]:
+    """The files below a folder with one of these endings, in order; neither hidden ones nor those in hidden folders."""
+    for folder, folders, files in os.walk(path, onerror=on_error):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (
-            Path(folder, name) for name in sorted(files) if name.endswith(SUFFIXES) and not name.startswith(".")
+            Path(folder, name) for name in sorted(files) if name.endswith(suffixes) and not name.startswith(".")
         )
 
 

@@ -25,9 +25,10 @@ class Commands:
 
     def __init__(self, commands: Mapping[str, AllowedCommand]) -> None:
         self._commands = {name: command.argv for name, command in commands.items()}
+        self._literal = {name for name, command in commands.items() if command.literal}
         self._variables = {name: command.env for name, command in commands.items()}
         for name, argv in self._commands.items():
-            if not argv or not argv[0] or _PLACEHOLDER.search(argv[0]):
+            if not argv or not argv[0] or (name not in self._literal and _PLACEHOLDER.search(argv[0])):
                 raise InvalidSettings(
                     f"WAKEBOARD_COMMANDS: {name!r} must begin with a program; write for example"
                     f' {{"{name}": ["/usr/bin/pg_dump", "--file={{path}}"]}}.'
@@ -45,11 +46,13 @@ class Commands:
             raise Discard(f"this worker has no command {name[:80]!r}: add it to WAKEBOARD_COMMANDS")
         values: Mapping[str, Any] = payload.get("args") or {}
         args = {arg: _text(arg, value) for arg, value in values.items()}
-        placeholders = {placeholder for word in self._commands[name] for placeholder in _PLACEHOLDER.findall(word)}
+        words = self._commands[name]
+        literal = name in self._literal
+        placeholders = set[str]() if literal else {found for word in words for found in _PLACEHOLDER.findall(word)}
         if wrong := sorted(placeholders ^ args.keys()):
             takes = f"takes the args {', '.join(sorted(placeholders))}" if placeholders else "takes no args"
             raise Discard(f"the command {name} {takes}, and {wrong[0]!r} is missing or unknown")
-        return [_fill(word, args) for word in self._commands[name]]
+        return list(words) if literal else [_fill(word, args) for word in words]
 
     def check_env(self, payload: Mapping[str, Any]) -> None:
         """Raise Discard for a variable that the command does not list in `env`.
