@@ -1,8 +1,9 @@
 """The operator process: what every replica runs, and what only the leader runs.
 
 Every replica takes part in the leader election, watches JobSchedules, and serves probes and metrics. The leader of a
-term first resyncs from a complete list. Then it syncs changes as they come, runs the maintenance tasks every second and
-writes statuses. When the term ends, its tasks are cancelled. The next term starts from a complete list again.
+term first resyncs from a complete list. Then it syncs changes as they come, runs the maintenance tasks every second,
+writes statuses, and delivers notifications about alerts while no worker does. When the term ends, its tasks are
+cancelled. The next term starts from a complete list again.
 
 During an outage of the database, failed work is retried. The process exits only when it is asked to stop, or when
 a restart would help (an invalid setting, a refused login).
@@ -30,6 +31,7 @@ from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard_operator.alert_deliveries import AlertDeliveries
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import Health
 from wakeboard_operator.kube_client import Cluster, ListFailed, WriteFailed, logged_in
@@ -43,6 +45,7 @@ from wakeboard_operator.watch import PendingChanges, Supervisor
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.settings import OperatorSettings
 
@@ -217,12 +220,16 @@ class Operator:
         def leader_store(conn: AsyncConnection) -> LeaderStore:
             return LeaderStore(conn, self._source, term)
 
+        alerts = AlertFile(Path(settings.alerts_file), log_problems).alerts if settings.alerts_file else None
         works: dict[str, Callable[[AsyncConnection], Awaitable[None]]] = {
             "reconcile": lambda conn: self._reconcile(leader_store(conn), reconciler),
-            "maintenance": lambda conn: self._run_maintenance(leader_store(conn)),
+            "maintenance": lambda conn: self._run_maintenance(leader_store(conn), alerts),
             "statuses": lambda conn: self._write_statuses(leader_store(conn), reconciler, writer),
             "metrics": lambda conn: self._collect_metrics(conn, reconciler),
         }
+        if alerts is not None:
+            deliveries = AlertDeliveries(settings, alerts)
+            works["alert deliveries"] = lambda conn: deliveries.run(leader_store(conn))
         tasks = [asyncio.create_task(self._keep_running(name, work), name=name) for name, work in works.items()]
         return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
 
@@ -332,13 +339,13 @@ class Operator:
 
     # -- maintenance, statuses, metrics --------------------------------------------------------------------------------
 
-    async def _run_maintenance(self, store: LeaderStore) -> None:
+    async def _run_maintenance(self, store: LeaderStore, alerts: Callable[[], AlertSpec | None] | None) -> None:
         settings = self._settings
         maintenance = MaintenanceLoop(
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
-            alerts=AlertFile(Path(settings.alerts_file), log_problems).alerts if settings.alerts_file else None,
+            alerts=alerts,
         )
         while True:
             done = await maintenance.run_due(store, time.monotonic())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -14,17 +18,19 @@ import yaml
 
 from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path
 from testbed.cluster.operators import Environment, Operator, wait_for
+from tests.chaos.processes import Worker
 from tests.cluster.http_proxy import tunnelling_proxy
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from testbed.cluster.cluster import Cluster
     from testbed.cluster.control_plane import ControlPlane
     from tests.postgres_servers import PostgresServer
 
+NO_WORKER_AND_DEAD = (("no-worker", "noWorker", "3m"), ("dead-runs", "dead", 1))
 RBAC = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"
 
 
@@ -219,6 +225,56 @@ def test_a_leader_that_was_frozen_past_its_lease_writes_nothing(env: Environment
             wait_for(lambda: "term 1 ended" in first.log, why=lambda: first.log)
             wait_for(lambda: '"isLeader": false' in first.ask("/readyz")[1])
             assert env.sql("select term from leadership") == [(2,)]
+
+
+def test_when_no_worker_lives_one_of_two_operators_delivers_the_alert_until_a_worker_is_back(
+    env: Environment, tmp_path: Path
+) -> None:
+    file = tmp_path / "alerts.yaml"
+    bodies: list[dict[str, Any]] = []
+    with webhook(bodies) as url:
+        rules = [{"name": name, rule: at, "receivers": ["team"]} for name, rule, at in NO_WORKER_AND_DEAD]
+        spec = {"rules": rules, "receivers": [{"name": "team", "webhook": {"url": url}}]}
+        file.write_text(yaml.safe_dump({"apiVersion": "wakeboard.dev/v1alpha1", "kind": "AlertRules", "spec": spec}))
+        env.sql("select enqueue('ping', run_at => now() - interval '5 minutes')")
+        env.sql("update installation set created_at = now() - interval '5 minutes'")
+        with started(env, tmp_path, alerts_file=file) as first, started(env, tmp_path, alerts_file=file):
+            wait_for(lambda: bodies, why=lambda: first.log)
+            wait_for(lambda: env.sql("select 1 from job_run_history where job_type = 'wakeboard.alert'"))
+            assert [(body["notification"], body["rule"]) for body in bodies] == [("open", "no-worker")]
+            with Worker(env.dsn, tmp_path, "--forever", handlers="", alerts_file=file):
+                wait_for(lambda: env.sql("select 1 from job_run_history where job_type = 'ping'"))
+                env.sql("select enqueue('nobody')")
+                env.sql("update job_runs set status = 'dead', dead_at = now() where job_type = 'nobody'")
+                wait_for(lambda: len(bodies) > 1 and bodies[1]["rule"] == "dead-runs", within_s=60)
+                wait_for(lambda: env.sql("select 1 from job_run_history where job_type = 'wakeboard.alert' offset 1"))
+                (operators, workers) = env.sql(
+                    "select locked_by in (select worker_id from workers) from job_run_history"
+                    " where job_type = 'wakeboard.alert' order by id"
+                )
+    assert (operators, workers) == ((False,), (True,))
+    assert [body["rule"] for body in bodies if body["notification"] == "open"] == ["no-worker", "dead-runs"]
+
+
+@contextmanager
+def webhook(bodies: list[dict[str, Any]]) -> Generator[str]:
+    """The url of a web server on loopback, which appends the JSON documents that it gets."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - its name in http.server
+            """Nothing goes to stderr."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/hook"
+        server.shutdown()
+        thread.join()
 
 
 def test_wrong_credentials_are_one_sentence_and_it_keeps_trying(env: Environment, tmp_path: Path) -> None:

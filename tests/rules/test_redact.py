@@ -53,7 +53,7 @@ LEFT_ALONE = [
     "Unexpected token } in JSON at position 3",
     "unexpected token: '}'",
     'password authentication failed for user "app"',
-    "this worker has no secret 'api-key': mount a file of that name, or set WAKEBOARD_SECRET_API_KEY",
+    "this process has no secret 'api-key': mount a file of that name, or set WAKEBOARD_SECRET_API_KEY",
     'a secret is written {"$secret": "NAME"}',
     "max_tokens=300 and token_count=5",
     "idempotency_key=order-42",

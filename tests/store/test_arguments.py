@@ -34,6 +34,12 @@ ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 # By function and argument, or by argument: SQL for a value with which the function does its work.
 VALID: Final = {
     "alert_id": "1",
+    "finish_alert_delivery.outcome": "'failed'",
+    "finish_alert_delivery.delay_s": "1",
+    "finish_alert_delivery.result": "'{}'",
+    "error_type": "'E'",
+    "error": "'no'",
+    "finish_alert_delivery.run_id": "999",
     "claimed_at": "now()",
     "condition": "'dead'",
     "heartbeats": "'[]'",

@@ -24,7 +24,7 @@ from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
 from wakeboard.store.enqueue import Job, enqueue, enqueue_many
-from wakeboard.store.leader_api import LeaderStore, OperatorStore
+from wakeboard.store.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard.store.maintenance_api import MaintenanceStore, Notification
 from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.alerts import read_alerts
@@ -247,6 +247,10 @@ async def act_as_operator(dsn: str) -> None:
         calls = maintenance(leader_store) | synchronization(leader_store) | administration(AdminStore(conn))
         for call in calls.values():
             await call()
+        delivery = ClaimedDelivery(99, 1, UUID(int=0), {})
+        assert await store.claim_alert_delivery(7, "default", ["nobody"]) is None
+        assert await store.finish_alert_delivery(7, delivery, "sent", result={}) == "lost"
+        await leader_store.finish_alert_delivery(7, delivery, "failed", error=("E", "why"), delay_s=1)
         await store.run_annotation_action(99, "run-now", "t", record_only=False)
         await store.release_leadership("s", led.term)
 

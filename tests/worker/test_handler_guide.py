@@ -15,15 +15,16 @@ import pytest
 import yaml
 
 from tests.worker import docs_fixture
+from wakeboard.rules import output_text
 from wakeboard.rules.job_schedule import load_job_schedule
+from wakeboard.secrets import Secrets
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler_blocking
 from wakeboard_worker import outcomes
-from wakeboard_worker.builtin import builtin_handlers, output_text, process
+from wakeboard_worker.builtin import builtin_handlers, process
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
 from wakeboard_worker.builtin.http_request import request_of
-from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store

@@ -90,7 +90,7 @@ async def test_a_host_before_the_secret_is_named(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_host_that_a_server_repeats_in_another_case_is_masked(monkeypatch: pytest.MonkeyPatch) -> None:
-    from wakeboard_worker.builtin.secrets import Secrets
+    from wakeboard.secrets import Secrets
 
     monkeypatch.setenv("WAKEBOARD_SECRET_TOK", SECRET)
     secrets = Secrets("")

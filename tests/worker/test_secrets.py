@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from wakeboard.errors import Discard
+from wakeboard.secrets import Secrets
 from wakeboard.settings import read_settings
 from wakeboard.testing import run_handler
 from wakeboard_worker.builtin.command import Command
 from wakeboard_worker.builtin.http import Http
-from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,7 +144,7 @@ async def test_an_error_that_quotes_a_secret_does_not_show_it(folder: Path, rece
     outcome = await sent(folder, {"url": {"$secret": "hook"}})
     assert "very-secret" not in str(outcome.error)
     outcome = await sent(folder, {"url": receiver.url("/"), "headers": {"A": {"$secret": "absent"}}})
-    assert "this worker has no secret 'absent'" in str(outcome.error)
+    assert "this process has no secret 'absent'" in str(outcome.error)
 
 
 @pytest.mark.anyio

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wakeboard.store.maintenance_api import MaintenanceStore
 from wakeboard.store.statements import connection_lock, execute, listen, translating
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from datetime import timedelta
     from uuid import UUID
 
@@ -29,6 +31,15 @@ class ActionResult(NamedTuple):
 
     result: str
     new: bool
+
+
+class ClaimedDelivery(NamedTuple):
+    """A run of the job type wakeboard.alert that an operator has leased."""
+
+    run_id: int
+    epoch: int
+    uuid: UUID
+    payload: Any
 
 
 class OperatorStore(MaintenanceStore):
@@ -84,9 +95,49 @@ class OperatorStore(MaintenanceStore):
         query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s)"
         return ActionResult(*(await self._rows(query, definition_id, action, token, record_only))[0])
 
+    async def claim_alert_delivery(self, worker: int, queue: str, receivers: Sequence[str]) -> ClaimedDelivery | None:
+        """Leases a due delivery to one of these receivers, if no worker delivers those of this queue."""
+        query = (
+            "select run_id, lease_epoch, uuid, payload"
+            " from wakeboard.claim_alert_delivery(%s, %s, %s::pg_catalog.text[])"
+        )
+        rows = await self._rows(query, worker, queue, list(receivers))
+        return ClaimedDelivery(*rows[0]) if rows else None
+
+    async def finish_alert_delivery(
+        self,
+        worker: int,
+        delivery: ClaimedDelivery,
+        outcome: str,
+        *,
+        error: tuple[str, str] = ("", ""),
+        delay_s: float | None = None,
+        result: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Reports a delivery as sent, failed or released: accepted, locked (report it again) or lost.
+
+        `error`: its type and its text.
+        """
+        query = (
+            "select wakeboard.finish_alert_delivery("
+            "%s, %s, %s, %s, %s, %s, %s::real, %s::pg_catalog.text::pg_catalog.jsonb)"
+        )
+        values = (
+            delivery.run_id,
+            delivery.epoch,
+            outcome,
+            *error,
+            delay_s,
+            None if result is None else json.dumps(result),
+        )
+        return await self._value(query, worker, *values)
+
 
 class LeaderStore(OperatorStore):
-    """The calls of a leader: each but `roll_up` is a transaction that first checks the term. Raises LeadershipLost."""
+    """The calls of a leader: each is a transaction that first checks the term. Raises LeadershipLost.
+
+    `roll_up` and `finish_alert_delivery` do not check it.
+    """
 
     def __init__(self, conn: psycopg.AsyncConnection[Any], source: str, term: int) -> None:
         super().__init__(conn)
@@ -101,3 +152,7 @@ class LeaderStore(OperatorStore):
     async def roll_up(self, min_interval: timedelta) -> bool:
         """Without the term, as workers call it: a long count would keep the leadership's row locked."""
         return await MaintenanceStore(self.conn).roll_up(min_interval)
+
+    async def finish_alert_delivery(self, *args: Any, **named: Any) -> str:
+        """Without the term: the lease decides, so that the next leader does not send again what was sent."""
+        return await OperatorStore(self.conn).finish_alert_delivery(*args, **named)

@@ -30,8 +30,8 @@ def command(
 ) -> None:
     """Send a test notification to a receiver.
 
-    It is a run of the job type wakeboard.alert, which a worker with the alerts file delivers, as it does for alerts.
-    There is one attempt.
+    It is a run of the job type wakeboard.alert, which a worker with the alerts file delivers, as it does for alerts;
+    the leading operator, if no worker was seen for three minutes. There is one attempt.
     """
     result = with_session(lambda session: _send(session, receiver, queue, wait))
     if as_json:
@@ -48,7 +48,7 @@ def _problem(result: dict[str, Any], receiver: str, wait: int) -> str:
     if result["error"]:
         return f"{receiver} did not get the notification (run {result['run']}): {result['error']}"
     return (
-        f"run {result['run']} is {result['status']} after {wait} s. Only workers with WAKEBOARD_ALERTS_FILE deliver;"
+        f"run {result['run']} is {result['status']} after {wait} s. Workers with WAKEBOARD_ALERTS_FILE deliver;"
         " does one serve this queue?"
     )
 

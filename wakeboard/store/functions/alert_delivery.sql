@@ -1,4 +1,4 @@
--- for: worker
+-- for: worker, operator
 -- What a run of the job type wakeboard.alert needs to know. `verdict`:
 -- - send: send the notification;
 -- - skip: the notification is not true: the alert was resolved before its `open` or `repeat` was sent, or it does not exist any more;

@@ -7,7 +7,7 @@
 -- - backlog: due runs that wait, at most 100,000 of each queue and priority;
 -- - durationOver: how many times the usual duration (the quantile `share` of its job type in the last 7 days, of 20 runs or more) the longest
 --   run took that runs now or succeeded within `span`, if that is a second or more;
--- - noWorker: for how many seconds no worker was seen, if a run has been due for longer than `span`.
+-- - noWorker: for how many seconds no worker was seen, if a run has been due for longer than `span` (deliveries of alerts do not count).
 -- The patterns restrict it to runs of queues, job types and schedules (namespace/name), as in LIKE; null: all. Paused queues are not late.
 -- `examples`: at most five, the most important first.
 -- Example:
@@ -103,6 +103,7 @@ begin
          and (queue_pattern is null or run.queue like queue_pattern)
          and (job_type_pattern is null or run.job_type like job_type_pattern)
          and (schedule_pattern is null or run.schedule like schedule_pattern)
+         and (condition <> 'noWorker' or run.job_type <> 'wakeboard.alert')   -- an operator delivers alerts, too
          and (condition = 'backlog' or not exists (select from pauses where scope in ('all', 'queue:' || run.queue)))
       union all
       (select format('%s/%s is not scheduled', def.namespace, def.name), def.next_run_at, 'tick'

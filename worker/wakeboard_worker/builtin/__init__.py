@@ -29,7 +29,8 @@ def builtin_handlers(settings: Settings) -> dict[str, Handler]:
 
         functions["command"] = Command(settings)
     if settings.alerts_file:
-        from wakeboard_worker.builtin.alert import JOB_TYPE, AlertDelivery
+        from wakeboard.alert_sender import JOB_TYPE
+        from wakeboard_worker.builtin.alert import AlertDelivery
 
         functions[JOB_TYPE] = AlertDelivery(settings)
     return {job_type: Handler(job_type, function) for job_type, function in functions.items()}

@@ -13,10 +13,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
+from wakeboard.secrets import Secrets
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
-from wakeboard_worker.builtin.output_text import MAX_CHARACTERS, decode_output
 from wakeboard_worker.builtin.process import Program
-from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
     from wakeboard.run import Run

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
+from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
+from wakeboard.secrets import Secrets
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_outcome import HttpError, outcome_of
-from wakeboard_worker.builtin.output_text import MAX_CHARACTERS, decode_output
-from wakeboard_worker.builtin.secrets import Secrets
 
 if TYPE_CHECKING:
     import aiohttp

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import Discard, RetryAfter
+from wakeboard.rules.retry_after import retry_after_s
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 RETRIED: Final = frozenset({408, 425, 429})  # and 5xx
-MAX_RETRY_AFTER_S: Final = 86_400.0
 SHOWN_CHARACTERS: Final = 1_000  # characters of a body, in errors
 
 
@@ -28,23 +30,3 @@ def outcome_of(status: int, retry_after: str | None, body: str, now: datetime) -
     if seconds is None:
         raise HttpError(message)
     raise RetryAfter(seconds, message)
-
-
-def retry_after_s(header: str | None, now: datetime) -> float | None:
-    """Return the seconds that a Retry-After header asks for: more than 0, at most a day.
-
-    The header is a number or an HTTP date (RFC 9110, 10.2.3). None if it is missing, invalid or not in the future: then
-    the run's own backoff applies.
-    """
-    header = (header or "").strip()
-    if header.isascii() and header.isdecimal():
-        seconds = float(header)
-    else:
-        from email.utils import parsedate_to_datetime
-
-        try:
-            moment = parsedate_to_datetime(header)
-        except (ValueError, OverflowError):
-            return None
-        seconds = (moment.replace(tzinfo=moment.tzinfo or UTC) - now).total_seconds()
-    return min(seconds, MAX_RETRY_AFTER_S) if seconds > 0 else None

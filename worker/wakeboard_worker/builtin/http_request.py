@@ -15,7 +15,7 @@ from wakeboard.errors import Discard
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from wakeboard_worker.builtin.secrets import Secrets
+    from wakeboard.secrets import Secrets
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 FIELDS: Final = ("method", "url", "headers", "body")

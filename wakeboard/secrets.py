@@ -2,7 +2,8 @@
 
 A secret is the file NAME in the folder `secrets_dir` (mounted from a Kubernetes Secret), else the environment variable
 WAKEBOARD_SECRET_NAME. `{"$secret": "token", "prefix": "Bearer "}` puts a text before the secret. Payloads, and so the
-database, contain names only. Only the worker resolves them.
+database, contain names only. Only the process that uses a secret resolves it: a worker, or an operator that delivers
+alerts.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 from urllib.parse import quote, quote_plus
 
 from wakeboard.errors import Discard
-from wakeboard_worker.builtin.output_text import printable
+from wakeboard.rules.output_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,7 +104,7 @@ class Secrets:
                 raise Discard(f"the file of the secret {name!r} {reason}") from None
         if variable in os.environ:
             return os.environ[variable].rstrip("\r\n")
-        raise Discard(f"this worker has no secret {name!r}: mount a file of that name, or set {variable}")
+        raise Discard(f"this process has no secret {name!r}: mount a file of that name, or set {variable}")
 
 
 def _partial(text: str, secrets: Iterable[str]) -> int:

@@ -1,0 +1,216 @@
+"""Delivers a notification about an alert to a receiver, for workers and for an operator that finds no worker.
+
+    payload: {alert: 12, receiver: team, notification: open}        or, for a test, {receiver: team, notification: test}
+
+If the receiver is a heartbeat, it calls the url of the heartbeat.
+
+The database has only the names of receivers. Their addresses and the names of their secrets are in the file that
+WAKEBOARD_ALERTS_FILE names; secrets are resolved here, and masked in errors. The administrator chooses the receivers,
+not the payload, so there is no list of allowed hosts; redirects and proxies are not followed. Mail goes out by smtplib
+in a thread, with timeouts: it needs no further library.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import smtplib
+import ssl
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+from urllib.parse import urlsplit
+
+from wakeboard import __version__
+from wakeboard.errors import Discard, InvalidSchedule, LeaseLost, RetryAfter, Snooze
+from wakeboard.rules.alert_messages import (
+    AlertMessage,
+    email_of,
+    json_bytes,
+    opsgenie_request,
+    pagerduty_body,
+    signature,
+    slack_body,
+    webhook_body,
+)
+from wakeboard.rules.alert_receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
+from wakeboard.rules.retry_after import retry_after_s
+from wakeboard.secrets import Secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from email.message import EmailMessage
+
+    from wakeboard.rules.alert_receivers import Receiver
+    from wakeboard.rules.alert_rules import AlertSpec
+    from wakeboard.settings import Settings
+
+JOB_TYPE: Final = "wakeboard.alert"
+SEND_WITHIN_S: Final = 30.0
+WAIT_S: Final = 5.0  # for an earlier notification to the same receiver that is being sent
+SHOWN_BYTES: Final = 1_000  # of a response, in errors
+NO_PAYLOAD: Final = "the payload is not one of an alert; write {alert, receiver, notification}"
+
+
+class DeliveryFailed(Exception):
+    """The receiver did not accept the notification. The run is retried with its backoff."""
+
+
+class AlertSender:
+    """Delivers notifications with the receivers of the file that the settings name."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    async def deliver(self, payload: Any, key: str, may_send: Callable[[], bool] = lambda: True) -> dict[str, Any]:
+        """Sends the notification and returns {sent: true}, or {sent: false, reason} if it is no longer needed.
+
+        `key`: the Idempotency-Key, the same in each attempt. `may_send` is called just before it is sent. Raises
+        Discard, RetryAfter, Snooze, DeliveryFailed, DatabaseUnavailable, and LeaseLost if it may not be sent any more.
+        """
+        if not isinstance(payload, Mapping):
+            raise Discard(NO_PAYLOAD)
+        payload = cast("Mapping[str, Any]", payload)
+        alerts = self._alerts()
+        receiver = self._receiver(alerts, payload.get("receiver"))
+        secrets = Secrets(self._settings.secrets_dir)
+        if isinstance(receiver, Heartbeat):
+            sending = _request("GET", _url(receiver.url, secrets), None, {}, key)
+        else:
+            message = await self._message(payload, receiver.name)
+            if message is None:
+                return {"sent": False, "reason": "the alert was resolved before"}
+            sending = _send(receiver, message, secrets, key)
+        if not may_send():
+            sending.close()
+            raise LeaseLost("the lease of this delivery is over")
+        try:
+            async with asyncio.timeout(SEND_WITHIN_S):
+                await sending
+        except (Discard, RetryAfter, DeliveryFailed) as error:
+            error.args = tuple(secrets.redact(str(arg)) for arg in error.args)
+            raise
+        except Exception as error:  # noqa: BLE001 - any error may contain a secret, and is rewritten
+            reason = "no answer in time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+            raise DeliveryFailed(secrets.redact(f"{receiver.name}: {reason}")) from None
+        return {"sent": True}
+
+    def _alerts(self) -> AlertSpec:
+        from wakeboard.manifests.alert_file import load_alert_file
+
+        try:
+            return load_alert_file(Path(self._settings.alerts_file))
+        except InvalidSchedule as error:
+            raise DeliveryFailed(str(error)) from None
+
+    def _receiver(self, alerts: AlertSpec, name: Any) -> Receiver | Heartbeat:
+        receivers = [*alerts.receivers, *alerts.heartbeats]
+        found = next((receiver for receiver in receivers if receiver.name == name), None)
+        if found is None:
+            known = ", ".join(receiver.name for receiver in receivers) or "none"
+            raise Discard(f"{self._settings.alerts_file} has no receiver {str(name)[:80]!r}; its receivers: {known}")
+        return found
+
+    async def _message(self, payload: Any, receiver: str) -> AlertMessage | None:
+        """What to send. None: the notification is no longer needed. Raises Snooze to send it after another one."""
+        notification = payload.get("notification")
+        if notification == "test":
+            return AlertMessage(
+                notification="test",
+                alert_id=0,
+                rule="test",
+                severity="info",
+                summary="notifications of wakeboard arrive here",
+                examples=(),
+                opened_at=datetime.now(UTC),
+            )
+        from wakeboard.store.alert_deliveries import read_delivery
+
+        alert_id = payload.get("alert")
+        if notification not in {"open", "repeat", "resolved"} or not isinstance(alert_id, int):
+            raise Discard(NO_PAYLOAD)
+        found = await read_delivery(self._settings.dsn.get_secret_value(), alert_id, receiver, notification)
+        if found.verdict == "wait":
+            raise Snooze(WAIT_S)
+        if found.verdict == "skip" or found.opened_at is None:
+            return None
+        return AlertMessage(
+            notification=notification,
+            alert_id=alert_id,
+            rule=found.rule,
+            severity=found.severity,
+            summary=found.summary,
+            examples=found.examples,
+            opened_at=found.opened_at,
+            resolved_at=found.resolved_at,
+        )
+
+
+async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key: str) -> None:
+    service = receiver.service
+    match service:
+        case Slack():
+            await _post(_url(service.url, secrets), json_bytes(slack_body(message)), {}, key)
+        case Webhook():
+            body = json_bytes(webhook_body(message))
+            timestamp = str(int(datetime.now(UTC).timestamp()))
+            headers = {"X-Wakeboard-Timestamp": timestamp}
+            if service.signing_key is not None:
+                headers["X-Wakeboard-Signature"] = signature(secrets.resolve(service.signing_key), timestamp, body)
+            await _post(_url(service.url, secrets), body, headers, key)
+        case PagerDuty():
+            event = pagerduty_body(message, secrets.resolve(service.routing_key))
+            await _post(_url(service.url, secrets), json_bytes(event), {}, key)
+        case Opsgenie():
+            path, alert = opsgenie_request(message)
+            headers = {"Authorization": f"GenieKey {secrets.resolve(service.api_key)}"}
+            await _post(_url(service.url, secrets) + path, json_bytes(alert), headers, key)
+        case Email():
+            password = secrets.resolve(service.password) if service.password is not None else ""
+            mail = email_of(message, service.sender, service.to, key)
+            await asyncio.to_thread(_send_mail, service, password, mail)
+
+
+def _url(written: Any, secrets: Secrets) -> str:
+    """The url; a path that is secret is masked in errors, too."""
+    url = str(secrets.resolve(written))
+    if isinstance(written, dict):
+        secrets.hide(urlsplit(url).path, "of the url")
+    return url
+
+
+async def _post(url: str, body: bytes, headers: dict[str, str], key: str) -> None:
+    await _request("POST", url, body, headers | {"Content-Type": "application/json"}, key)
+
+
+async def _request(method: str, url: str, body: bytes | None, headers: dict[str, str], key: str) -> None:
+    """Raises DeliveryFailed or RetryAfter unless the answer is 2xx."""
+    import aiohttp
+
+    everywhere = {"Idempotency-Key": key, "User-Agent": f"wakeboard/{__version__}"}
+    async with (
+        aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar(), trust_env=False) as session,
+        session.request(method, url, data=body, headers=everywhere | headers, allow_redirects=False) as response,
+    ):
+        if response.ok and response.status < 300:  # noqa: PLR2004 - a redirect is not followed
+            return
+        answer = (await response.content.read(SHOWN_BYTES)).decode("utf-8", "replace")
+        reason = f"the receiver answered {response.status}: {answer.strip()}".rstrip(": ")
+        seconds = retry_after_s(response.headers.get("Retry-After"), datetime.now(UTC))
+        if seconds is not None:
+            raise RetryAfter(seconds, reason)
+        raise DeliveryFailed(reason)
+
+
+def _send_mail(service: Email, password: str, mail: EmailMessage) -> None:
+    context = ssl.create_default_context()
+    if service.tls == "tls":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(service.host, service.port, timeout=SEND_WITHIN_S, context=context)
+    else:
+        server = smtplib.SMTP(service.host, service.port, timeout=SEND_WITHIN_S)
+    with server:
+        if service.tls == "starttls":
+            server.starttls(context=context)
+        if service.user is not None:
+            server.login(service.user, password)
+        server.send_message(mail)

@@ -1,0 +1,68 @@
+-- for: operator
+-- Leases one due run of the job type wakeboard.alert in `queue`, to one of the `receivers`, for 70 seconds. Returns nothing while a worker
+-- that knows the job type serves the queue: one that registered or sent a heartbeat in the last three minutes. Runs of a paused queue and
+-- quarantined runs are left to workers. Any other job type is not claimed. `finish_alert_delivery` reports the outcome.
+--
+-- It finds the notifications of open alerts, and of those that were resolved in the last two days, calls of heartbeats, and test messages
+-- among the first 1,000 due runs of priority 5. Never waits for a lock.
+-- Example:
+--   select * from wakeboard.claim_alert_delivery(7, 'default', '{team,watchdog}');
+
+create or replace function wakeboard.claim_alert_delivery(
+  worker wakeboard.worker_number, queue wakeboard.queue_name, receivers text[])
+returns table (run_id bigint, lease_epoch bigint, uuid uuid, payload jsonb) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set jit = off set plan_cache_mode = force_custom_plan
+as $$
+#variable_conflict use_column
+declare
+  present constant timestamptz := statement_timestamp();
+  a_worker_lives constant interval := '3 minutes';
+  candidates bigint[];
+  claimed bigint;
+begin
+  if receivers is null then
+    raise exception using errcode = '22023', message = 'receivers is null; write the names of receivers and heartbeats';
+  end if;
+  if exists (select from pauses where scope in ('all', 'queue:' || claim_alert_delivery.queue))
+     or exists (select from worker_types as known
+                 where known.job_type = 'wakeboard.alert' and known.queue = claim_alert_delivery.queue
+                   and (known.last_known_at > present - a_worker_lives
+                        or exists (select from workers
+                                    where workers.pool = known.pool and claim_alert_delivery.queue = any (workers.queues)
+                                      and workers.last_seen > present - a_worker_lives))) then
+    return;
+  end if;
+  candidates := array(
+    select newest.run_id
+      from (select sent.run_id
+              from (select id from alerts where resolved_at is null
+                    union all
+                    select id from alerts where resolved_at > present - interval '2 days') as recent
+              join alert_deliveries as sent on sent.alert_id = recent.id
+             order by sent.run_id desc limit 1000) as newest
+    union
+    select beat.run_id from alert_heartbeats as beat where beat.run_id is not null
+    union
+    select first.id
+      from (select id, job_type from job_runs
+             where job_runs.queue = claim_alert_delivery.queue and priority = 5
+               and limit_key is null and crash_count < 2 and dead_at is null and run_at <= present
+             order by run_at, id limit 1000) as first
+     where first.job_type = 'wakeboard.alert');
+  select run.id into claimed
+    from job_runs as run
+   where run.id = any (candidates) and run.job_type = 'wakeboard.alert' and run.queue = claim_alert_delivery.queue
+     and run.payload ->> 'receiver' = any (receivers)
+     and run.locked_by = 0 and run.dead_at is null and run.crash_count < 2 and run.limit_key is null and run.run_at <= present
+   order by run.run_at, run.id
+   limit 1
+     for update skip locked;
+  return query
+  update job_runs as run
+     set status = 'running', locked_by = worker, lease_epoch = run.lease_epoch + 1, attempts = run.attempts + 1,
+         started_at = present, started_epoch = run.lease_epoch + 1, locked_until = present + interval '70 seconds'
+   where run.id = claimed
+  returning run.id, run.lease_epoch, run.uuid, run.payload::jsonb;
+end
+$$;
