@@ -99,7 +99,7 @@ def test_each_field_becomes_the_one_with_the_same_meaning(
         ({}, {}, {"restartPolicy": "OnFailure"}, {}, "emptyDir"),
         ({}, {"completions": 5}, {}, {}, "several pods"),
         ({}, {"parallelism": 2}, {}, {}, "several pods"),
-        ({}, {"podFailurePolicy": {"rules": []}}, {}, {}, "podFailurePolicy decides"),
+        ({}, {"podFailurePolicy": {"rules": []}}, {}, {}, "podFailurePolicy still applies"),
         ({}, {}, {}, {"labels": {"app.kubernetes.io/managed-by": "Helm"}}, "Helm manages"),
         ({}, {}, {}, {"ownerReferences": [{"kind": "Backup"}]}, "Another object owns"),
     ],

@@ -59,8 +59,8 @@ _ATTEMPTS = (
     "with one try. A run whose attempts have all failed is dead: it stays and waits for a user."
 )
 _HISTORY = (
-    "successfulJobsHistoryLimit, failedJobsHistoryLimit and ttlSecondsAfterFinished apply to no Job of a JobSchedule: "
-    "the database keeps the history of all runs, and finished Jobs stay for the job pool's time."
+    "successfulJobsHistoryLimit and failedJobsHistoryLimit do not apply: the database keeps the history of all runs, "
+    "and a finished Job stays for ttlSecondsAfterFinished, but at least for the time that the pool sets (one hour)."
 )
 _ONE_DEADLINE = (
     "activeDeadlineSeconds limits one Job with all its retries; timeoutSeconds limits each attempt, so all attempts "
@@ -112,8 +112,8 @@ _SEVERAL_PODS = (
     "ends the attempt."
 )
 _POD_FAILURE_POLICY = (
-    "podFailurePolicy decides about pods within one Job; here each failure ends the attempt, and the run's maxAttempts "
-    "decides. Only disruptions of the pod do not count."
+    "podFailurePolicy still applies within the Job of an attempt: Ignore replaces the pod, and any other failed pod "
+    "ends the attempt; rules with FailIndex are left out."
 )
 _DST = (
     "When the clock changes, a CronJob leaves out ticks in the lost hour and runs those of the repeated hour twice. "
