@@ -250,14 +250,19 @@ select exists (select from wakeboard.worker_types
          as queue_served,
        case when run.run_at <= statement_timestamp() and run.limit_key is null and run.crash_count < 2 then
          (select count(*) from (
-            select from generate_series(5, run.priority::integer, -1) as level (priority)
-             cross join lateral (
-               select from wakeboard.job_runs as other
-                where other.queue = run.queue and other.priority = level.priority and other.limit_key is null
-                  and other.crash_count < 2 and other.dead_at is null and other.locked_by = 0
-                  and other.run_at <= statement_timestamp()
-                  and (level.priority > run.priority or (other.run_at, other.id) < (run.run_at, run.id))
-                limit %(most)s) as found
+            (select from generate_series(run.priority::integer + 1, 5) as level (priority)
+              cross join lateral (
+                select from wakeboard.job_runs as other
+                 where other.queue = run.queue and other.priority = level.priority and other.limit_key is null
+                   and other.crash_count < 2 and other.dead_at is null and other.locked_by = 0
+                   and other.run_at <= statement_timestamp()
+                 order by other.run_at, other.id limit %(most)s) as found)
+            union all
+            (select from wakeboard.job_runs as other
+              where other.queue = run.queue and other.priority = run.priority and other.limit_key is null
+                and other.crash_count < 2 and other.dead_at is null and other.locked_by = 0
+                and (other.run_at, other.id) < (run.run_at, run.id)
+              order by other.run_at, other.id limit %(most)s)
              limit %(most)s) as before) end as ahead
   from wakeboard.job_runs as run
  where run.id = %(id)s
