@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 from weakref import WeakKeyDictionary
@@ -52,12 +52,16 @@ _has_expected_defaults: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()  # fo
 
 
 class ConnectionLock:
-    """A lock that a task holds while it uses a connection. The task that holds it may acquire it again."""
+    """A lock that a task holds while it uses a connection. The task that holds it may acquire it again.
+
+    `in_read_only_transaction`: the connection is in a pinned transaction, in which each read is one statement.
+    """
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
         self._holder: asyncio.Task[Any] | None = None
         self._depth = 0
+        self.in_read_only_transaction = False
 
     async def __aenter__(self) -> None:
         task = asyncio.current_task()
@@ -193,7 +197,11 @@ async def pinned_transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerat
 
 @asynccontextmanager
 async def read_only_transaction(conn: psycopg.AsyncConnection[Any], statement_timeout_s: int) -> AsyncGenerator[None]:
-    """As `pinned_transaction`, but it can change nothing, and the server stops a statement that takes longer."""
+    """As `pinned_transaction`, but it can change nothing, and the server stops a statement that takes longer.
+
+    A `read` in it is one round trip, without a savepoint: its error ends the transaction.
+    """
+    lock = connection_lock(conn)
     async with pinned_transaction(conn):
         await conn.execute(
             sql.SQL(
@@ -201,7 +209,11 @@ async def read_only_transaction(conn: psycopg.AsyncConnection[Any], statement_ti
                 " set local idle_in_transaction_session_timeout = '10s'"
             ).format(f"{statement_timeout_s}s")
         )
-        yield
+        lock.in_read_only_transaction = True
+        try:
+            yield
+        finally:
+            lock.in_read_only_transaction = False
 
 
 async def read(
@@ -211,8 +223,13 @@ async def read(
     values: Mapping[str, Any] | None = None,
 ) -> list[_Row]:
     """The rows of any query, each made by the row factory `kind`. Raises WakeboardError."""
+    lock = connection_lock(conn)
     with translating(conn):
-        async with pinned_transaction(conn), conn.cursor(row_factory=kind) as cursor:
+        async with (
+            lock,
+            nullcontext() if lock.in_read_only_transaction else pinned_transaction(conn),
+            conn.cursor(row_factory=kind) as cursor,
+        ):
             await cursor.execute(query, values)
             return await cursor.fetchall()
 
