@@ -16,6 +16,7 @@ import pytest
 
 from testbed.board_server import serving
 from wakeboard.board import BoardOptions
+from wakeboard.board.change_feed import CpuBudget
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -74,6 +75,19 @@ async def test_a_page_says_how_the_board_learns_of_changes(
             page = await context.new_page()
             await page.goto(address)
             await page.locator("footer", has_text=said).wait_for()
+
+
+@pytest.mark.parametrize(("cost_s", "least", "most"), [(0.0, 60, 60), (0.025, 60, 60), (0.1, 18, 22), (9.0, 12, 16)])
+def test_updates_take_a_bounded_part_of_a_cpu(cost_s: float, least: int, most: int):
+    """Each update of a minute costs so much; without a bound there would be 60."""
+    now, used, updates = 100.0, 7.0, 0
+    budget = CpuBudget(now, used)
+    while now < 160:
+        now += budget.wait_s(now, used)
+        used += cost_s
+        updates += 1
+        now += 1
+    assert least <= updates <= most
 
 
 async def test_a_terminated_board_ends_within_3_seconds_beside_open_pages(database: str, context: BrowserContext):

@@ -2,11 +2,15 @@
 
 With LISTEN the database notifies the board when a run may be due, and pages follow within 250 ms. The database does not
 notify when a run ends or an administrator acts elsewhere. So every second, while a page is open, pages ask again too.
+
+The updates of all pages together take a bounded part of a CPU, so that viewers do not slow the workers down:
+`CpuBudget` says how long the next one waits. One page follows each second; ten different ones every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,7 +23,27 @@ if TYPE_CHECKING:
 DEBOUNCE_S: Final = 0.25
 POLL_S: Final = 1.0
 RETRY_S: Final = 2.0
+CPU_SHARE: Final = 0.03  # of the time of the board's thread; the database needs about as much again
+BURST_S: Final = 0.2
+LONGEST_WAIT_S: Final = 4.0
 MAX_STREAMS: Final = 500
+
+
+class CpuBudget:
+    """Bounds the part of a CPU that updates take. It grows by `CPU_SHARE` of the time, up to `BURST_S`.
+
+    Times are readings of a monotonic clock and of the CPU time that was used, in seconds.
+    """
+
+    def __init__(self, now: float, used: float) -> None:
+        self._now, self._used, self._left = now, used, BURST_S
+
+    def wait_s(self, now: float, used: float) -> float:
+        """How long the next update has to wait, at most LONGEST_WAIT_S."""
+        self._left = min(BURST_S, self._left + CPU_SHARE * (now - self._now) - (used - self._used))
+        self._left = max(self._left, -CPU_SHARE * LONGEST_WAIT_S)
+        self._now, self._used = now, used
+        return max(0.0, -self._left / CPU_SHARE)
 
 
 class ChangeFeed:
@@ -30,6 +54,7 @@ class ChangeFeed:
         self._streams: set[asyncio.Event] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._notified = asyncio.Event()
+        self._budget = _new_budget()
         self.listening = False
         self.closed = False
 
@@ -47,10 +72,11 @@ class ChangeFeed:
         """An event that is set at each change until `unsubscribe`."""
         changed = asyncio.Event()
         self._streams.add(changed)
+        self._budget = _new_budget()  # what it cost to load the page does not delay its updates
         if not self._tasks:
-            self._tasks = [asyncio.create_task(self._poll())]
+            self._tasks = [asyncio.create_task(self._publish_changes())]
             if self._listen:
-                self._tasks += [asyncio.create_task(self._receive()), asyncio.create_task(self._publish_notified())]
+                self._tasks.append(asyncio.create_task(self._receive()))
         return changed
 
     def unsubscribe(self, changed: asyncio.Event) -> None:
@@ -77,10 +103,14 @@ class ChangeFeed:
         self._tasks = []
         self.listening = False
 
-    async def _poll(self) -> None:
+    async def _publish_changes(self) -> None:
         while True:
-            await asyncio.sleep(POLL_S)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._notified.wait(), POLL_S - DEBOUNCE_S)
+            await asyncio.sleep(self._budget.wait_s(time.monotonic(), time.thread_time()))
+            self._notified.clear()
             self.publish()
+            await asyncio.sleep(DEBOUNCE_S)
 
     async def _receive(self) -> None:
         """Reads notifications as fast as they come, so that none wait in the database."""
@@ -92,9 +122,6 @@ class ChangeFeed:
             self.listening = False
             await asyncio.sleep(RETRY_S)
 
-    async def _publish_notified(self) -> None:
-        while True:
-            await self._notified.wait()
-            self._notified.clear()
-            self.publish()
-            await asyncio.sleep(DEBOUNCE_S)
+
+def _new_budget() -> CpuBudget:
+    return CpuBudget(time.monotonic(), time.thread_time())
