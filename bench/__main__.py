@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from bench.board_pages import measure_board
+from bench.board_viewers import measure_viewers
 from bench.claims import measure_claims
 from bench.database import running_server
 from bench.drains import measure_drains
@@ -52,6 +53,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "operator": measure_operator,
     "pods": measure_pods,
     "board": measure_board,
+    "board_viewers": measure_viewers,
 }
 
 

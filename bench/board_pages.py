@@ -9,7 +9,8 @@ from urllib.request import urlopen
 
 from bench.tables import Table, Threshold, at_most, number, percentile
 from testbed.board_server import serving
-from testbed.generated_runs import fill
+from testbed.generated_rollups import generate_rollups
+from testbed.generated_runs import fill, fill_audit
 from wakeboard.board import BoardOptions
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from bench.plan import Plan
 
 PAGES: Final = {
-    "overview": "/",
+    "overview, charts of a day": "/",
+    "overview, charts of 90 days": "/?period=90d",
     "schedules": "/schedules",
     "calendar, a week": "/calendar?view=week",
     "runs": "/runs",
@@ -27,10 +29,21 @@ PAGES: Final = {
     "runs, search in payloads": "/runs?q=payload.customer:42",
     "a run": "/runs/{run}",
     "a schedule": "/schedules/1",
+    "performance": "/performance",
+    "performance, 90 days": "/performance?period=90d",
+    "performance of a job type, 90 days": "/performance?name=type1&period=90d",
+    "limits": "/limits",
+    "audit": "/audit",
+    "audit of an actor": "/audit?actor=ada",
+    "preview of a bulk action": "/bulk/retry?q=status:dead",
+    "preview of a bulk action, a job type": "/bulk/retry?q=type:send_mail+status:dead,failed",
+    "preview of a replay, a schedule": "/bulk/replay?q=schedule:shop/schedule-1",
 }
 OLDER: Final = re.compile(r'href="([^"]+)"[^>]*rel="next"|rel="next"[^>]*href="([^"]+)"')
 PAUSE_S: Final = 1.1  # a read is shared for a second
 DEEP: Final = 50
+ROLLUP_DAYS: Final = 400
+JOB_TYPES: Final = 50
 MAX_MS: Final = 300
 
 
@@ -39,6 +52,8 @@ def measure_board(server: BenchmarkServer, plan: Plan) -> Table:
     crowd = plan.crowd
     with server.database(of_a_definition=False) as database:
         fill(database.conn, history=crowd.finished, live=crowd.future)
+        fill_audit(database.conn, crowd.finished // 10)
+        generate_rollups(database.conn, days=ROLLUP_DAYS, job_types=JOB_TYPES)
         database.do("checkpoint")
         with serving(BoardOptions(dsn=database.dsn)) as address:
             times = {name: _times(address + _path(path, crowd.finished), plan.claims) for name, path in PAGES.items()}
@@ -52,8 +67,9 @@ def measure_board(server: BenchmarkServer, plan: Plan) -> Table:
     return Table(
         title="The web board",
         note=f"Time to answer a page, each asked {plan.claims} times, more than a second apart, so that no read is"
-        f" shared. The database has {crowd.finished:,} finished and {crowd.future:,} live runs and 100 schedules. No"
-        " worker runs.",
+        f" shared. The database has {crowd.finished:,} finished and {crowd.future:,} live runs, 100 schedules,"
+        f" {crowd.finished // 10:,} audit rows, and figures of {ROLLUP_DAYS} days of {JOB_TYPES} job types. No worker"
+        " runs.",
         head=("page", "median, ms", "95th percentile, ms"),
         rows=rows,
         thresholds=thresholds,

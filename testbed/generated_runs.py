@@ -78,3 +78,20 @@ def fill(conn: psycopg.Connection[Any], *, history: int, live: int, schedules: i
     conn.execute("select setval('wakeboard.job_runs_id_seq', %s)", [history + live + 1])
     conn.execute("set session_replication_role = origin")
     conn.execute("vacuum analyze wakeboard.job_definitions, wakeboard.job_run_history, wakeboard.job_runs")
+
+
+_AUDIT: LiteralString = """
+insert into wakeboard.audit_log (at, actor, source, action, run_id, run_uuid, schedule, reason)
+select now() - interval '4 weeks' + interval '4 weeks' * n / (%(rows)s + 1),
+       (array['ada', 'grace', 'edsger', 'barbara'])[1 + n %% 4], 'board',
+       (array['retry', 'cancel', 'discard'])[1 + n %% 3], n, gen_random_uuid(),
+       case when n %% 2 = 0 then (array['billing', 'shop', 'ops'])[1 + n %% 3] || '/schedule-' || n %% 100 end,
+       'not wanted'
+  from generate_series(1, %(rows)s) as n
+"""
+
+
+def fill_audit(conn: psycopg.Connection[Any], rows: int) -> None:
+    """Inserts so many audit rows of four weeks; half of them belong to schedules of three namespaces."""
+    conn.execute(_AUDIT, {"rows": rows})
+    conn.execute("vacuum analyze wakeboard.audit_log")
