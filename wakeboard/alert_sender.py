@@ -19,10 +19,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlencode, urlsplit
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, InvalidSchedule, LeaseLost, RetryAfter, Snooze
+from wakeboard.rules.alert_links import page_behind
 from wakeboard.rules.alert_messages import (
     AlertMessage,
     email_of,
@@ -34,6 +35,7 @@ from wakeboard.rules.alert_messages import (
     webhook_body,
 )
 from wakeboard.rules.alert_receivers import Email, Heartbeat, Opsgenie, PagerDuty, Slack, Webhook
+from wakeboard.rules.alert_rules import definition_of
 from wakeboard.rules.retry_after import retry_after_s
 from wakeboard.secrets import Secrets
 
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from wakeboard.rules.alert_receivers import Receiver
     from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.settings import Settings
+    from wakeboard.store.alert_deliveries import Delivery
 
 JOB_TYPE: Final = "wakeboard.alert"
 SEND_WITHIN_S: Final = 30.0
@@ -77,7 +80,7 @@ class AlertSender:
         if isinstance(receiver, Heartbeat):
             sending = _request("GET", _url(receiver.url, secrets), None, {}, key)
         else:
-            message = await self._message(payload, receiver.name)
+            message = await self._message(payload, receiver.name, alerts)
             if message is None:
                 return {"sent": False, "reason": "the alert was resolved before"}
             sending = _send(receiver, message, secrets, key)
@@ -111,7 +114,7 @@ class AlertSender:
             raise Discard(f"{self._settings.alerts_file} has no receiver {str(name)[:80]!r}; its receivers: {known}")
         return found
 
-    async def _message(self, payload: Any, receiver: str) -> AlertMessage | None:
+    async def _message(self, payload: Any, receiver: str, alerts: AlertSpec) -> AlertMessage | None:
         """What to send. None: the notification is no longer needed. Raises Snooze to send it after another one."""
         notification = payload.get("notification")
         if notification == "test":
@@ -123,6 +126,7 @@ class AlertSender:
                 summary="notifications of wakeboard arrive here",
                 examples=(),
                 opened_at=datetime.now(UTC),
+                link=self._link("/alerts"),
             )
         from wakeboard.store.alert_deliveries import read_delivery
 
@@ -143,7 +147,26 @@ class AlertSender:
             examples=found.examples,
             opened_at=found.opened_at,
             resolved_at=found.resolved_at,
+            link=self._link(*_page_of(found, alerts)),
         )
+
+    def _link(self, path: str, query: Mapping[str, str] | None = None) -> str:
+        return link_to(self._settings.board_url.rstrip("/"), path, query or {})
+
+
+def _page_of(found: Delivery, alerts: AlertSpec) -> tuple[str, Mapping[str, str]]:
+    """The page with what is behind an alert; once it is resolved, or without its rule, that of the alerts."""
+    rule = next((rule for rule in alerts.rules if rule.name == found.rule), None)
+    if rule is None or found.opened_at is None or found.resolved_at is not None:
+        return "/alerts", {}
+    return page_behind(definition_of(rule), found.opened_at)
+
+
+def link_to(board_url: str, path: str, query: Mapping[str, str]) -> str:
+    """The address of a page. `board_url`: of the board, without a slash at its end; "" gives ""."""
+    if not board_url:
+        return ""
+    return board_url + quote(path, safe="/") + (f"?{urlencode(query)}" if query else "")
 
 
 async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key: str) -> None:

@@ -196,6 +196,13 @@ class Settings(BaseSettings):
         description="YAML file with alert rules (`kind: AlertRules`), which this process evaluates. It is read again"
         " when it changes. Empty: none; `up` reads `alerts.yaml` of its folder.",
     )
+    board_url: str = Field(
+        "",
+        max_length=1000,
+        pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~-]+)*/?)?$",
+        description="Address under which users open the board, such as `https://jobs.example.com/tools/wakeboard`."
+        " Messages about alerts link to the page with what is behind them. Empty: no links.",
+    )
 
     # logs
     log_format: Literal["auto", "json", "console"] = Field(

@@ -24,6 +24,7 @@ PAGES = [
     "/calendar?view=week",
     "/performance",
     "/performance?name=send_mail",
+    "/alerts",
     "/limits",
     "/audit",
     "/audit?action=cancel",

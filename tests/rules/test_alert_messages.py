@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 from wakeboard.rules.alert_messages import (
@@ -44,6 +45,16 @@ def test_a_hostile_summary_is_one_line_of_a_mail_header():
     mail = email_of(message(summary="a\r\nBcc: x@example.com"), "a@example.com", ["b@example.com"], "id")
     assert mail["Subject"] == "[critical] dead: a Bcc: x@example.com"
     assert mail["Bcc"] is None
+
+
+def test_a_link_is_in_each_form_and_only_if_the_board_has_an_address():
+    linked = replace(message(), link="https://jobs.example.com/runs?q=status%3Adead&a=1")
+    assert linked.text.splitlines()[-1] == linked.link
+    assert slack_body(linked)["text"].endswith("/runs?q=status%3Adead&amp;a=1")
+    assert webhook_body(linked)["link"] == linked.link
+    assert pagerduty_body(linked, "key")["links"] == [{"href": linked.link, "text": "wakeboard"}]
+    assert webhook_body(message())["link"] is None
+    assert pagerduty_body(message(), "key")["links"] == []
 
 
 def test_all_notifications_of_an_alert_belong_to_one_incident():

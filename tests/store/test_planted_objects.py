@@ -27,6 +27,7 @@ from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
 from wakeboard.store.maintenance_api import MaintenanceStore, Notification
 from wakeboard.store.migrate import migrate
+from wakeboard.store.queries.alert_page import AlertQueries
 from wakeboard.store.queries.alerts import read_alerts
 from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
 from wakeboard.store.queries.failures import failures_since
@@ -130,6 +131,12 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "bulk action": lambda: bulk_action(conn, 1),
         "runs of a bulk action": lambda: bulk_action_runs(conn, 1, 9, refused=True),
         "alerts": lambda: read_alerts(conn, resolved=True, limit=9),
+        "open alerts": AlertQueries(conn, ["x"]).open,
+        "resolved alerts": lambda: AlertQueries(conn, ["x"]).resolved(9, 1),
+        "deliveries of alerts": lambda: AlertQueries(conn, None).deliveries([]),
+        "alert rules": AlertQueries(conn, ["x"]).rules,
+        "heartbeats": AlertQueries(conn, None).heartbeats,
+        "counts of alerts": AlertQueries(conn, ["x"]).counts,
         "series": lambda: read_series(conn, "week", datetime.now(UTC), "job_type", ["ping"]),
         "minutes of a schedule": lambda: read_series(conn, "hour", datetime.now(UTC), "schedule", ["1"]),
         "top": lambda: read_top(conn, "week", datetime.now(UTC), "schedule", "volume"),

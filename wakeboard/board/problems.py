@@ -14,6 +14,7 @@ from wakeboard.rules.health_conditions import (
     NEVER_A_WORKER,
     NO_WORKER,
     NOT_NEEDED_WORKER,
+    OPEN_ALERTS,
     OVERDUE_SCHEDULE,
     PAUSES,
     PENDING_REMOVAL,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from wakeboard.store.queries.alert_page import AlertCounts
     from wakeboard.store.queries.health_checks import Definitions, Due, MaintenanceFacts
     from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
     from wakeboard.store.queries.overview import DeadGroup, StalledSchedule
@@ -61,11 +63,13 @@ class Situation:
     limits: Sequence[LimitRow]
     pauses: Sequence[PauseRow]
     removals: Sequence[RemovalRow]
+    alerts: AlertCounts | None = None
 
 
 def problems(situation: Situation) -> list[Problem]:
     """All problems, worst first."""
     found = [
+        *_alerts(situation),
         *_workers(situation),
         *_schedules(situation),
         *_due(situation),
@@ -75,6 +79,20 @@ def problems(situation: Situation) -> list[Problem]:
     ]
     order = {"bad": 0, "warn": 1, "note": 2}
     return sorted(found, key=lambda problem: order[problem.severity])
+
+
+def _alerts(situation: Situation) -> Iterator[Problem]:
+    alerts = situation.alerts
+    if alerts is None:
+        return
+    if alerts.open == 1:
+        since = relative(alerts.opened_at, situation.now)
+        text = f"The alert {one_line(alerts.names[0])} opened {since}: {one_line(alerts.summary)}."
+    else:
+        names = ", ".join(map(one_line, alerts.names))
+        more = f" and {counted(alerts.open - len(alerts.names), 'other')}" if alerts.open > len(alerts.names) else ""
+        text = f"{counted(alerts.open, 'alert')} open: {names}{more}."
+    yield Problem(severity=OPEN_ALERTS[alerts.severity], text=text, path="/alerts")
 
 
 def _workers(situation: Situation) -> Iterator[Problem]:

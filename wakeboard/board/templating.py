@@ -20,6 +20,7 @@ SECTIONS = (
     ("Runs", "/runs"),
     ("Limits", "/limits"),
     ("Performance", "/performance"),
+    ("Alerts", "/alerts"),
     ("Audit", "/audit"),
 )
 

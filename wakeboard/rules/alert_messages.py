@@ -23,7 +23,7 @@ _HEADS = {"open": "", "repeat": "still open: ", "resolved": "resolved: ", "test"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertMessage:
-    """What to tell about an alert. `alert_id`: 0 for a test."""
+    """What to tell about an alert. `alert_id`: 0 for a test. `link`: to the board, or ""."""
 
     notification: Notification
     alert_id: int
@@ -33,6 +33,7 @@ class AlertMessage:
     examples: Sequence[str]
     opened_at: datetime
     resolved_at: datetime | None = None
+    link: str = ""
 
     @property
     def title(self) -> str:
@@ -41,12 +42,13 @@ class AlertMessage:
 
     @property
     def text(self) -> str:
-        """The title, the examples and since when, on lines of their own. A test is the title only."""
+        """The title, the examples, since when and the link, on lines of their own. A test: the title and the link."""
+        link = [self.link] if self.link else []
         if self.notification == "test":
-            return self.title
+            return "\n".join([self.title, *link])
         until = f", resolved at {_minute(self.resolved_at)}" if self.resolved_at else ""
         since = f"open since {_minute(self.opened_at)}{until}"
-        return "\n".join([self.title, *(f"- {one_line(example)}" for example in self.examples), since])
+        return "\n".join([self.title, *(f"- {one_line(example)}" for example in self.examples), since, *link])
 
     @property
     def key(self) -> str:
@@ -71,6 +73,7 @@ def webhook_body(message: AlertMessage) -> dict[str, Any]:
         "examples": list(message.examples),
         "opened_at": message.opened_at.astimezone(UTC).isoformat(),
         "resolved_at": message.resolved_at.astimezone(UTC).isoformat() if message.resolved_at else None,
+        "link": message.link or None,
     }
 
 
@@ -80,6 +83,7 @@ def pagerduty_body(message: AlertMessage, routing_key: str) -> dict[str, Any]:
         "routing_key": routing_key,
         "event_action": "resolve" if message.notification == "resolved" else "trigger",
         "dedup_key": message.key,
+        "links": [{"href": message.link, "text": "wakeboard"}] if message.link else [],
         "payload": {
             "summary": message.title,
             "source": "wakeboard",

@@ -283,6 +283,12 @@ def _text(value: object) -> object:
             return value
 
 
+def seconds_of(written: str) -> int:
+    """The seconds of a duration as a file has it."""
+    found = _DURATION.fullmatch(written)
+    return int(found[1]) * _UNITS[found[2]] if found else 0
+
+
 def duration_text(span: timedelta) -> str:
     """A duration as a file has it, in the largest unit that divides it: "26h", "90s"."""
     seconds = int(span.total_seconds())

@@ -50,6 +50,7 @@ WAITING_RUNS: Final = Condition(severity="warn", after=5 * MINUTE)  # since the 
 EXPIRED_LEASE: Final = Condition(severity="bad", after=2 * MINUTE)  # they are reaped at least once a minute
 DEAD_RUNS: Final = Condition(severity="warn", note_after=DAY)  # since the newest died
 PENDING_REMOVAL: Final = Condition(severity="warn")
+OPEN_ALERTS: Final[dict[str, Severity]] = {"critical": "bad", "warning": "warn", "info": "note"}  # by severity
 FULL_LIMIT: Final = Condition(severity="note")
 PAUSES: Final[dict[str, Condition]] = {
     "all": Condition(severity="warn"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.board.pages import (
+    alerts,
     audit,
     bulk,
     calendar,
@@ -32,6 +33,7 @@ ROUTES: list[Route] = [
     run.run,
     *run_actions.ROUTES,
     *bulk.ROUTES,
+    alerts.alerts,
     audit.audit,
     *limits.ROUTES,
     *pauses.ROUTES,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wakeboard.board.pages.run_charts import RunCharts, read_run_charts
 from wakeboard.board.problems import Problem, Situation, problems
 from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.store.queries.alert_page import AlertQueries
 from wakeboard.store.queries.health_checks import read_definitions, read_due, read_maintenance
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.overview import OverviewQueries
@@ -54,6 +55,7 @@ async def read_overview(conn: AsyncConnection, namespaces: frozenset[str] | None
         limits=await listings.limits() if sees_all else (),
         pauses=[pause for pause in await listings.pauses() if _shows(pause, namespaces, queues)],
         removals=await listings.removals() if sees_all else (),
+        alerts=await AlertQueries(conn, namespaces).counts(),
     )
     return Overview(
         now=counts.now,

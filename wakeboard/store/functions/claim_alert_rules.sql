@@ -3,6 +3,8 @@
 -- name, severity, interval_s (seconds) and definition (an object, kept for display). Returns the claimed ones, with claimed_at, which
 -- `record_alert` requires, and the open alert of the rule if there is one. Never waits for the claim of another process.
 --
+-- A rule that differs from the one that was evaluated last is kept as its other_definition: processes have different files.
+--
 -- It also removes rules that no process has claimed for an hour, and resolves their alerts ('rule removed').
 -- Example:
 --   select * from wakeboard.claim_alert_rules('[{"name": "dead", "severity": "warning", "interval_s": 15, "definition": {"dead": 1}}]');
@@ -41,9 +43,20 @@ begin
      order by known.name
        for no key update of known skip locked);
   update alert_rules as known
-     set severity = rule.severity, definition = rule.definition, evaluated_at = present
+     set severity = rule.severity, definition = rule.definition, evaluated_at = present,
+         other_definition = case when known.definition <> rule.definition then known.definition else known.other_definition end,
+         other_at = case when known.definition <> rule.definition then known.evaluated_at else known.other_at end
     from jsonb_to_recordset(rules) as rule (name text, severity text, definition jsonb)
    where known.name = rule.name and known.name = any (claimed);
+  update alert_rules as known set other_definition = rule.definition, other_at = present      -- of a process that was too late to evaluate it
+    from jsonb_to_recordset(rules) as rule (name text, definition jsonb)
+   where known.name = any (array(
+     select other.name from alert_rules as other
+       join jsonb_to_recordset(rules) as given (name text, definition jsonb) on given.name = other.name
+      where other.definition <> given.definition and coalesce(other.other_at, 'epoch') < present - interval '1 minute'
+      order by other.name
+        for no key update of other skip locked))
+     and known.name = rule.name and known.definition <> rule.definition;
 
   with removed as (
     delete from alert_rules where name in (

@@ -32,11 +32,12 @@ begin
      where alerts.rule = record_alert.rule and resolved_at is null
     returning id into recorded;
   else
-    insert into alerts (rule, severity, summary, examples, value)
-    values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value)
+    insert into alerts (rule, severity, summary, examples, value, definition)
+    values (record_alert.rule, claimed_rule.severity, left(record_alert.summary, 500), record_alert.examples[:5], record_alert.value,
+            claimed_rule.definition)
     on conflict (rule) where resolved_at is null
       do update set severity = excluded.severity, summary = excluded.summary, examples = excluded.examples, value = excluded.value,
-                    seen_at = present
+                    definition = excluded.definition, seen_at = present
     returning id into recorded;
   end if;
 

@@ -1,0 +1,128 @@
+"""The page of alerts: what is open, what was, who was told, and which rules decide it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.board.asgi import VIEW, Client, GrantedViewer
+
+if TYPE_CHECKING:
+    from tests.board.action_store import Store
+
+pytestmark = pytest.mark.anyio
+
+RULES: dict[str, dict[str, Any]] = {
+    "dead-runs": {"dead": 1, "receivers": ["team", "on-call"]},
+    "shop-fails": {"failures": 10, "within": "1h", "where": {"schedule": "shop/*"}},
+    "bank-silent": {"noSuccessFor": "26h", "where": {"schedule": "bank/backup"}},
+}
+
+
+def claim(store: Store, rules: dict[str, dict[str, Any]], severity: str = "critical") -> dict[str, Any]:
+    """Evaluates the rules as a process with them would, and returns the claims."""
+    store.rows("update alert_rules set evaluated_at = evaluated_at - interval '1 minute' returning 1")
+    rows = [{"name": n, "severity": severity, "interval_s": 15, "definition": rule} for n, rule in rules.items()]
+    return dict(store.rows("select name, claimed_at from claim_alert_rules(%s)", json.dumps(rows)))
+
+
+def fire(store: Store, name: str, summary: str, receivers: list[str] | None = None, value: float = 12) -> None:
+    at = claim(store, RULES)[name]
+    kind = "open" if receivers else None
+    given = name, at, summary, value, [f"{summary} example"], kind, receivers or []
+    store.rows("select record_alert(%s, %s, true, %s, %s, %s, %s, %s)", *given)
+
+
+def resolve(store: Store, name: str) -> None:
+    store.rows("select record_alert(%s, %s, false)", name, claim(store, RULES)[name])
+
+
+async def words_now(client: Client) -> str:
+    client.board.forget_reads()  # reads are shared for a second
+    return (await client.get("/alerts")).words
+
+
+async def test_without_alerts_the_page_says_where_rules_are_written(client: Client):
+    words = (await client.get("/alerts")).words
+    assert "No alert is open" in words
+    assert "WAKEBOARD_ALERTS_FILE" in words
+
+
+async def test_an_open_alert_shows_what_is_wrong_who_was_told_and_the_runs_behind_it(client: Client, store: Store):
+    fire(store, "dead-runs", "3 runs are dead", ["team"], value=3)
+    store.rows("update job_runs set status = 'failed', last_error = 'the receiver answered 503' returning 1")
+    ((run,),) = store.rows("select id from job_runs")
+    answer = await client.get("/alerts")
+    assert "critical dead-runs opened" in answer.words
+    assert "3 runs are dead" in answer.words
+    assert "Value 3 runs" in answer.words
+    assert "team : open failed" in answer.words.replace("team:", "team :")
+    assert "the receiver answered 503" in answer.words
+    assert "on-call : not told" in answer.words.replace("on-call:", "on-call :")
+    assert f'href="/runs/{run}"' in answer.text
+    assert 'href="/runs?q=status%3Adead"' in answer.text
+    overview = await client.get("/")
+    assert "The alert dead-runs opened" in overview.words
+    assert 'href="/alerts"' in overview.text
+
+
+async def test_resolved_alerts_are_listed_page_by_page(client: Client, store: Store):
+    for number in range(30):
+        fire(store, "dead-runs", f"outage {number:02}")
+        resolve(store, "dead-runs")
+    first = await client.get("/alerts")
+    assert "No alert is open." in first.words
+    assert "outage 29" in first.words
+    assert "outage 04" not in first.words
+    (older,) = [part.split('"')[0] for part in first.text.split('rel="next" href="')[1:]]
+    second = await client.get(older)
+    assert "outage 04" in second.words
+    assert "outage 29" not in second.words
+    assert "outage 00" in second.words
+    assert (await client.get("/alerts", before="x")).status == 400
+
+
+async def test_rules_are_shown_as_declared_and_another_version_is_a_drift(client: Client, store: Store):
+    claim(store, RULES)
+    words = await words_now(client)
+    assert "failures : 10 within : 1h where : {schedule: shop/*}" in words
+    assert "Drift" not in words
+    rows = [{"name": "dead-runs", "severity": "info", "interval_s": 15, "definition": {"dead": 5}}]
+    store.rows("select * from claim_alert_rules(%s)", json.dumps(rows))  # too late to evaluate it
+    drift = await words_now(client)
+    assert "Drift:" in drift
+    assert "dead : 5" in drift
+    claim(store, {"dead-runs": {"dead": 5}})
+    assert "Drift:" in await words_now(client)
+    store.rows("update alert_rules set other_at = other_at - interval '4 minutes' returning 1")
+    assert "Drift:" not in await words_now(client)
+    store.rows("update alert_rules set evaluated_at = now() - interval '10 minutes' returning 1")
+    assert "No process evaluates it any more." in await words_now(client)
+
+
+async def test_a_viewer_sees_the_alerts_of_rules_that_name_their_namespace(database: str, store: Store):
+    fire(store, "dead-runs", "dead everywhere", ["team"])
+    fire(store, "shop-fails", "shop fails")
+    fire(store, "bank-silent", "bank is silent")
+    resolve(store, "bank-silent")
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
+    words = (await ada.get("/alerts")).words
+    assert "shop fails" in words
+    assert "bank" not in words
+    assert "dead-runs" not in words
+    overview = (await ada.get("/")).words
+    assert "The alert shop-fails opened" in overview
+    assert "bank" not in overview
+    await ada.close()
+
+
+async def test_a_hostile_name_is_shown_as_text(client: Client, store: Store):
+    store.rows(
+        "insert into alerts (rule, severity, summary, examples, value) values ('<b>x', 'info', '<script>', '{<i>}', 1)"
+        " returning 1"
+    )
+    text = (await client.get("/alerts")).text
+    assert "&lt;script&gt;" in text
+    assert "<script>" not in text.partition("<main")[2]

@@ -1,0 +1,153 @@
+"""The alerts page: what is wrong now, what was, who was told, and the rules that decide it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.board.routing import BoardRequest, Page, page
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.alert_links import page_behind
+from wakeboard.rules.alert_rules import CONDITIONS
+from wakeboard.rules.humanize import counted, lasted
+from wakeboard.rules.object_ids import parse_id
+from wakeboard.rules.sanitize import one_line
+from wakeboard.store.queries.alert_page import AlertQueries
+from wakeboard.store.queries.listings import Listings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from wakeboard.store.connection import AsyncConnection
+    from wakeboard.store.queries.alert_page import Delivery, HeartbeatRow, RuleRow, ShownAlert
+
+PAGE_SIZE: Final = 25
+DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule
+SILENT_AFTER: Final = timedelta(minutes=5)  # since a rule was evaluated
+_COUNTED: Final = {"failures": "attempt", "dead": "run", "noSuccessFor": "schedule", "backlog": "run"}
+
+
+@dataclass(frozen=True, slots=True)
+class AlertItem:
+    """An alert as the page shows it. `value`: what its rule measured, as text. `path`, `query`: what is behind it.
+
+    `receivers`: those of its rule, with the newest delivery to each, or None.
+    """
+
+    alert: ShownAlert
+    value: str
+    path: str
+    query: Mapping[str, str]
+    receivers: Sequence[tuple[str, Delivery | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class RuleItem:
+    """A rule as the page shows it. `fields`: as a file declares them. `other`: those of another version, or none."""
+
+    rule: RuleRow
+    fields: Sequence[tuple[str, str]]
+    other: Sequence[tuple[str, str]]
+    is_silent: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsModel:
+    """The model of the page. `older`: the link to earlier resolved alerts, or None. `restricted`: some namespaces."""
+
+    now: datetime
+    open: Sequence[AlertItem]
+    resolved: Sequence[AlertItem]
+    rules: Sequence[RuleItem]
+    heartbeats: Sequence[HeartbeatRow]
+    restricted: bool
+    is_first: bool
+    older: int | None
+
+
+@page("/alerts")
+async def alerts(request: BoardRequest) -> Page:
+    """Shows alerts, rules and heartbeats."""
+    namespaces = request.viewer.namespaces
+    before = _before(request.query.get("before", ""))
+
+    async def read(conn: AsyncConnection) -> AlertsModel:
+        return await read_alerts_page(conn, namespaces, before)
+
+    return Page("alerts.html", await request.read(("alerts", namespaces, before), read), "Alerts")
+
+
+async def read_alerts_page(
+    conn: AsyncConnection, namespaces: frozenset[str] | None, before: int | None = None
+) -> AlertsModel:
+    """Reads the model, of what a viewer of these namespaces may see."""
+    queries = AlertQueries(conn, namespaces)
+    open_alerts = await queries.open() if before is None else []
+    resolved = await queries.resolved(PAGE_SIZE + 1, before)
+    deliveries = await queries.deliveries([*open_alerts, *resolved[:PAGE_SIZE]])
+    now = await Listings(conn).now()
+    return AlertsModel(
+        now=now,
+        open=[item_of(alert, deliveries) for alert in open_alerts],
+        resolved=[item_of(alert, deliveries) for alert in resolved[:PAGE_SIZE]],
+        rules=[rule_item(rule, now) for rule in await queries.rules()] if before is None else [],
+        heartbeats=await queries.heartbeats() if before is None else [],
+        restricted=namespaces is not None,
+        is_first=before is None,
+        older=resolved[PAGE_SIZE - 1].id if len(resolved) > PAGE_SIZE else None,
+    )
+
+
+def item_of(alert: ShownAlert, deliveries: Sequence[Delivery]) -> AlertItem:
+    """An alert with its deliveries and links."""
+    rule = alert.definition or {}
+    path, query = page_behind(rule, alert.opened_at) if rule else ("", {})
+    sent = {each.receiver: each for each in deliveries if each.alert_id == alert.id}
+    names = list(dict.fromkeys([*rule.get("receivers", []), *sent]))
+    return AlertItem(alert, value_text(rule, alert.value), path, query, [(name, sent.get(name)) for name in names])
+
+
+def value_text(rule: Mapping[str, Any], value: float) -> str:
+    """What a rule measured, in its unit."""
+    condition = next((name for name in CONDITIONS if name in rule), "")
+    if condition in _COUNTED:
+        return counted(int(value), _COUNTED[condition])
+    if condition == "durationOver":
+        return f"{value:.1f} x"
+    return lasted(timedelta(seconds=value)) if condition else f"{value:g}"
+
+
+def rule_item(rule: RuleRow, now: datetime) -> RuleItem:
+    """A rule with what other processes have instead."""
+    drifted = rule.other_at is not None and rule.other_definition is not None and now - rule.other_at < DRIFTED_WITHIN
+    other = fields_of(rule.other_definition or {}) if drifted else ()
+    fields = fields_of(rule.definition)
+    return RuleItem(rule, fields, () if other == fields else other, now - rule.evaluated_at > SILENT_AFTER)
+
+
+def fields_of(definition: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The fields of a rule as a file declares them, the condition first."""
+    first = [name for name in (*CONDITIONS, "within", "where", "receivers") if name in definition]
+    names = [*first, *(name for name in definition if name not in first)]
+    return tuple((name, _written(definition[name])) for name in names)
+
+
+def _written(value: Any) -> str:
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{name}: {_written(inner)}" for name, inner in value.items()) + "}"  # type: ignore[misc]
+        case list():
+            return "[" + ", ".join(map(_written, value)) + "]"  # type: ignore[misc]
+        case _:
+            return one_line(str(value))
+
+
+def _before(text: str) -> int | None:
+    if not text:
+        return None
+    found = parse_id(text)
+    if found is None:
+        raise InvalidValue(f"before is {one_line(text)[:60]!r}: write the number of an alert")
+    return found
