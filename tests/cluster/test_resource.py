@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
 
 from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import job_schedule, path
 from tests.rules.test_job_schedule import FULL
-from tools.generated import ROOT
 from wakeboard.rules.job_schedule import load_job_schedule, spec_hash
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
 
@@ -107,13 +105,6 @@ def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
     served = control_plane.call("PATCH", path(namespace, name), {"spec": {**edited, "payload": None}}, MERGE)
     assert served["spec"] == {**edited, "payload": {}}
     assert served["metadata"]["generation"] == 2
-
-
-def test_the_examples_are_admitted(control_plane: Cluster, namespace: str):
-    examples = [yaml.safe_load(file.read_text()) for file in sorted((ROOT / "examples").glob("*.yaml"))]
-    assert examples
-    for example in examples:
-        create(control_plane, namespace, example)
 
 
 # ------------------------------------------------------------------------------------------------ the status

@@ -83,14 +83,6 @@ def test_without_an_operator_a_smoke_test_says_so(env: Environment) -> None:
     assert schedules(env) == []
 
 
-def test_without_a_worker_a_smoke_test_says_where_to_look(env: Environment, operator: Operator) -> None:
-    with smoke_test(env, within_s=8) as process:
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "the run waits for a worker" in errors
-    assert schedules(env) == []
-
-
 def test_a_smoke_test_that_is_asked_to_stop_removes_its_schedule(env: Environment) -> None:
     with smoke_test(env, within_s=60) as process:
         wait_for(lambda: schedules(env))

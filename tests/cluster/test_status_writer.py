@@ -287,7 +287,7 @@ async def test_a_forged_status_is_repaired_without_events_and_more_and_more_slow
     await leader.write()
     events = leader.events()
     written = 0
-    for number in range(221):
+    for number in range(60):
         leader.edit_status({"installation": f"forged {number}", "conditions": None})
         await leader.stream()
         written += await leader.write()
