@@ -13,22 +13,6 @@ if TYPE_CHECKING:
     from tests.chaos.processes import Watcher
 
 
-def test_a_killed_workers_run_is_claimed_by_another_and_succeeds_once(
-    database: str, watcher: Watcher, tmp_path: Path
-) -> None:
-    (run,) = watcher.enqueue("waits")
-    with Worker(database, tmp_path, "--forever") as victim:
-        watcher.wait("select pid from events where pid = %s", victim.pid)
-        victim.send(signal.SIGKILL)
-        assert victim.exit_code() == -signal.SIGKILL
-    watcher.do("insert into gate values (true)")
-    with Worker(database, tmp_path, "--forever"):
-        watcher.wait("select true from wakeboard.job_run_history where id = %s", run)
-    (row,) = watcher.rows("select status::text, attempts, crash_count from wakeboard.all_runs where id = %s", run)
-    assert row == ("succeeded", 1, 1)  # the crash gave its attempt back
-    assert watcher.rows("select outcome from wakeboard.job_attempts where run_id = %s", run) == [("crashed",)]
-
-
 def test_a_poison_run_dies_alone_after_three_crashes_and_its_neighbours_succeed(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
@@ -53,21 +37,6 @@ def test_a_poison_run_dies_alone_after_three_crashes_and_its_neighbours_succeed(
     )  # runs that shared its worker at its first two crashes; a quarantined run has a worker of its own
 
 
-def test_a_run_that_outlasts_the_grace_period_is_released_with_its_attempt(
-    database: str, watcher: Watcher, tmp_path: Path
-) -> None:
-    (run,) = watcher.enqueue("waits")
-    with Worker(database, tmp_path, "--forever") as worker:
-        watcher.wait("select true from events")
-        worker.send(signal.SIGTERM)
-        assert worker.exit_code() == 0
-    row = watcher.rows(
-        "select status::text, attempts, release_count, crash_count from wakeboard.job_runs where id = %s", run
-    )
-    assert row == [("queued", 0, 1, 0)]
-    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it deregistered
-
-
 def test_a_run_that_finishes_within_the_grace_period_is_completed(
     database: str, watcher: Watcher, tmp_path: Path
 ) -> None:
@@ -78,6 +47,7 @@ def test_a_run_that_finishes_within_the_grace_period_is_completed(
         watcher.do("insert into gate values (true)")
         assert worker.exit_code() == 0
     assert watcher.status(run) == "succeeded"
+    assert watcher.ask("select count(*) from wakeboard.workers") == 0  # it deregistered
 
 
 def test_a_zombies_completion_and_its_effect_are_refused(database: str, watcher: Watcher, tmp_path: Path) -> None:

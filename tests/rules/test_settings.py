@@ -94,7 +94,7 @@ def test_every_program_reports_an_unknown_setting_once(command: list[str]):
     module, *words = command
     code = f"import sys; from {module}.cli import main; sys.exit(main())" if module == "wakeboard" else ""
     program = ["-c", code, *words] if code else ["-m", module]
-    environment = {**os.environ, "WAKEBOARD_LISTEM": "false", "WAKEBOARD_DSN": "host=127.0.0.1 port=1"}
+    environment = {**os.environ, "WAKEBOARD_LISTEM": "false", "WAKEBOARD_DSN": "unreadable"}
     environment["WAKEBOARD_DRAIN_LOOKAHEAD_SECONDS"] = "0"
     environment["KUBECONFIG"] = "/nonexistent"
 

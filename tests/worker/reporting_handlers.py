@@ -137,14 +137,6 @@ async def isolated(run: wakeboard.Run) -> list[object]:
     return [before, mine.get() == run.id == inside, timed_out]
 
 
-@wakeboard.handler("steps")
-async def steps(run: wakeboard.Run) -> list[object]:
-    """Two steps; the first attempt fails in the second one."""
-    first = await run.step("first", _noted, "first")
-    second = await run.step("second", _noted, "second", run.attempt == 1)
-    return [first, second]
-
-
 @wakeboard.handler("loses-its-connection")
 def loses_its_connection(run: wakeboard.Run) -> bool:
     """In the transaction of its effect, the first time."""
@@ -170,50 +162,9 @@ def the_same_step_twice_plainly(run: wakeboard.Run) -> None:
     run.step("send", _noted, "second")
 
 
-@wakeboard.handler("steps-plainly")
-def steps_plainly(run: wakeboard.Run) -> list[object]:
-    """The same in a thread."""
-    first = run.step("first", _noted, "first")
-    second = run.step("second", _noted, "second", run.attempt == 1)
-    return [first, second]
-
-
-def _noted(name: str, fails: bool = False) -> dict[str, str]:
+def _noted(name: str) -> None:
     with psycopg.connect(DSN, autocommit=True) as conn:
         conn.execute("insert into calls values (%s)", (name,))
-    if fails:
-        raise RuntimeError("not yet")
-    return {"name": name}
-
-
-@wakeboard.handler("charges")
-async def charges(run: wakeboard.Run) -> list[object]:
-    """An effect in the database and one outside; the first attempt fails after both."""
-    async with await psycopg.AsyncConnection.connect(DSN) as conn:
-        first = await run.once(conn, "charge")
-        if first:
-            await conn.execute("insert into calls values ('charge')")
-    async with run.effect("mail") as mail:
-        known = [mail.done, mail.in_doubt]
-        if run.payload.get("dies") and run.attempt == 1:
-            raise RuntimeError("in the middle")
-    if run.attempt == 1:
-        raise RuntimeError("after both")
-    return [first, *known, mail.provider_key]
-
-
-@wakeboard.handler("charges-plainly")
-def charges_plainly(run: wakeboard.Run) -> list[object]:
-    """The same in a thread."""
-    with psycopg.connect(DSN) as conn:
-        first = run.once(conn, "charge")
-        if first:
-            conn.execute("insert into calls values ('charge')")
-    with run.effect("mail") as mail:
-        known = [mail.done, mail.in_doubt]
-    if run.attempt == 1:
-        raise RuntimeError("after both")
-    return [first, *known]
 
 
 @wakeboard.handler("charges-slowly")

@@ -9,10 +9,6 @@ import pytest
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
 
-pytestmark = pytest.mark.every_postgres
-
-SOON = {"drain_lookahead_seconds": 10}
-
 
 def test_a_connection_lost_in_the_transaction_of_an_effect_costs_no_attempt(store: Store) -> None:
     (run,) = store.enqueue("loses-its-connection", max_attempts=1)
@@ -30,38 +26,12 @@ def test_two_steps_of_one_name_in_one_attempt_are_refused(store: Store, job_type
     assert store.watcher.ask("select count(*) from calls") == 1
 
 
-@pytest.mark.parametrize("job_type", ["steps", "steps-plainly"])
-def test_a_completed_step_is_not_repeated_and_returns_its_stored_result(store: Store, job_type: str) -> None:
-    (run,) = store.enqueue(job_type)
-    log = store.wake(**SOON).log
-    assert store.run(run)["result"] == [{"name": "first"}, {"name": "second"}], log
-    assert store.run(run)["attempts"] == 2
-    assert store.watcher.rows("select name, count(*) from calls group by 1 order by 1") == [("first", 1), ("second", 2)]
-
-
-@pytest.mark.parametrize("job_type", ["charges", "charges-plainly"])
-def test_an_effect_happens_once_however_many_attempts_there_are(store: Store, job_type: str) -> None:
-    (run,) = store.enqueue(job_type)
-    log = store.wake(**SOON).log
-    assert store.run(run)["result"][:3] == [False, True, False], log  # the second attempt finds both done
-    assert store.watcher.rows("select name, count(*) from calls group by 1") == [("charge", 1)]
-
-
 def test_an_effect_may_take_longer_than_a_lease(store: Store) -> None:
     """Its transaction locks the run for other sessions, but not for the heartbeat."""
     (run,) = store.enqueue("charges-slowly")
     log = store.wake(lease_seconds=2).log
     assert store.run(run)["status"] == "succeeded", log
     assert (store.run(run)["result"], store.run(run)["lease_epoch"]) == (1, 1)
-
-
-def test_an_outside_effect_that_was_not_recorded_as_done_is_in_doubt(store: Store) -> None:
-    (run,) = store.enqueue("charges", '{"dies": true}')
-    log = store.wake(**SOON).log
-    assert store.run(run)["result"], log
-    first, done, in_doubt, provider_key = store.run(run)["result"]
-    assert (first, done, in_doubt) == (False, False, True)
-    assert len(provider_key) == 36
 
 
 @pytest.mark.parametrize("what", ["step", "effect"])

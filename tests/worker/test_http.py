@@ -50,13 +50,6 @@ async def test_a_success_keeps_the_answer_and_sends_the_runs_uuid(call: Call, re
     assert receiver.bodies == ['{"a": 1}']
 
 
-async def test_every_attempt_has_the_same_idempotency_key(call: Call, receiver: Receiver) -> None:
-    run = FakeRun({"url": receiver.url("/500")})
-    await call(None, run)
-    await call(None, run)
-    assert len({request.headers["Idempotency-Key"] for request in receiver.seen}) == 1
-
-
 async def test_a_payload_decides_about_method_headers_and_text(call: Call, receiver: Receiver) -> None:
     headers = {"idempotency-key": "mine", "Content-Type": "text/csv", "X-Name": "José"}
     await call({"method": "put", "url": receiver.url("/hook"), "headers": headers, "body": "a,b"})

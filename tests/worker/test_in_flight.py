@@ -55,14 +55,6 @@ def test_a_plain_handler_starts_while_the_event_loop_has_a_backlog(store: Store)
         assert store.watcher.ask("select count(*) from wakeboard.job_runs where job_type = 'does-nothing'") > 15_000
 
 
-def test_a_backlog_does_not_delay_limited_runs(store: Store) -> None:
-    _many(store, "does-nothing", 60_000, age="1 minute")
-    store.enqueue("does-nothing", count=5, limit_key="k", priority=5)
-    with store.worker(handlers=ASYNC):
-        store.watcher.wait("select true where not exists (select from wakeboard.job_runs where limit_key = 'k')")
-        assert store.watcher.ask("select count(*) from wakeboard.job_runs") > 5_000
-
-
 def test_limited_runs_are_not_prefetched_while_they_occupy_slots(store: Store) -> None:
     store.watcher.do("select wakeboard.set_limit('k', 50)")
     store.enqueue("sits", '{"seconds": 3}', count=20, limit_key="k")

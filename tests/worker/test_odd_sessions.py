@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.worker.conftest import Store
 
-pytestmark = pytest.mark.every_postgres
-
 HANDLERS = "tests.worker.reporting_handlers"
 SETTINGS = {
     "repeatable read": {"default_transaction_isolation": "'repeatable read'"},

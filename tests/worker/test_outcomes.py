@@ -73,12 +73,6 @@ def test_what_a_handler_raises_or_returns_decides_the_outcome_of_its_run_alone(s
     assert (store.run(last)["status"], store.run(neighbour)["status"]) == ("dead", "succeeded")
 
 
-def test_a_run_of_an_unknown_job_type_stays_queued(store: Store) -> None:
-    (run,) = store.enqueue("unknown")
-    store.wake()
-    assert store.run(run)["status"] == "queued"
-
-
 def test_a_thousand_runs_of_both_kinds_are_isolated_and_all_succeed(store: Store) -> None:
     store.enqueue("isolated", count=500)
     store.enqueue("answers-plainly", count=500)

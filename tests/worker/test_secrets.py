@@ -139,15 +139,6 @@ async def test_the_path_of_a_secret_url_is_masked(folder: Path, receiver: Receiv
 
 
 @pytest.mark.anyio
-async def test_an_error_that_quotes_a_secret_does_not_show_it(folder: Path, receiver: Receiver) -> None:
-    (folder / "hook").write_text("http://127.0.0.1:1/very-secret")
-    outcome = await sent(folder, {"url": {"$secret": "hook"}})
-    assert "very-secret" not in str(outcome.error)
-    outcome = await sent(folder, {"url": receiver.url("/"), "headers": {"A": {"$secret": "absent"}}})
-    assert "this process has no secret 'absent'" in str(outcome.error)
-
-
-@pytest.mark.anyio
 @pytest.mark.parametrize("code", [0, 3])
 async def test_command_gets_secrets_and_never_shows_them(folder: Path, code: int) -> None:
     tell = [sys.executable, "-c", f"import os; print(os.environ['KEY']); raise SystemExit({code})"]

@@ -8,7 +8,7 @@ import logging
 import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
-from uuid import uuid5
+from uuid import UUID, uuid5
 
 import pytest
 
@@ -429,16 +429,18 @@ async def test_progress_and_log_messages_are_recorded(caplog: pytest.LogCaptureF
     assert "careful" in caplog.messages
 
 
-def test_a_fake_run_and_a_worker_give_the_same_result(store: Store) -> None:
+def test_a_worker_repeats_no_step_and_no_effect_and_a_fake_run_gives_the_same_result(store: Store) -> None:
     import tests.worker.shared_handlers as handlers
 
     for job_type in ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly"):
         (run,) = store.enqueue(job_type)
         store.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
-        fake = FakeRun()
+        fake = FakeRun(uuid=UUID(store.run(run)["uuid"]))
         outcomes = [run_handler_blocking(job_type, fake) for _ in range(store.run(run)["attempts"])]
         assert json.dumps(outcomes[-1].result) == json.dumps(store.run(run)["result"])
         assert outcomes[-1].status == "succeeded"
+    counted = "select name, count(*) from calls group by 1 order by 1"
+    assert store.watcher.rows(counted) == [("book", 2), ("one", 2)]  # one each of an async and a plain handler
 
 
 REFUSED: list[tuple[Callable[[wakeboard.Run], object], str]] = [
