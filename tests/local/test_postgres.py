@@ -186,9 +186,8 @@ def test_a_second_server_of_the_same_process_is_refused(postgres_folder: Path) -
         assert query(server.dsn, "SELECT 1") == 1
 
 
-@pytest.mark.parametrize("name", ["with spaces", 'it\'s "quoted"', "a,comma", "é" * 60, "50%"])
-def test_the_folder_may_have_any_name(postgres_folder: Path, name: str) -> None:
-    with server_in(postgres_folder / name) as server:
+def test_the_folder_may_have_any_name(postgres_folder: Path) -> None:
+    with server_in(postgres_folder / f'it\'s "quoted", {"é" * 60}, 50%') as server:
         assert query(server.dsn, "SELECT 1") == 1
 
 

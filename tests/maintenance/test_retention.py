@@ -12,7 +12,7 @@ import pytest
 from tests.maintenance.schedules import connected, rows, until
 from wakeboard.errors import WakeboardError
 from wakeboard.maintenance.partitions import create_partitions, drop_partitions, with_partition
-from wakeboard.maintenance.retention import MAX_BATCHES, DeletedCounts, Retention, delete_expired
+from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_expired
 from wakeboard.settings import read_settings
 
 if TYPE_CHECKING:
@@ -127,13 +127,6 @@ async def test_traces_of_runs_that_are_gone_go_too_and_those_of_others_stay(stor
     assert await delete_expired(store, KEEP) == DeletedCounts(rows=11)
     assert await left(store, "job_attempts") == 0
     assert {row[0] for row in await rows(store, "select name from job_steps")} == {"live", "young"}
-
-
-async def test_tidying_stops_after_a_while_and_says_that_there_is_more(store: MaintenanceStore):
-    count = 1000 * MAX_BATCHES
-    await attempts(store, count + 1, "31 days")
-    assert await delete_expired(store, KEEP) == DeletedCounts(rows=count, more=True)
-    assert await delete_expired(store, KEEP) == DeletedCounts(rows=1)
 
 
 async def test_once_nothing_is_left_everybody_rests_for_an_hour(store: MaintenanceStore, database: str):

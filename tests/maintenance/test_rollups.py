@@ -79,7 +79,6 @@ async def hour_counted(store: MaintenanceStore, back: int) -> datetime:
     return hour
 
 
-@pytest.mark.every_postgres
 async def test_every_series_equals_a_count_of_a_month_of_history(store: MaintenanceStore):
     await generate(store)
     assert await roll_up_all(store) > 1

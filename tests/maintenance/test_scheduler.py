@@ -79,13 +79,6 @@ async def test_a_due_tick_becomes_a_run_that_says_what_its_schedule_said(store: 
     assert await definition(store, "a", "next_run_at > now() + interval '1 day'")
 
 
-async def test_making_ticks_twice_is_making_them_once(store: MaintenanceStore):
-    await put(store, declared("a"))
-    await make_due(store)
-    assert await make_ticks(store) == (1, 1, 0, 0)
-    assert await make_ticks(store) == (0, 0, 0, 0)
-
-
 async def test_a_tick_is_not_made_again_when_its_run_has_long_gone(store: MaintenanceStore):
     await put(store, declared("a"))
     tick = await make_due(store)

@@ -231,14 +231,6 @@ def test_a_plain_insert_cannot_set_what_only_a_function_may(
     assert sentence in refused(conn, insert)
 
 
-def test_no_application_has_the_limit_key_of_a_schedule(conn: psycopg.Connection[Any]) -> None:
-    for call in (
-        "select wakeboard.enqueue('ping', limit_key => 'schedule:4')",
-        "select * from wakeboard.enqueue_many('{ping}', '{\"{}\"}', limit_keys => '{schedule:4}')",
-    ):
-        assert 'limit_key is "schedule:4"' in refused(conn, call)
-
-
 def test_many_runs_of_one_type_have_a_uuid_each(conn: psycopg.Connection[Any]) -> None:
     for keys in ("null", "array['a', 'b', 'c']"):
         call = (
@@ -255,10 +247,3 @@ def test_a_next_tick_that_no_client_can_read_is_refused(conn: psycopg.Connection
     rows = f'[{{"namespace": "a", "name": "b", "next_run_at": "{next_run_at}"}}]'
     sentence = refused(conn, "select * from wakeboard.sync_definitions('evil', %s)", rows)
     assert "write a time from 1970 to 100 years from now" in sentence
-
-
-@pytest.mark.parametrize(
-    "given", ["'{ping,ping}', array['{}']::jsonb[]", "'{ping}', '{\"{}\"}', priorities => '{1,2}'"]
-)
-def test_arrays_of_different_lengths_enqueue_nothing(conn: psycopg.Connection[Any], given: str) -> None:
-    assert "differ in length" in refused(conn, f"select * from wakeboard.enqueue_many({given})")

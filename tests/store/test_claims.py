@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -45,13 +44,6 @@ def test_a_lease_is_never_longer_than_the_runs_timeout_and_ten_seconds(admin: Sq
     worker.claim(lease_s=60)
     row = admin.run(run)
     assert (row.locked_until - row.started_at).total_seconds() == 15
-
-
-def test_a_leased_run_is_claimed_by_no_other_worker(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    admin.enqueue()
-    assert len(worker.claim()) == 1
-    assert other.claim() == []
-    assert worker.claim() == []
 
 
 def test_a_lapsed_lease_is_not_taken_by_a_claim(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
@@ -173,13 +165,6 @@ def test_two_claims_at_once_share_the_runs_and_neither_waits(
     assert theirs == runs - mine
 
 
-def test_a_claim_that_is_rolled_back_never_happened(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    run = admin.enqueue()
-    with worker.conn.transaction(force_rollback=True):
-        assert len(worker.claim()) == 1
-    assert other.claim() == [(run, 1)]
-
-
 GATE = """
 create function pass_gate(id bigint) returns boolean language plpgsql as $$
 begin
@@ -294,11 +279,3 @@ def test_every_claim_is_a_hot_update(admin: SqlClient, worker: SqlClient, claim:
             " from pg_class where oid = 'job_runs'::regclass"
         )[0]
     assert (updated, hot) == (count, count)
-
-
-def test_a_session_without_a_worker_id_claims_nothing(
-    admin: SqlClient, open_client: Callable[[int], SqlClient]
-) -> None:
-    admin.enqueue()
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="worker is 0; write the id of a worker"):
-        open_client(0).claim()

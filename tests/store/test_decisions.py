@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -287,12 +286,6 @@ def test_replace_forgets_no_run_that_starts_meanwhile(
 # -- pause -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_pause_says_what_it_stops(admin: SqlClient) -> None:
-    for wrong in ("everything", "queue:", "schedule:x", ""):
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="write all, queue:NAME or schedule:ID"):
-            admin.sql("select pause(%s)", wrong)
-
-
 def test_a_pause_and_a_resume_tell_whose_status_changed(admin: SqlClient) -> None:
     schedule = admin.define(queue="mail")
     for move in ("pause", "resume"):
@@ -336,11 +329,3 @@ def test_a_reason_is_kept_to_two_hundred_characters(admin: SqlClient, worker: Sq
     assert admin.value("select cancel_reason from job_runs where id = %s", running) == long[:200]
     assert admin.value("select pause('all', %s)", long) is True
     assert admin.value("select reason from pauses") == long[:200]
-
-
-def test_a_leader_cannot_lead_for_longer_than_five_minutes(admin: SqlClient) -> None:
-    query = "select expires_in_s from acquire_leadership('k8s:a', 'me', '1', %s)"
-    for asked in (2_000_000_000, 301, 0, -5, None):
-        with pytest.raises(psycopg.errors.InvalidParameterValue, match="write a number of seconds from 1 to 300"):
-            admin.value(query, asked)
-    assert round(admin.value(query, 300)) == 300

@@ -246,11 +246,6 @@ def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other:
     assert other.register(max_workers=1) is True
 
 
-def test_the_id_of_a_worker_is_not_zero(open_client: Callable[[int], SqlClient]) -> None:
-    with pytest.raises(psycopg.errors.InvalidParameterValue, match="worker is 0; write the id of a worker"):
-        open_client(0).register()
-
-
 def test_a_worker_that_the_store_has_forgotten_is_told_so(admin: SqlClient, worker: SqlClient) -> None:
     beat = "select id, answer from renew(%s, 60, '{}', '{}', '{}', '{}')"
     worker.register()

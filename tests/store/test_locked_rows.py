@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 NOBODY_WAITS = "set statement_timeout = '9s'"
 LOCKED = "refused: another transaction has locked the run; try again"
 REGISTER = "select register_worker(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '{ping}', 100)"

@@ -141,15 +141,9 @@ def test_migrating_twice_is_migrating_once(database: str) -> None:
     assert read_catalog(database) == before
 
 
-def test_two_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: ThreadPoolExecutor) -> None:
-    both = [meanwhile.submit(migrated, empty_database) for _ in range(2)]
-    assert sorted(len(done.result().applied) for done in both) == [0, NEWEST]
-
-
-def test_migrators_in_a_schema_without_tables_do_the_work_once(
-    empty_database: str, meanwhile: ThreadPoolExecutor
-) -> None:
-    do(empty_database, "create schema wakeboard")
+@pytest.mark.parametrize("before", ["select", "create schema wakeboard"])
+def test_migrators_at_once_do_the_work_once(empty_database: str, meanwhile: ThreadPoolExecutor, before: str) -> None:
+    do(empty_database, before)
     all_four = [meanwhile.submit(migrated, empty_database) for _ in range(4)]
     assert sorted(len(done.result().applied) for done in all_four) == [0, 0, 0, NEWEST]
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     from tests.store.sql_clients import Lease, SqlClient
 
-pytestmark = pytest.mark.every_postgres
-
 NEXT_TICK = (
     "update job_definitions set next_run_at ="
     " greatest(last_tick_at + interval '1 s', date_trunc('second', now() - interval '1 minute'))"

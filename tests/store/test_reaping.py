@@ -258,13 +258,3 @@ def test_a_worker_is_not_forgotten_by_a_walk_that_began_before_its_leases_lapsed
     assert admin.column("select worker_id from workers") == [worker.worker_id]
     assert other.reap(always=False) == (1, 0, 0, 0)
     assert admin.column("select worker from job_attempts") == ["ann"]
-
-
-def test_two_reapers_at_once_count_a_crash_once(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
-    first, run = admin.enqueue(), admin.enqueue()
-    worker.claim()
-    admin.let_lapse(run)
-    with other.conn.transaction():
-        assert other.sql("select crashed from reap(%s)", first)[0].crashed == 1
-        assert worker.sql("select crashed from reap(%s)", first)[0].crashed == 0
-    assert admin.run(run).crash_count == 1

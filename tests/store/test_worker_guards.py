@@ -97,47 +97,6 @@ def test_a_retention_that_cannot_be_is_refused(admin: SqlClient, values: str) ->
         admin.sql(f"select set_retention({values})")
 
 
-@pytest.mark.parametrize("weeks", ["null", "-1", "54", "1400", "2147483647"])
-def test_no_thousand_partitions_are_made(worker: SqlClient, weeks: str) -> None:
-    with pytest.raises(psycopg.Error, match="weeks_ahead is 0 to 53"):
-        worker.sql(f"select create_partitions({weeks})")
-
-
-@pytest.mark.parametrize(
-    ("about", "sentence"),
-    [
-        ({"name": "'x'"}, None),
-        ({"name": "repeat('x', 257)"}, "a name, pool, host, version or release is"),
-        ({"pool": "repeat('x', 1000000)"}, "a name, pool, host, version or release is"),
-        ({"lease": "2147483647"}, "lease_s is"),
-        ({"lease": "0"}, "lease_s is"),
-        ({"capacity": "-1"}, "capacity is"),
-        ({"types": "array(select 't' || n from generate_series(1, 1001) as n)"}, "up to 1000 job types"),
-        ({"types": "'{a b}'"}, "job_type is"),
-        ({"queues": "array['a b']"}, "queue is"),
-    ],
-)
-def test_what_a_worker_registers_is_bounded(admin: SqlClient, about: dict[str, str], sentence: str | None) -> None:
-    given = {
-        "name": "'w'",
-        "pool": "'p'",
-        "queues": "'{default}'",
-        "capacity": "1",
-        "lease": "60",
-        "types": "'{ping}'",
-        **about,
-    }
-    call = (
-        f"select register_worker(9, {given['name']}, {given['pool']}, 'h', '1', {given['queues']}, {given['capacity']},"
-        f" {given['lease']}, {given['types']})"
-    )
-    if sentence is None:
-        assert admin.value(call) is True
-        return
-    with pytest.raises(psycopg.Error, match=sentence):
-        admin.sql(call)
-
-
 def test_no_lease_holds_for_more_than_an_hour(admin: SqlClient, worker: SqlClient) -> None:
     run = admin.enqueue(timeout_s=86_400)
     queues = "'{default}', '{3}', '{-infinity}', '{0}', '{ping}', 10"
