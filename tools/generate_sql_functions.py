@@ -29,7 +29,7 @@ what to write. It refuses null where the table does not name it.
 SECTIONS: Final = {
     "Applications": "enqueue enqueue_many get_run cancel_run",
     "Administrators": "cancel retry replay discard run_now pause resume set_limit set_retention"
-    " set_audit_retention confirm_removal create_bulk_action run_bulk_action_batch cancel_bulk_action",
+    " set_audit_retention confirm_removal reveal create_bulk_action run_bulk_action_batch cancel_bulk_action",
     "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
     " claim_quarantined next_due alert_delivery renew complete fail release still_leased deregister_worker backoff",
     "Handlers, under a lease": "once effect step",

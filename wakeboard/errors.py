@@ -61,6 +61,10 @@ class Forbidden(WakeboardError):
     """A viewer of the board may not see or do this. The message names the permission."""
 
 
+class MissingRight(WakeboardError):
+    """The database role of the connection has no right to do this."""
+
+
 class QueryTimedOut(DatabaseUnavailable):
     """A query of the board took too long and was stopped."""
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.board.asgi import ALL, VIEW, Client, GrantedViewer
+from wakeboard.board.access import Permission
 
 if TYPE_CHECKING:
     from tests.board.action_store import Store
@@ -206,6 +207,75 @@ async def test_the_overview_does_not_promise_ticks_of_a_paused_schedule(client: 
 
     assert f'/schedules/{active}">' in overview
     assert f'/schedules/{paused}">' not in overview
+
+
+async def test_a_dead_run_is_discarded_and_replayed_in_one_step(client: Client, store: Store):
+    run = store.run("dead", {"day": 1})
+
+    form = await client.get(f"/runs/{run}/discard-and-replay")
+    assert f"Discard and replay run {run}?" in form.words
+    done = await client.follow(f"/runs/{run}/discard-and-replay", payload='{"day": 2}', reason="wrong day")
+
+    (new,) = [row[0] for row in store.rows("select id from job_runs")]
+    assert f"Run {run} is discarded, and replayed as run {new}" in done.words
+    assert (store.status(run), store.value("select payload from job_runs")) == ("dead", {"day": 2})
+    assert [row[2:] for row in store.audit()] == [("discard", "wrong day"), ("replay", "wrong day")]
+
+
+@pytest.mark.parametrize("status", ["queued", "cancelled"])
+async def test_a_run_that_is_not_dead_is_neither_discarded_nor_replayed(client: Client, store: Store, status: str):
+    run = store.run(status)
+    before = store.everything()
+
+    answer = await client.follow(f"/runs/{run}/discard-and-replay")
+
+    assert f"Run {run} was left as it is" in answer.words
+    assert store.everything() == before
+
+
+@pytest.mark.parametrize("missing", [Permission.DISCARD, Permission.REPLAY])
+async def test_discard_and_replay_needs_both_permissions(database: str, store: Store, missing: Permission):
+    run = store.run("dead")
+    client = Client(database, GrantedViewer("ada", {None: ALL - {missing}}))
+
+    assert "discard-and-replay" not in (await client.get(f"/runs/{run}")).text
+    assert (await client.post(f"/runs/{run}/discard-and-replay")).status == 403
+    assert store.status(run) == "dead"
+    await client.close()
+
+
+async def test_whoever_is_shown_masked_values_is_audited(client: Client, store: Store):
+    run = store.run("cancelled", {"password": "hunter2"})
+    schedule = store.schedule()
+    store.rows('update job_definitions set payload = \'{"token": "s3cr3t"}\' where id = %s returning 1', schedule)
+    store.conn.execute("truncate audit_log")
+
+    assert "hunter2" not in (await client.get(f"/runs/{run}")).text
+    assert store.audit() == []
+    assert "hunter2" in (await client.get(f"/runs/{run}/raw/payload")).text
+    assert "hunter2" in (await client.get(f"/runs/{run}/replay")).text
+    assert "s3cr3t" in (await client.get(f"/schedules/{schedule}/run")).text
+
+    assert store.rows("select actor::text, action, run_id, definition_id from audit_log order by id") == [
+        ("ada", "reveal", run, None),
+        ("ada", "reveal", run, None),
+        ("ada", "reveal", None, schedule),
+    ]
+    assert "reveal" in (await client.get("/audit")).words
+    await client.get(f"/runs/{run}/raw/result")
+    assert len(store.audit()) == 3
+
+
+async def test_masked_values_are_not_shown_if_that_cannot_be_audited(database: str, store: Store):
+    run = store.run("cancelled", {"password": "hunter2"})
+    client = Client(database, acting_dsn=f"{database}&options=-cdefault_transaction_read_only%3Don")
+
+    answer = await client.get(f"/runs/{run}/raw/payload")
+
+    assert answer.status == 503
+    assert "read-only" in answer.words
+    assert "hunter2" not in answer.text
+    await client.close()
 
 
 async def test_an_unknown_run_is_not_found(client: Client):

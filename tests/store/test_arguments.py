@@ -28,7 +28,7 @@ DUE: Final = (
     " values ('{}', 't', 'due', 'x', 'ping', '* * * * *', '', date_trunc('second', now() - interval '1 s'))"
 )
 
-ACTIONS: Final = ("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit")
+ACTIONS: Final = ("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "reveal")
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
 # By function and argument, or by argument: SQL for a value with which the function does its work.
@@ -171,6 +171,7 @@ VALID: Final = {
     "value": "'a b'",
     "version": "'0.1.0'",
     "weeks_ahead": "1",
+    "what": "'payload'",
     "within_s": "60",
     "worker": str(WORKER),
     "worker_id": str(WORKER),

@@ -198,6 +198,28 @@ def test_an_action_and_its_audit_row_are_rolled_back_together(
     assert admin.status(given_up) == "dead"
 
 
+def test_each_reveal_of_masked_values_is_a_row(admin: SqlClient, worker: SqlClient) -> None:
+    live, past, schedule = admin.enqueue(job_type="other"), finished(admin, worker), admin.define()
+    shown = [
+        admin.sql(f"select reveal({call}, 'the bank asks', 'ada', 'board')")[0][0]
+        for call in (
+            f"{live}, null, 'payload'",
+            f"{past}, null, 'result'",
+            f"null, {schedule}, 'payload'",
+            "99, null, 'x'",
+        )
+    ]
+
+    assert shown == [True, True, True, False]
+    assert admin.sql(
+        "select actor, source, action, run_id, definition_id, reason, detail ->> 'what' from audit_log order by id"
+    ) == [
+        ("ada", "board", "reveal", live, None, "the bank asks", "payload"),
+        ("ada", "board", "reveal", past, None, "the bank asks", "result"),
+        ("ada", "board", "reveal", None, schedule, "the bank asks", "payload"),
+    ]
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 ACTIONS = {
@@ -210,6 +232,7 @@ ACTIONS = {
     "resume": "resume('queue:held', ",
     "set_limit": "set_limit('k', 5, ",
     "create_bulk_action": "create_bulk_action('retry', '{{}}', ",
+    "reveal": "reveal({run}, null, 'payload', ",
 }
 
 

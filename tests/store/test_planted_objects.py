@@ -206,6 +206,8 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "resume": lambda: store.resume("queue:x"),
         "set_limit": lambda: store.set_limit("k", 2),
         "confirm_removal": lambda: store.confirm_removal("s"),
+        "reveal": lambda: store.reveal("payload", run_id=99),
+        "discard_and_replay": lambda: store.discard_and_replay(99),
         "create_bulk_action": lambda: store.create_bulk_action("retry", [99]),
         "create_bulk_action_on": lambda: store.create_bulk_action_on("retry", "select pg_catalog.int8(99)", {}),
         "run_bulk_action_batch": lambda: store.run_bulk_action_batch(1),

@@ -7,6 +7,7 @@ decorator refuses to register one without it, and a test walks all routes.
 from __future__ import annotations
 
 import asyncio
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import parse_qsl, quote, urlencode
@@ -20,10 +21,10 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.messages import Message
 from wakeboard.board.paths import asset_paths, path_and_query, path_of
 from wakeboard.board.templating import render
-from wakeboard.errors import Forbidden, InvalidValue
+from wakeboard.errors import Forbidden, InvalidValue, MissingRight
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Generator, Hashable, Mapping
 
     from starlette.requests import Request
 
@@ -117,6 +118,17 @@ class BoardRequest:
         await self.require(self.permission, namespaces)
         return await self.board.store_for(self.viewer.name)
 
+    async def reveal(
+        self, what: str, namespace: str | None, *, run_id: int | None = None, definition_id: int | None = None
+    ) -> bool:
+        """Whether the viewer may see masked values of a run or a schedule in this namespace. A yes is audited."""
+        if not await self.viewer.may(Permission.REVEAL, namespace):
+            return False
+        with _explaining_the_acting_role():
+            store = await self.board.store_for(self.viewer.name)
+            await store.reveal(what, run_id=run_id, definition_id=definition_id)
+        return True
+
     async def read_cached(
         self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
     ) -> _Result:
@@ -199,7 +211,8 @@ def action(
             board_request = await _board_request(request, permission)
             if isinstance(board_request, Response):
                 return board_request
-            answer = await function(board_request)
+            with _explaining_the_acting_role():
+                answer = await function(board_request)
             board_request.board.forget_reads()
             return (
                 _redirected(board_request, answer) if isinstance(answer, Redirect) else _rendered(board_request, answer)
@@ -210,6 +223,17 @@ def action(
         return route
 
     return register
+
+
+@contextmanager
+def _explaining_the_acting_role() -> Generator[None]:
+    """Turns a missing right of the database role into a sentence that says how to let the board act."""
+    try:
+        yield
+    except MissingRight as exc:
+        raise Forbidden(
+            f"nothing was done, because {exc} To act, give the board the operator's role (WAKEBOARD_BOARD_ACTING_DSN)."
+        ) from exc
 
 
 async def _board_request(request: Request, permission: Permission | None = None) -> BoardRequest | Response:

@@ -25,6 +25,16 @@ Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
 BulkActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]
 
 
+# Both functions see what the one before them in the statement has changed. `replay` of no ids does nothing.
+_DISCARD_AND_REPLAY: LiteralString = """
+select wanted.id, coalesce(made.answer, wanted.answer), made.new_id
+  from wakeboard.discard(array[%(id)s]::bigint[], %(why)s, %(actor)s, %(source)s) as wanted
+  left join lateral wakeboard.replay(
+         case wanted.answer when 'discarded' then array[wanted.id] else '{}' end::bigint[],
+         %(payload)s::pg_catalog.jsonb, %(reason)s, %(actor)s, %(source)s) as made on true
+"""
+
+
 class PayloadText(str):
     """A payload as JSON text. It is sent as it is, so that no number loses digits."""
 
@@ -96,6 +106,26 @@ class AdminStore(MaintenanceStore):
         query = "select id, answer, new_id from wakeboard.replay(%s::bigint[], %s::pg_catalog.jsonb, %s, %s, %s)"
         rows = await self._rows(query, list(ids), _json(payload), reason, *self._by)
         return [Replayed(*row) for row in rows]
+
+    async def discard_and_replay(self, run_id: int, payload: Any = None, reason: str = "") -> Replayed:
+        """Discards a dead run and replays it, or does neither: 'queued' with the new id, or 'refused: …'.
+
+        `payload`: as of `replay`.
+        """
+        actor, source = self._by
+        values = {"id": run_id, "payload": _json(payload), "reason": reason, "actor": actor, "source": source}
+        rows = await read(self.conn, tuple_row, _DISCARD_AND_REPLAY, {**values, "why": reason or "Discarded"})
+        return Replayed(*rows[0])
+
+    async def reveal(
+        self, what: str, *, run_id: int | None = None, definition_id: int | None = None, reason: str = ""
+    ) -> bool:
+        """Records that the actor is shown values of a run or of a schedule's payload that are masked.
+
+        `what`: payload, result or the like. False: there is no such run or schedule.
+        """
+        query = "select wakeboard.reveal(%s, %s, %s, %s, %s, %s)"
+        return await self._value(query, run_id, definition_id, what, reason, *self._by)
 
     async def run_now(self, definition_id: int, payload: Any = None, reason: str = "") -> tuple[int | None, str]:
         """Creates a run of a schedule, due now: (its id, 'queued') or (None, 'refused: …').

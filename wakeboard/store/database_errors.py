@@ -18,6 +18,7 @@ from wakeboard.errors import (
     LeadershipLost,
     LeaseLost,
     Locked,
+    MissingRight,
     SchemaMismatch,
     WakeboardError,
 )
@@ -72,11 +73,11 @@ def translated(exc: psycopg.Error, role: str = "") -> WakeboardError:
     return _final(code, exc, message)
 
 
-def _no_right(message: str, role: str) -> WakeboardError:
+def _no_right(message: str, role: str) -> MissingRight:
     kind = re.search(r"permission denied for (\w+)", message)
     who_may = _WHO_MAY.get(kind[1]) if kind else None
     hint = f"; {who_may} (WAKEBOARD_OPERATOR_ROLE, WAKEBOARD_VIEWER_ROLE, …)" if who_may else ""
-    return WakeboardError(f"the database role {f'{role} ' if role else ''}may not do this: {message}{hint}.")
+    return MissingRight(f"the database role {f'{role} ' if role else ''}may not do this: {message}{hint}.")
 
 
 def _final(code: str, exc: psycopg.Error, message: str) -> WakeboardError:

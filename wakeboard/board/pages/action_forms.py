@@ -94,11 +94,24 @@ def read_reason(request: BoardRequest, *, required: bool = False) -> str:
     return reason
 
 
-async def editable_payload(request: BoardRequest, text: str, namespace: str | None) -> str | None:
-    """The payload for the form; None if it has secret values that the viewer may not see."""
-    if mask_json(text).masked and not await request.viewer.may(Permission.REVEAL, namespace):
-        return None
-    return text
+async def editable_payload(
+    request: BoardRequest,
+    text: str,
+    namespace: str | None,
+    *,
+    run_id: int | None = None,
+    definition_id: int | None = None,
+) -> str | None:
+    """The payload of a run or a schedule for the form; None if it has secret values that the viewer may not see.
+
+    To show such values is audited, and to send the form is not audited again.
+    """
+    if not mask_json(text).masked:
+        return text
+    if request.form:
+        return text if await request.viewer.may(Permission.REVEAL, namespace) else None
+    shown = await request.reveal("payload", namespace, run_id=run_id, definition_id=definition_id)
+    return text if shown else None
 
 
 def read_payload(request: BoardRequest, shown: str) -> PayloadText | None:

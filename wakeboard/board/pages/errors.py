@@ -11,7 +11,15 @@ from wakeboard.board.access.proxy import AmbiguousHeaders
 from wakeboard.board.access.reviews import ReviewFailed
 from wakeboard.board.paths import asset_paths
 from wakeboard.board.templating import render
-from wakeboard.errors import DatabaseUnavailable, Forbidden, InvalidValue, QueryTimedOut, SchemaMismatch, WakeboardError
+from wakeboard.errors import (
+    DatabaseUnavailable,
+    Forbidden,
+    InvalidValue,
+    MissingRight,
+    QueryTimedOut,
+    SchemaMismatch,
+    WakeboardError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -29,6 +37,7 @@ _STATUSES: Final[tuple[tuple[type[Exception], int], ...]] = (
     (InvalidValue, 400),
     (AmbiguousHeaders, 400),
     (Forbidden, 403),
+    (MissingRight, 403),
     (QueryTimedOut, 504),
     (ReviewFailed, 503),
     (DatabaseUnavailable, 503),

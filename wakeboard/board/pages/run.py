@@ -151,7 +151,7 @@ async def run(request: BoardRequest) -> Page:
 async def raw_text(request: BoardRequest) -> Response:
     """Downloads a text of a run as it is stored: payload, result, error, stack, or with `name` the result of a step.
 
-    Without the permission to reveal them, the values of secret keys are masked.
+    Without the permission to reveal them, the values of secret keys are masked. With it, the download is audited.
     """
     run_id: int = request.parts["id"]
     what: str = request.parts["what"]
@@ -170,8 +170,9 @@ async def raw_text(request: BoardRequest) -> Response:
     text, namespace = await request.read(("raw", run_id, what, name, request.viewer.namespaces), read)
     if text is None:
         raise NotFound(f"run {run_id} has no such text")
-    if what not in {"error", "stack"} and not await request.viewer.may(Permission.REVEAL, namespace):
-        text = mask_json(text).text
+    if what not in {"error", "stack"} and (masked := mask_json(text)).masked:
+        shown = f"result of step {name}" if what == "step" else what
+        text = text if await request.reveal(shown, namespace, run_id=run_id) else masked.text
     headers = {"Content-Disposition": f'attachment; filename="run-{run_id}-{what}.txt"'}
     return PlainTextResponse(text, headers=headers)
 

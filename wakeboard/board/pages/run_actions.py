@@ -43,15 +43,20 @@ class Outcome:
 class RunAction:
     """An action on runs. `takes`: the statuses that it accepts. `done`: the message for each answer of the store.
 
-    `effect`: what it does, for the form.
+    `effect`: what it does, for the form. `sets_payload`: the form has the payload of the new run. `path`: the last part
+    of the path. `also`: a second permission that the viewer needs.
     """
 
     name: BulkActionName
+    title: str
+    path: str
     permission: Permission
     takes: Sequence[str]
     effect: str
     done: Mapping[str, str]
     apply: Callable[[AdminStore, int, PayloadText | None, str], Awaitable[Outcome]]
+    also: Permission | None = None
+    sets_payload: bool = False
     danger: bool = False
 
 
@@ -72,9 +77,16 @@ async def _replay(store: AdminStore, run_id: int, payload: PayloadText | None, r
     return Outcome(answer=replayed.answer, new_id=replayed.new_id)
 
 
+async def _discard_and_replay(store: AdminStore, run_id: int, payload: PayloadText | None, reason: str) -> Outcome:
+    replayed = await store.discard_and_replay(run_id, payload, reason)
+    return Outcome(answer=replayed.answer, new_id=replayed.new_id)
+
+
 RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
     "retry": RunAction(
         name="retry",
+        title="Retry",
+        path="retry",
         permission=Permission.RETRY,
         takes=("dead", "failed"),
         effect="It is queued again, due now, with all its attempts. Its finished steps and effects are not repeated.",
@@ -83,6 +95,8 @@ RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
     ),
     "cancel": RunAction(
         name="cancel",
+        title="Cancel",
+        path="cancel",
         permission=Permission.CANCEL,
         takes=("queued", "failed", "running"),
         effect="A waiting run does not start any more. A running one is asked to stop, and may still succeed.",
@@ -92,6 +106,8 @@ RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
     ),
     "discard": RunAction(
         name="discard",
+        title="Discard",
+        path="discard",
         permission=Permission.DISCARD,
         takes=("dead",),
         effect="It is given up and moves to the history. Replay can make a new run from it.",
@@ -101,13 +117,29 @@ RUN_ACTIONS: Final[Mapping[str, RunAction]] = {
     ),
     "replay": RunAction(
         name="replay",
+        title="Replay",
+        path="replay",
         permission=Permission.REPLAY,
         takes=("succeeded", "cancelled", "discarded"),
         effect="A new run is created from it, due now. Its steps and effects happen again.",
         done={"queued": "is replayed"},
         apply=_replay,
+        sets_payload=True,
     ),
 }
+DISCARD_AND_REPLAY: Final = RunAction(  # of one run only
+    name="replay",
+    title="Discard and replay",
+    path="discard-and-replay",
+    permission=Permission.REPLAY,
+    also=Permission.DISCARD,
+    takes=("dead",),
+    effect="It is given up and moves to the history, and a new run is created from it, due now. Its steps and effects"
+    " happen again.",
+    done={"queued": "is discarded, and replayed"},
+    apply=_discard_and_replay,
+    sets_payload=True,
+)
 
 
 async def bulk_actions_for(request: BoardRequest, statuses: Collection[str]) -> tuple[str, ...]:
@@ -133,18 +165,18 @@ async def target_run(request: BoardRequest) -> RunTarget:
 async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> ActionForm:
     """The form of an action on a run. A replay shows the payload to viewers who may see all of it."""
     payload = None
-    if what.name == "replay":
+    if what.sets_payload:
         stored = await request.read(("payload of run", run.id), lambda conn: run_payload(conn, run.id))
-        payload = await editable_payload(request, stored, run.namespace)
+        payload = await editable_payload(request, stored, run.namespace, run_id=run.id)
     sentences = [f"{run.schedule or run.job_type}: the run is {run.status}.", what.effect]
     if run.status not in what.takes:
         takes = " or ".join(what.takes)
-        sentences.append(f"It is {run.status} now. The action {what.name} is for a run that is {takes}.")
+        sentences.append(f"It is {run.status} now. The action {what.title.lower()} is for a run that is {takes}.")
     return ActionForm(
-        heading=f"{what.name.capitalize()} run {run.id}?",
+        heading=f"{what.title} run {run.id}?",
         sentences=sentences,
-        submit=f"{what.name.capitalize()} run",
-        path=f"/runs/{run.id}/{what.name}",
+        submit=f"{what.title} run",
+        path=f"/runs/{run.id}/{what.path}",
         next=next_page(request, f"/runs/{run.id}"),
         inputs=[reason_input(request)],
         payload=payload,
@@ -153,15 +185,16 @@ async def run_form(request: BoardRequest, what: RunAction, run: RunTarget) -> Ac
 
 
 def _routes(what: RunAction) -> list[Route]:
-    @page(f"/runs/{{id:int}}/{what.name}")
+    @page(f"/runs/{{id:int}}/{what.path}")
     async def ask(request: BoardRequest) -> Page:
         run = await target_run(request)
-        await request.require(what.permission, {run.namespace})
+        await _require_all(request, what, run)
         return (await run_form(request, what, run)).page()
 
-    @action(f"/runs/{{id:int}}/{what.name}", what.permission)
+    @action(f"/runs/{{id:int}}/{what.path}", what.permission)
     async def act(request: BoardRequest) -> Redirect | Page:
         run = await target_run(request)
+        await _require_all(request, what, run)
         store = await request.acting({run.namespace})
         form = await run_form(request, what, run)
         try:
@@ -176,6 +209,13 @@ def _routes(what: RunAction) -> list[Route]:
     return [ask, act]
 
 
+async def _require_all(request: BoardRequest, what: RunAction, run: RunTarget) -> None:
+    """Raises Forbidden unless the viewer has the permissions of the action."""
+    await request.require(what.permission, {run.namespace})
+    if what.also is not None:
+        await request.require(what.also, {run.namespace})
+
+
 def _answered(what: RunAction, run: RunTarget, outcome: Outcome, path: str) -> Redirect:
     if outcome.answer not in what.done:
         why = outcome.answer.removeprefix("refused: ")
@@ -186,4 +226,4 @@ def _answered(what: RunAction, run: RunTarget, outcome: Outcome, path: str) -> R
     return Redirect(path, f"Run {run.id} {what.done[outcome.answer]}.")
 
 
-ROUTES: Final = [route for what in RUN_ACTIONS.values() for route in _routes(what)]
+ROUTES: Final = [route for what in (*RUN_ACTIONS.values(), DISCARD_AND_REPLAY) for route in _routes(what)]

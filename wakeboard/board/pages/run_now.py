@@ -46,7 +46,7 @@ async def _run_form(request: BoardRequest, schedule: ScheduleTarget) -> ActionFo
         path=f"/schedules/{schedule.id}/run",
         next=next_page(request, f"/schedules/{schedule.id}"),
         inputs=[reason_input(request)],
-        payload=await editable_payload(request, payload, schedule.namespace),
+        payload=await editable_payload(request, payload, schedule.namespace, definition_id=schedule.id),
     )
 
 

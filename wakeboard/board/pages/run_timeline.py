@@ -40,6 +40,7 @@ _ACTIONS: Final = {
     "retry": "retried this run",
     "discard": "discarded this run",
     "replay": "replayed this run",
+    "reveal": "was shown masked values",
 }
 
 

@@ -32,6 +32,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "replay",
     "resume",
     "retry",
+    "reveal",
     "run_now",
     "set_audit_retention",
     "set_limit",
