@@ -19,6 +19,7 @@ from wakeboard.board.access.tokens import digest_of, new_token
 from wakeboard.board.paths import safe_path
 from wakeboard.board.settings import read_board_settings
 from wakeboard.errors import InvalidSettings
+from wakeboard.system_user import system_user
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,7 @@ async def test_a_local_board_allows_everything():
 
     assert viewer
     assert viewer.namespaces is None
+    assert viewer.name == system_user()  # as the command line
     assert all([await viewer.may(permission, None) for permission in Permission])
 
 

@@ -244,7 +244,7 @@ async def test_discard_and_replay_needs_both_permissions(database: str, store: S
     await client.close()
 
 
-async def test_whoever_is_shown_masked_values_is_audited(client: Client, store: Store):
+async def test_a_viewer_who_is_shown_masked_values_is_audited(client: Client, store: Store):
     run = store.run("cancelled", {"password": "hunter2"})
     schedule = store.schedule()
     store.rows('update job_definitions set payload = \'{"token": "s3cr3t"}\' where id = %s returning 1', schedule)

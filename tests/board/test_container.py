@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
+import subprocess
+import sys
 from contextlib import closing
 from http.client import HTTPConnection
 from typing import TYPE_CHECKING
@@ -122,5 +126,33 @@ def test_a_viewers_role_cannot_act(database: str):
         with psycopg.connect(database) as conn:
             assert conn.execute("select status::text from wakeboard.all_runs").fetchall() == [("queued",)]
 
-    assert acted >= 400
-    assert "permission denied" in page or "may not" in page
+    assert acted == 403
+    assert "nothing was done, because the database role" in page
+    assert "WAKEBOARD_BOARD_ACTING_DSN" in page
+
+
+def test_the_probe_of_a_pod_imports_no_other_command(board: str):
+    code = (
+        "import sys; from wakeboard.cli import main; status = main(['board', '--probe']);"
+        " sys.exit(status or any(name in sys.modules for name in ('typer', 'psycopg', 'http.client')))"
+    )
+    environment = {**os.environ, "WAKEBOARD_BOARD_PORT": board.rpartition(":")[2]}
+
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_the_probe_of_a_pod_fails_without_a_board(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        monkeypatch.setenv("WAKEBOARD_BOARD_PORT", str(taken.getsockname()[1]))
+
+    assert main(["board", "--probe"]) == 1
+    assert "no board answers at 127.0.0.1:" in capsys.readouterr().err
+
+
+def test_the_log_of_a_board_has_the_configured_format():
+    settings = {"WAKEBOARD_LOG_FORMAT": "json"}
+    with board_process(NOWHERE, 0, "--skip-check", stderr=subprocess.PIPE, **settings) as (process, _):
+        assert process.stderr
+        line = json.loads(process.stderr.readline())
+
+    assert (line["level"], line["logger"]) == ("warning", "wakeboard.board")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -27,7 +28,9 @@ pytestmark = pytest.mark.anyio
 
 
 @contextmanager
-def board_process(dsn: str, port: int = 0, *words: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+def board_process(
+    dsn: str, port: int = 0, *words: str, stderr: int | None = None, **settings: str
+) -> Generator[tuple[subprocess.Popen[str], str]]:
     """`wakeboard board` as a process of its own. Yields it and its address."""
     command = [
         sys.executable,
@@ -40,7 +43,9 @@ def board_process(dsn: str, port: int = 0, *words: str) -> Generator[tuple[subpr
         str(port),
         *words,
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=stderr, text=True, env={**os.environ, **settings}
+    ) as process:
         assert process.stdout
         found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
         assert found

@@ -57,6 +57,7 @@ class BoardServer(uvicorn.Server):
             uvicorn.Config(
                 application,
                 log_level="error",
+                log_config=None,  # the format of this process, not of uvicorn
                 access_log=False,
                 server_header=False,
                 date_header=False,

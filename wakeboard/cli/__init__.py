@@ -23,15 +23,17 @@ if TYPE_CHECKING:
 FAILED = 1
 USAGE = 2
 INTERRUPTED = 130
+BOARD_PROBE = ["board", "--probe"]
 GLOBAL_OPTIONS = ("--dsn", "--zone")  # accepted anywhere in the command, with a value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit code. Errors are one sentence on standard error."""
     fork_if_pid1()  # `wakeboard migrate` may be a container's command
+    arguments = sys.argv[1:] if argv is None else argv
     try:
         try:
-            return _run(sys.argv[1:] if argv is None else argv)
+            return _probe() if list(arguments) == BOARD_PROBE else _run(arguments)
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
@@ -40,6 +42,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _probe() -> int:
+    """The health check of a pod, without the imports of the other commands."""
+    from wakeboard.cli.support.board_probe import configured_port, probe
+
+    try:
+        probe(configured_port())
+    except WakeboardError as exc:
+        write_error("wakeboard", str(exc))
+        return FAILED
+    return 0
 
 
 def _run(arguments: Sequence[str]) -> int:

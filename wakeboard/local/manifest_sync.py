@@ -12,6 +12,7 @@ from wakeboard.manifests.loader import load_folder
 from wakeboard.rules.humanize import counted
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.queries.listings import Listings, sources_with_same_name
+from wakeboard.system_user import system_user
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,7 +81,7 @@ class ManifestSync:
         """Enqueues a run of each schedule with the annotation `wakeboard.dev/run-on-up`."""
         wanted = {each.full_name for each in self._schedules if each.metadata.annotations.get(RUN_ON_UP) == "true"}
         conn = (await self._connection.store()).conn
-        store = AdminStore(conn, source="up")
+        store = AdminStore(conn, actor=system_user(), source="up")
         known = await Listings(conn).schedule_names()
         for name in [each for each in known if each.source == self._source and each.short in wanted]:
             _, answer = await store.run_now(name.id)

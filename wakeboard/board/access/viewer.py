@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+
+from wakeboard.system_user import system_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -95,11 +96,8 @@ class LocalAccess:
     asks_for_token = False
 
     async def viewer(self, request: HTTPConnection, known: KnownNamespaces) -> Viewer | None:  # noqa: ARG002
-        """The user that runs the board."""
-        try:
-            return RoleViewer(getpass.getuser(), "operator")
-        except (KeyError, OSError):
-            return RoleViewer("local", "operator")
+        """The user of the operating system who runs the board."""
+        return RoleViewer(system_user(), "operator")
 
     async def close(self) -> None:
         """Has opened nothing."""

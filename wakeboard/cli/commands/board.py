@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
+from wakeboard.cli.support import board_probe
+from wakeboard.cli.support.board_probe import configured_port
 from wakeboard.cli.support.session import database_dsn, with_session
 from wakeboard.errors import WakeboardError
+from wakeboard.logging_setup import configure_logging
 from wakeboard.output import write_line
 
 EXAMPLES = (
@@ -18,8 +20,7 @@ EXAMPLES = (
     "wakeboard board --new-token anna --role operator",
     "wakeboard board --probe               whether it answers, for a health check of a container",
 )
-DEFAULT_PORT: Final = 8686
-PROBE_TIMEOUT_S: Final = 5.0
+QUIET = ("aiohttp", "asyncio", "psycopg")  # libraries of which only warnings and errors are logged
 
 
 def command(
@@ -66,7 +67,7 @@ def command(
     settings.
     """
     if probe:
-        _probe(port)
+        board_probe.probe(configured_port() if port is None else port)
         return
     try:
         from wakeboard.board.server import BoardServer, listening_socket
@@ -80,6 +81,7 @@ def command(
         _print_token(new_token, role)
         return
     settings = read_board_settings(board_port=port, board_bind=bind)
+    configure_logging(settings, quiet=QUIET)
     options = board_options(settings, database_dsn())
 
     async def check(_: object) -> None:
@@ -90,23 +92,6 @@ def command(
     server = BoardServer(options, listening_socket(settings.board_bind, settings.board_port))
     write_line(f"The board is at {server.address} (Ctrl-C stops it)")
     asyncio.run(server.run_until_stopped())
-
-
-def _probe(port: int | None) -> None:
-    """Asks the board on loopback whether it answers. Raises WakeboardError. It imports little: it is a pod's probe."""
-    from http.client import HTTPConnection, HTTPException
-
-    asked = port or DEFAULT_PORT
-    connection = HTTPConnection("127.0.0.1", asked, timeout=PROBE_TIMEOUT_S)
-    try:
-        connection.request("GET", "/healthz")
-        status = connection.getresponse().status
-    except (OSError, HTTPException) as exc:
-        raise WakeboardError(f"no board answers at 127.0.0.1:{asked}: {exc or type(exc).__name__}") from exc
-    finally:
-        connection.close()
-    if status != HTTPStatus.OK:
-        raise WakeboardError(f"what answers at 127.0.0.1:{asked} is not a board: status {status}")
 
 
 def _print_token(name: str, role: str) -> None:

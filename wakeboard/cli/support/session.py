@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import pwd
-import socket
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from wakeboard.display_zone import in_zone
 from wakeboard.errors import DatabaseUnavailable, SchemaMismatch
-from wakeboard.rules.sanitize import one_line
+from wakeboard.system_user import system_user
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +30,6 @@ UP_FILE = Path(".wakeboard/up.json")  # written by `wakeboard up`: {"pid": …, 
 UP_LOG = UP_FILE.parent / "postgres.log"  # exists if `up` has had an embedded Postgres in this folder
 STOPPED_HINT = "The database in .wakeboard/ is stopped: start it with `wakeboard up DIR`, or name another with --dsn."
 DSN_HINT = "Name a database with --dsn or WAKEBOARD_DSN, or start one with `wakeboard up`."
-MAX_ACTOR_LENGTH = 256  # characters of audit_log.actor
 
 _Result = TypeVar("_Result")
 _explicit_dsn: ContextVar[str] = ContextVar("_explicit_dsn", default="")
@@ -100,16 +97,6 @@ async def _with_session(use: Callable[[Session], Awaitable[_Result]]) -> _Result
         listings = Listings(conn)
         store = AdminStore(conn, actor=system_user(), source="cli")
         return await use(Session(conn, store, listings, in_zone(await listings.now())))
-
-
-def system_user() -> str:
-    """Who runs this command, for the audit log: user@host of the operating system."""
-    user_id = os.geteuid()
-    try:
-        user = pwd.getpwuid(user_id).pw_name
-    except KeyError:  # a container may run with any user id
-        user = f"uid {user_id}"
-    return one_line(f"{user}@{socket.gethostname()}")[:MAX_ACTOR_LENGTH]
 
 
 def _dsn_of_up() -> str | None:

@@ -30,14 +30,14 @@ class LiveCounts:
     """Live runs. `at_least`: a count reached its bound, so there may be more. Dead runs are not counted here.
 
     `due`: queued and due, not limited by a key. `waiting_for_slot`: queued with a limit key. `later`: queued and not
-    yet due. `retrying`: failed, and waiting for the next attempt.
+    yet due. `failed`: waiting for the next attempt.
     """
 
     now: datetime
     due: int
     oldest_due: datetime | None
     running: int
-    retrying: int
+    failed: int
     later: int
     waiting_for_slot: int
     quarantined: int
@@ -132,7 +132,7 @@ select statement_timestamp() as now,
              (select min(run_at) from limited)) as oldest_due,
        count(*) filter (where locked_by <> 0) + (select count(*) from slots)
          + (select count(*) from quarantined where locked_by <> 0) as running,
-       count(*) filter (where status = 'failed') as retrying,
+       count(*) filter (where status = 'failed') as failed,
        count(*) filter (where status = 'queued' and run_at > statement_timestamp()) as later,
        (select count(*) from limited) as waiting_for_slot,
        (select count(*) from quarantined where locked_by = 0) as quarantined,
