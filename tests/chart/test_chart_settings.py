@@ -46,7 +46,9 @@ WORKER: Mapping[str, Any] = {
     "http_allowed_hosts": ["api.example.com", "*.example.org"],
     "http_allowed_private_networks": ["10.0.0.0/8"],
     "http_max_body_bytes": 10_485_760,
-    "commands": {"backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"]}},
+    "commands": {
+        "backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"], "literal": False}
+    },
     "secrets_dir": "/run/secrets/mine",
 }
 OPERATOR: Mapping[str, Any] = {
@@ -76,7 +78,7 @@ BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
 }
 # The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
 BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
-SET_BY_THE_CHART = {"alerts_file", "dsn", "pool", "operator_port", "release"}
+SET_BY_THE_CHART = {"alerts_file", "board_url", "dsn", "pool", "operator_port", "release"}
 OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role"}
 
 
@@ -196,7 +198,8 @@ def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
             ):
                 assert value.default == default, value.name
                 seen.add(setting)
-    assert seen == (OperatorSettings.model_fields.keys() | BOARD.keys()) - SET_BY_THE_CHART - OF_MIGRATIONS
+    expected = (OperatorSettings.model_fields.keys() | BOARD.keys()) - SET_BY_THE_CHART - OF_MIGRATIONS
+    assert seen == expected | {"board_url"}
 
 
 def test_behind_pgbouncer_workers_do_not_listen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,7 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- fail "operator.namespaces needs operator.source, a name for this set of namespaces, e.g. --set operator.source=k8s:team-a. Without a list, the name is the cluster's uid." }}
 {{- end }}
 {{- if .Values.board.enabled }}{{- include "wakeboard.checkBoard" . }}{{- end }}
+{{- include "wakeboard.checkAlerts" . }}
 {{- include "wakeboard.checkLabels" (list "commonLabels" .Values.commonLabels) }}
 {{- include "wakeboard.checkLabels" (list "operator.podLabels" .Values.operator.podLabels) }}
 {{- range $name, $_ := .Values.pools }}
@@ -36,6 +37,15 @@ Validates combinations of values. Each error says what to do instead. Included o
 {{- include "wakeboard.checkLabels" (list (printf "pools.%s.podLabels" $name) $pool.podLabels) }}
 {{- end }}
 {{- include "wakeboard.checkCrd" . }}
+{{- end }}
+
+{{- define "wakeboard.checkAlerts" -}}
+{{- range $name, $_ := .Values.pools }}
+{{- $pool := include "wakeboard.pool" (list $ $name) | fromYaml }}
+{{- if and (include "wakeboard.deliversAlerts" (list $ $pool)) $.Values.alerts.secretName $pool.secretsDir }}
+{{- fail (printf "pools.%s: alerts.secretName mounts the secrets of receivers at its own path: leave secretsDir empty, or let another queue deliver (alerts.queue)." $name) }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "wakeboard.checkBoard" -}}

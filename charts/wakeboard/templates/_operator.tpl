@@ -11,6 +11,13 @@
 {{ include "wakeboard.settings" (list .Values.operator (list
   "source" "namespaces" "tenancy" "adoptForeignSchedules" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
   "statusErrors" "leaderLeaseSeconds")) | trim }}
+{{- if include "wakeboard.hasAlerts" . }}
+{{ include "wakeboard.alertsEnv" . }}
+{{- if .Values.alerts.secretName }}
+- name: WAKEBOARD_SECRETS_DIR
+  value: /etc/wakeboard/secrets
+{{- end }}
+{{- end }}
 {{ include "wakeboard.sharedSettings" . }}
 {{- end }}
 

@@ -63,7 +63,9 @@ empty value of the pool.
 
 {{/* A worker's pod template: (list $ name pool args) */}}
 {{- define "wakeboard.workerTemplate" -}}
-{{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 }}{{- $args := index . 3 -}}
+{{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 }}{{- $args := index . 3 }}
+{{- $alerts := include "wakeboard.deliversAlerts" (list $ $pool) }}
+{{- $secrets := list $pool.secretName (ternary $.Values.alerts.secretName "" (eq $alerts "true")) -}}
 metadata:
   labels:
     {{- include "wakeboard.podLabels" (list $ "worker" $pool.podLabels) | nindent 4 }}
@@ -120,7 +122,10 @@ spec:
         {{- toYaml $pool.resources | nindent 8 }}
       volumeMounts:
         {{- include "wakeboard.mounts" $ | nindent 8 }}
-        {{- if $pool.secretName }}
+        {{- if $alerts }}
+        {{- include "wakeboard.alertsMount" $ | nindent 8 }}
+        {{- end }}
+        {{- if without $secrets "" }}
         - name: secrets
           mountPath: /etc/wakeboard/secrets
           readOnly: true
@@ -130,11 +135,11 @@ spec:
         {{- end }}
   volumes:
     {{- include "wakeboard.volumes" (list $ $pool.volumes) | trim | nindent 4 }}
-    {{- with $pool.secretName }}
-    - name: secrets
-      secret:
-        secretName: {{ . }}
-        defaultMode: 0440
+    {{- if $alerts }}
+    {{- include "wakeboard.alertsVolume" $ | nindent 4 }}
+    {{- end }}
+    {{- if without $secrets "" }}
+    {{- include "wakeboard.secretsVolume" $secrets | trim | nindent 4 }}
     {{- end }}
 {{- end }}
 
@@ -148,9 +153,13 @@ spec:
 {{ include "wakeboard.settings" (list $pool (list
   "queues" "handlers" "concurrency" "threads" "leaseSeconds" "graceSeconds" "pollSeconds" "drainLookaheadSeconds"
   "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowedPrivateNetworks" "httpMaxBodyBytes" "commands")) | trim }}
-{{- if or $pool.secretName $pool.secretsDir }}
+{{- $alerts := include "wakeboard.deliversAlerts" (list $ $pool) }}
+{{- if $alerts }}
+{{ include "wakeboard.alertsEnv" $ }}
+{{- end }}
+{{- if or $pool.secretName $pool.secretsDir (and $alerts $.Values.alerts.secretName) }}
 - name: WAKEBOARD_SECRETS_DIR
-  value: {{ ternary "/etc/wakeboard/secrets" $pool.secretsDir (ne $pool.secretName "") | quote }}
+  value: {{ $pool.secretsDir | default "/etc/wakeboard/secrets" | quote }}
 {{- end }}
 {{ include "wakeboard.sharedSettings" $ }}
 {{- end }}
