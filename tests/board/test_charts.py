@@ -179,6 +179,36 @@ async def test_the_overview_shows_the_figures_of_the_rollups(
     assert f"({sums[4]:,})" in legend(page)["of attempts"]
 
 
+async def test_the_overview_shows_the_backlog_to_those_who_see_everything(client: Client, database: str):
+    with psycopg.connect(database, autocommit=True) as conn:
+        conn.execute(
+            "insert into wakeboard.backlog_samples"
+            " select date_bin('1 minute', now(), 'epoch') - n * interval '1 minute', n"
+            "   from generate_series(0, 1300) as n"
+        )
+    page = await client.get("/", period="day")
+    assert legend(page.text)["runs due, the most of a period"] == "1,300"
+    assert "1,300" in "".join(re.findall(r'<tr><th scope="row">.*?</tr>', page.text)[-10:])
+    other = Client(database, GrantedViewer(granted={"mine": VIEW}))
+    try:
+        assert "Backlog" not in (await other.get("/", period="day")).words
+    finally:
+        await other.close()
+
+
+async def test_the_page_of_a_schedule_shows_charts_of_its_runs(client: Client, database: str):
+    with schedules_in(database) as schedules:
+        schedules.add("job")
+    rollups(database)
+    (runs,) = stored(
+        database,
+        "select sum(succeeded) from wakeboard.run_rollups where dimension = 'schedule' and grain = 'hour'"
+        " and name = '1' and starts_at > date_bin('1 hour', now(), 'epoch') - interval '24 hours'",
+    )
+    assert legend((await client.get("/schedules/1")).text)["succeeded"] == f"{runs:,}"
+    assert (await client.get("/schedules/1", period="90d")).status == 200
+
+
 async def test_every_link_of_a_chart_is_a_search_that_is_understood(client: Client, database: str):
     rollups(database)
     page = (await client.get("/performance", by="type", name="type1", period="hour")).text

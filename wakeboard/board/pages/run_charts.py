@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.board.charts import Interval, Layer, bar_chart, line_chart, moment_text, written
 from wakeboard.rules.run_search import quoted
+from wakeboard.store.queries.backlog import read_backlog
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.rollups import Counts, read_schedules, read_series
 
@@ -73,14 +74,15 @@ class Row:
     counts: Counts
     failure_rate: str
     times: tuple[str, str, str, str]
+    due: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCharts:
     """Charts of one scope and period, and the same figures as rows, newest first.
 
-    `behind_since`: what ended later is not counted yet; None: everything is. `parameters`: of the page's URL, without
-    the period.
+    `behind_since`: what ended later is not counted yet; None: everything is. `backlog`: the chart of the runs that
+    waited, where all runs are shown. `parameters`: of the page's URL, without the period.
     """
 
     choices: Sequence[PeriodChoice]
@@ -91,6 +93,7 @@ class RunCharts:
     rows: Sequence[Row]
     is_empty: bool
     behind_since: datetime | None = None
+    backlog: Markup | None = None
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
@@ -121,16 +124,21 @@ async def read_run_charts(
     hour = scope.dimension != "step" and namespaces is None
     period = period_of(request.query.get("period"), hour=hour)
 
-    async def read(conn: AsyncConnection) -> tuple[datetime, Series]:
-        return await _read(conn, PERIODS[period][0], scope, namespaces)
+    async def read(conn: AsyncConnection) -> tuple[datetime, Series, Sequence[int | None] | None]:
+        now, series = await _read(conn, PERIODS[period][0], scope, namespaces)
+        return now, series, await _read_backlog(conn, series) if scope == Scope() else None
 
     key = ("charts", scope.dimension, scope.name, period, namespaces)
-    now, series = await request.read_cached(key, read)
+    now, series, backlog = await request.read_cached(key, read)
 
     def runs(terms: str) -> str:
         return request.url("/runs", q=" ".join(filter(None, [scope.terms, terms])))
 
-    return run_charts(series, now, runs, choices(period, hour=hour), parameters or {})
+    return run_charts(series, now, runs, choices(period, hour=hour), parameters or {}, backlog)
+
+
+async def _read_backlog(conn: AsyncConnection, series: Series) -> Sequence[int | None]:
+    return await read_backlog(conn, [point.starts_at for point in series.points], series.step)
 
 
 async def _read(
@@ -149,8 +157,12 @@ def run_charts(
     runs: Callable[[str], str],
     periods: Sequence[PeriodChoice],
     parameters: Mapping[str, str],
+    backlog: Sequence[int | None] | None = None,
 ) -> RunCharts:
-    """The charts of a series. `runs`: the link to the runs that a search finds, without the scope."""
+    """The charts of a series. `runs`: the link to the runs that a search finds, without the scope.
+
+    `backlog`: the most runs that waited in each period; None: without this chart.
+    """
     columns = [_between(series, place) for place in range(len(series.points))]
     counts = [point.counts for point in series.points]
     total = series.total
@@ -187,14 +199,21 @@ def run_charts(
             "Lateness", linked("status:succeeded"), _quantiles([c.lateness for c in counts], total.lateness), "seconds"
         ),
         rows=[
-            _row(column[0], count, runs(f"{ENDED} {_times(*column)}"), series)
-            for column, count in reversed(list(zip(columns, counts, strict=True)))
-            if count != Counts()
+            _row(column[0], count, runs(f"{ENDED} {_times(*column)}"), series, due)
+            for column, count, due in reversed(list(zip(columns, counts, backlog or [None] * len(counts), strict=True)))
+            if count != Counts() or due
         ],
         is_empty=total == Counts(),
         behind_since=series.until if now - series.until > 2 * series.step and now - series.until > _LATE else None,
+        backlog=None if backlog is None else _backlog(columns, backlog, runs("status:queued")),
         parameters=parameters,
     )
+
+
+def _backlog(columns: Sequence[tuple[datetime, datetime]], due: Sequence[int | None], href: str) -> Markup:
+    most = max((each for each in due if each is not None), default=None)
+    layer = Layer("due", "runs due, the most of a period", due, written(most, "number"), href)
+    return line_chart("Backlog", [Interval(*column) for column in columns], [layer], "number", area=True)
 
 
 def _outcomes(counts: Sequence[Counts], total: Counts, whole: str, runs: Callable[[str], str]) -> list[Layer]:
@@ -217,7 +236,7 @@ def _quantiles(histograms: Sequence[Histogram], total: Histogram) -> list[Layer]
     ]
 
 
-def _row(starts_at: datetime, counts: Counts, href: str, series: Series) -> Row:
+def _row(starts_at: datetime, counts: Counts, href: str, series: Series, due: int | None) -> Row:
     quantiles = [h.quantile(share) for h in (counts.duration, counts.lateness) for share in (0.5, 0.95)]
     p50, p95, late50, late95 = (written(each, "seconds") for each in quantiles)
     return Row(
@@ -227,6 +246,7 @@ def _row(starts_at: datetime, counts: Counts, href: str, series: Series) -> Row:
         counts,
         written(counts.failure_rate, "share"),
         (p50, p95, late50, late95),
+        written(due, "number"),
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from wakeboard.board.pages.audit import audit_of_schedule
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_bars import BAR_COUNT, Strip, strip_of
+from wakeboard.board.pages.run_charts import read_run_charts, scope_of
 from wakeboard.board.pages.schedules import words_of
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
@@ -34,6 +35,7 @@ from wakeboard.store.queries.schedule_page import (
 )
 
 if TYPE_CHECKING:
+    from wakeboard.board.pages.run_charts import RunCharts
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.listings import RunRow
@@ -81,7 +83,7 @@ class ScheduleModel:
     `ticks`: None if there are none or they cannot be computed, then `ticks_error` says why. `ticks_from`: they are the
     first ones after this time. `written`: the YAML as people write it, with `masked` values of its payload hidden
     because of their keys; `defaults`: the fields that it leaves out.
-    `same_name`: other schedules with this name, by source. `older`: the link to earlier runs.
+    `same_name`: other schedules with this name, by source. `older`: the link to earlier runs. `charts`: of its runs.
     """
 
     found: Found
@@ -98,6 +100,7 @@ class ScheduleModel:
     is_first: bool
     older: str | None
     actions: list[AuditRow]
+    charts: RunCharts
 
     @property
     def paused_itself(self) -> bool:
@@ -173,6 +176,7 @@ async def _schedule(request: BoardRequest, schedule_id: int, same_name: list[dic
             before=_before_text(found.older),
         ),
         await audit_of_schedule(request, schedule_id),
+        await read_run_charts(request, scope_of("schedule", str(schedule_id), f"{row['namespace']}/{row['name']}")),
     )
     may = await request.permissions(row["namespace"])
     return Page("schedule.html", model, one_line(f"{row['namespace']}/{row['name']}"), may=may)

@@ -1,7 +1,8 @@
 -- for: worker, operator
 -- Keeps `run_rollups`, in steps of some tenths of a second: counts the minutes that have ended, checks hours, adds up days, deletes what is
--- old. Does nothing if another call has begun less than `min_interval` ago (unless it left work, or `always`) or is under way. Returns
--- whether work is left: call it again soon. It waits for no lock, and none of its locks blocks another function.
+-- old. Records once a minute how many runs wait (`backlog_samples`). Does nothing if another call has begun less than `min_interval` ago
+-- (unless it left work, or `always`) or is under way. Returns whether work is left: call it again soon. It waits for no lock, and none of its
+-- locks blocks another function.
 --
 -- A minute is counted once, ten seconds or more after it ended, and added to its hour. A transaction that commits later is found ten minutes
 -- after the hour, or 20 hours after it: the hour is compared with the history, and counted again if they differ. A recount is invisible
@@ -44,6 +45,7 @@ begin
   if not found then
     return false;
   end if;
+  perform sample_backlog(present);
 
   if state.counted_until > present + interval '2 minutes' then   -- the clock was ahead: count today again
     state.counted_until := date_bin('1 day', present, 'epoch');
@@ -53,6 +55,7 @@ begin
     state.recount_from := null;
     state.day_name := null;
     delete from run_rollups where starts_at >= state.counted_until;
+    delete from backlog_samples where sampled_at > present;
   end if;
 
   loop
@@ -133,6 +136,7 @@ begin
           where grain = 'day' and starts_at < present - days_kept - (select min_history_retention from installation)
           order by starts_at limit a_batch));
       delete from run_rollups where ctid = any (gone);
+      delete from backlog_samples where sampled_at < present - hours_kept;
       if gone = '{}' then
         state.deleted_at := present;
       end if;

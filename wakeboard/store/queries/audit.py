@@ -119,7 +119,7 @@ class BulkActionRun:
     answer: str | None
 
 
-_AUDIT: LiteralString = """
+_ROWS: LiteralString = """
 select id, at, actor::text, source::text, database_user, action, run_id, run_uuid, new_run_id, definition_id, schedule,
        scope, reason, detail, bulk_action_id
   from wakeboard.audit_log
@@ -135,8 +135,16 @@ select id, at, actor::text, source::text, database_user, action, run_id, run_uui
        and (%(definition_id)s::bigint is null or definition_id = %(definition_id)s)
        and (%(bulk_action_id)s::bigint is null or bulk_action_id = %(bulk_action_id)s)
        and (%(since)s::timestamptz is null or at >= %(since)s)
-       and (%(namespaces)s::text[] is null or split_part(schedule, '/', 1) = any (%(namespaces)s))
        and (not %(outline)s::boolean or bulk_action_id is null or run_id is null)
+"""
+_AUDIT: LiteralString = f"{_ROWS} order by id desc limit %(count)s"
+# Each namespace has its newest rows at the end of an index.
+_AUDIT_OF_NAMESPACES: LiteralString = f"""
+select kept.*
+  from unnest(%(namespaces)s::text[]) as visible (namespace)
+ cross join lateral (
+   {_ROWS} and schedule is not null and split_part(schedule, '/', 1) = visible.namespace
+    order by id desc limit %(count)s) as kept
  order by id desc
  limit %(count)s
 """
@@ -164,9 +172,11 @@ async def audit_rows(
     conn: psycopg.AsyncConnection[Any], wanted: AuditFilter, count: int, *, before: int | None = None
 ) -> list[AuditRow]:
     """The newest `count` rows that fit, newest first. `before`: only rows with a smaller id."""
-    namespaces = None if wanted.namespaces is None else list(wanted.namespaces)  # a tuple is sent as a row
-    values = {**asdict(wanted), "namespaces": namespaces, "count": count, "before": before}
-    return await read(conn, class_row(AuditRow), _AUDIT, values)
+    values = {**asdict(wanted), "count": count, "before": before}
+    if wanted.namespaces is None:
+        return await read(conn, class_row(AuditRow), _AUDIT, values)
+    values["namespaces"] = sorted(set(wanted.namespaces))  # a tuple is sent as a row
+    return await read(conn, class_row(AuditRow), _AUDIT_OF_NAMESPACES, values)
 
 
 async def bulk_actions(
