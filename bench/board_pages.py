@@ -33,6 +33,7 @@ PAGES: Final = {
     "performance, 90 days": "/performance?period=90d",
     "performance of a job type, 90 days": "/performance?name=type1&period=90d",
     "limits": "/limits",
+    "alerts": "/alerts",
     "audit": "/audit",
     "audit of an actor": "/audit?actor=ada",
     "preview of a bulk action": "/bulk/retry?q=status:dead",

@@ -313,7 +313,9 @@ async def test_the_backlog_is_recorded_once_a_minute(store: MaintenanceStore, da
     user.close()
     await rows(store, "insert into backlog_samples values (date_bin('1 minute', now() + interval '1 day', 'epoch'), 7)")
     await rows(store, "update rollup_progress set counted_until = now() + interval '1 day'")
-    await rows(store, "insert into backlog_samples values (date_bin('1 minute', now() - interval '101 days', 'epoch'), 8)")
+    await rows(
+        store, "insert into backlog_samples values (date_bin('1 minute', now() - interval '101 days', 'epoch'), 8)"
+    )
     await rows(store, "select roll_up(always => true) from generate_series(1, 3)")
     await roll_up_all(store)
     now = await database_now(store)
