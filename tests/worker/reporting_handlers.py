@@ -148,25 +148,6 @@ def loses_its_connection(run: wakeboard.Run) -> bool:
     return first
 
 
-@wakeboard.handler("same-step-twice")
-async def the_same_step_twice(run: wakeboard.Run) -> None:
-    """Two steps of one name."""
-    await run.step("send", _noted, "first")
-    await run.step("send", _noted, "second")
-
-
-@wakeboard.handler("same-step-twice-plainly")
-def the_same_step_twice_plainly(run: wakeboard.Run) -> None:
-    """The same in a thread."""
-    run.step("send", _noted, "first")
-    run.step("send", _noted, "second")
-
-
-def _noted(name: str) -> None:
-    with psycopg.connect(DSN, autocommit=True) as conn:
-        conn.execute("insert into calls values (%s)", (name,))
-
-
 @wakeboard.handler("charges-slowly")
 async def charges_slowly(run: wakeboard.Run) -> int:
     """Its effect takes longer than a lease of two seconds, in one transaction."""

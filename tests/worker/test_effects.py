@@ -18,14 +18,6 @@ def test_a_connection_lost_in_the_transaction_of_an_effect_costs_no_attempt(stor
         store.watcher.wait("select result = 'true' from wakeboard.job_run_history where id = %s", run)
 
 
-@pytest.mark.parametrize("job_type", ["same-step-twice", "same-step-twice-plainly"])
-def test_two_steps_of_one_name_in_one_attempt_are_refused(store: Store, job_type: str) -> None:
-    (run,) = store.enqueue(job_type, max_attempts=1)
-    store.wake()
-    assert store.run(run)["error_type"] == "StepRepeated"
-    assert store.watcher.ask("select count(*) from calls") == 1
-
-
 def test_an_effect_may_take_longer_than_a_lease(store: Store) -> None:
     """Its transaction locks the run for other sessions, but not for the heartbeat."""
     (run,) = store.enqueue("charges-slowly")

@@ -432,9 +432,10 @@ async def test_progress_and_log_messages_are_recorded(caplog: pytest.LogCaptureF
 def test_a_worker_repeats_no_step_and_no_effect_and_a_fake_run_gives_the_same_result(store: Store) -> None:
     import tests.worker.shared_handlers as handlers
 
-    for job_type in ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly"):
-        (run,) = store.enqueue(job_type)
-        store.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
+    job_types = ("shared/steps", "shared/steps-plainly", "shared/effects", "shared/effects-plainly")
+    runs = {job_type: store.enqueue(job_type)[0] for job_type in job_types}
+    store.wake(handlers=handlers.__name__, drain_lookahead_seconds=10)
+    for job_type, run in runs.items():
         fake = FakeRun(uuid=UUID(store.run(run)["uuid"]))
         outcomes = [run_handler_blocking(job_type, fake) for _ in range(store.run(run)["attempts"])]
         assert json.dumps(outcomes[-1].result) == json.dumps(store.run(run)["result"])
