@@ -19,9 +19,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="these tests rea
 
 
 @pytest.fixture
-def up(postgres_folder: Path) -> Up:
-    """`wakeboard up` with the schedule `greeting`, which runs at the start."""
-    up = Up(postgres_folder)
+def up(postgres_folder: Path, database: str) -> Up:
+    """`wakeboard up` on a database that there is, with the schedule `greeting`, which runs at the start."""
+    up = Up(postgres_folder, dsn=database)
     up.declare("greeting", "greet", run_on_up=True)
     return up
 
@@ -43,8 +43,8 @@ def test_ctrl_c_during_the_start_leaves_no_process(postgres_folder: Path) -> Non
         up.wait_for_no_children()
 
 
-def test_an_interrupted_run_is_released_and_runs_again(postgres_folder: Path) -> None:
-    up = Up(postgres_folder, WAKEBOARD_GRACE_SECONDS="0")
+def test_an_interrupted_run_is_released_and_runs_again(postgres_folder: Path, database: str) -> None:
+    up = Up(postgres_folder, dsn=database, WAKEBOARD_GRACE_SECONDS="0")
     up.declare("long", "hang", run_on_up=True)
     with up:
         up.wait_until((postgres_folder / "hanging").exists, "a run that hangs")
@@ -56,8 +56,8 @@ def test_an_interrupted_run_is_released_and_runs_again(postgres_folder: Path) ->
         assert up.query("select release_count from wakeboard.job_runs where id = 1") == 1
 
 
-def test_a_second_ctrl_c_does_not_wait_for_runs(postgres_folder: Path) -> None:
-    up = Up(postgres_folder, WAKEBOARD_GRACE_SECONDS="600")
+def test_a_second_ctrl_c_does_not_wait_for_runs(postgres_folder: Path, database: str) -> None:
+    up = Up(postgres_folder, dsn=database, WAKEBOARD_GRACE_SECONDS="600")
     up.declare("long", "hang", run_on_up=True)
     with up:
         up.wait_until((postgres_folder / "hanging").exists, "a run that hangs")
@@ -66,7 +66,9 @@ def test_a_second_ctrl_c_does_not_wait_for_runs(postgres_folder: Path) -> None:
         up.stop()
 
 
-def test_a_killed_up_leaves_no_process_and_can_be_started_again(up: Up) -> None:
+def test_a_killed_up_leaves_no_process_and_can_be_started_again(postgres_folder: Path) -> None:
+    up = Up(postgres_folder)
+    up.declare("greeting", "greet", run_on_up=True)
     up.write("wakeboard.env", "WAKEBOARD_UP_COMPANION=python -m http.server --bind 127.0.0.1 0")
     with up:
         up.wait_for("default/greeting succeeded")
@@ -100,8 +102,8 @@ def test_a_run_on_up_schedule_runs_at_the_start_and_with_a_dsn_no_postgres_is_cr
         assert not (postgres_folder / ".wakeboard" / "data").exists()
 
 
-def test_changed_schedules_are_synced(postgres_folder: Path) -> None:
-    with Up(postgres_folder) as up:
+def test_changed_schedules_are_synced(postgres_folder: Path, database: str) -> None:
+    with Up(postgres_folder, dsn=database) as up:
         up.wait_for("0 schedules")
         up.declare("greeting", "greet")
         up.wait_for("1 schedule, 1 created")
@@ -160,8 +162,8 @@ def test_an_invalid_schedule_hides_no_other_and_is_not_removed(up: Up) -> None:
         assert "broken.yaml:7" in up.wait_for("resolved: ")
 
 
-def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Path) -> None:
-    up = Up(postgres_folder)
+def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Path, database: str) -> None:
+    up = Up(postgres_folder, dsn=database)
     up.declare("fragile", "needs_a_file", run_on_up=True, max_attempts=2)
     with up:
         line = up.wait_for("is dead after 2 attempts")
@@ -174,8 +176,8 @@ def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Pat
         assert time.monotonic() - started_at < 5
 
 
-def test_a_run_without_a_handler_is_a_problem_and_spawns_only_one_worker(postgres_folder: Path) -> None:
-    with Up(postgres_folder) as up:
+def test_a_run_without_a_handler_is_a_problem_and_spawns_only_one_worker(postgres_folder: Path, database: str) -> None:
+    with Up(postgres_folder, dsn=database) as up:
         up.wait_for("worker finished")
         up.enqueue("unknown")
         up.wait_for("1 run of job type unknown cannot start: no worker of queue default has a handler for it")
@@ -183,13 +185,13 @@ def test_a_run_without_a_handler_is_a_problem_and_spawns_only_one_worker(postgre
         up.wait_for_success(up.enqueue("greet"))
 
 
-def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path) -> None:
-    with Up(postgres_folder, wake_interval_s=1.5, WAKEBOARD_LISTEN="false") as up:
+def test_a_worker_is_spawned_at_each_wake(postgres_folder: Path, database: str) -> None:
+    with Up(postgres_folder, dsn=database, wake_interval_s=1.5, WAKEBOARD_LISTEN="false") as up:
         up.wait_until(lambda: up.output.count("worker finished") >= 3, "three wakes")
 
 
-def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path) -> None:
-    up = Up(postgres_folder, WAKEBOARD_LEASE_SECONDS="2", WAKEBOARD_GRACE_SECONDS="0")
+def test_the_run_of_a_killed_worker_runs_again(postgres_folder: Path, database: str) -> None:
+    up = Up(postgres_folder, dsn=database, WAKEBOARD_LEASE_SECONDS="2", WAKEBOARD_GRACE_SECONDS="0")
     up.declare("long", "hang", run_on_up=True)
     hanging = postgres_folder / "hanging"
     with up:
@@ -219,10 +221,12 @@ def _enqueue_if_available(up: Up) -> int | None:
         return None
 
 
-def test_up_prints_the_address_of_the_web_board_and_takes_another_port_if_it_is_in_use(postgres_folder: Path) -> None:
+def test_up_prints_the_address_of_the_web_board_and_takes_another_port_if_it_is_in_use(
+    postgres_folder: Path, database: str
+) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as other,
-        Up(postgres_folder, board_port=other.getsockname()[1]) as up,
+        Up(postgres_folder, dsn=database, board_port=other.getsockname()[1]) as up,
     ):
         line = up.wait_for("The web board is at http://127.0.0.1:")
         with urllib.request.urlopen(line.split()[-1], timeout=10) as page:
