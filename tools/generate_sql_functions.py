@@ -39,6 +39,7 @@ SECTIONS: Final = {
     " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
     " register_leader_session release_dead_leadership require_leadership claim_alert_delivery finish_alert_delivery",
     "Viewers": "run_facts",
+    "Autoscalers": "backlog",
     "All roles": "schema_state check_payload refuse_value refuse_argument",
 }
 

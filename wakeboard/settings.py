@@ -217,6 +217,7 @@ class Settings(BaseSettings):
     worker_role: str | None = Field(None, description="The same for workers.")
     client_role: str | None = Field(None, description="The same for applications that enqueue.")
     viewer_role: str | None = Field(None, description="The same for users and dashboards that only read.")
+    scaler_role: str | None = Field(None, description="The same for an autoscaler, which may only call `backlog`.")
 
     @property
     def misfire_grace(self) -> timedelta:
@@ -249,6 +250,7 @@ class Settings(BaseSettings):
         "worker_role",
         "client_role",
         "viewer_role",
+        "scaler_role",
         mode="before",
     )
     @classmethod

@@ -47,7 +47,7 @@ WORKER: Mapping[str, Any] = {
     "http_allowed_private_networks": ["10.0.0.0/8"],
     "http_max_body_bytes": 10_485_760,
     "commands": {
-        "backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"], "literal": False}
+        "backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"], "literal": True},
     },
     "secrets_dir": "/run/secrets/mine",
 }
@@ -79,7 +79,7 @@ BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
 # The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
 BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
 SET_BY_THE_CHART = {"alerts_file", "board_url", "dsn", "pool", "operator_port", "release"}
-OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role"}
+OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role", "scaler_role"}
 
 
 def camel(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +104,7 @@ def documents() -> list[dict[str, Any]]:
                 "existingSecret": "store",
                 "listen": False,
                 "preparedStatements": True,
-                "roles": {"operator": "wb_o", "worker": "wb_w", "client": "wb_c", "viewer": "wb_v"},
+                "roles": {"operator": "wb_o", "worker": "wb_w", "client": "wb_c", "viewer": "wb_v", "scaler": "wb_s"},
             },
         }
     )
@@ -170,7 +170,7 @@ def test_a_board_that_others_can_reach_needs_a_login_even_without_the_schema() -
 def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
     set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-operator"]["initContainers"][0])
     arrived = read_settings()
-    assert [getattr(arrived, name) for name in sorted(OF_MIGRATIONS)] == ["wb_c", "wb_o", "wb_v", "wb_w"]
+    assert [getattr(arrived, name) for name in sorted(OF_MIGRATIONS)] == ["wb_c", "wb_o", "wb_s", "wb_v", "wb_w"]
 
 
 def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -> None:

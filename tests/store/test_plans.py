@@ -147,6 +147,7 @@ def test_hot_moves_walk_indexes(admin: SqlClient, worker: SqlClient, explained: 
         "complete": lambda: worker.complete(*[lease for lease in leases if lease.epoch == 1][:10]),
         "fail": lambda: worker.fail(*leases[10:20]),
         "release": lambda: worker.release(*leases[20:30]),
+        "backlog": lambda: worker.sql("select backlog(%s, 99999)", queues),
         "next_due": lambda: worker.sql("select next_due(%s, '{ping}', 99999)", queues),
         "skip_past_deadline": lambda: worker.sql("select skip_past_deadline()"),
         "step": lambda: worker.step(leases[30], "Render"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.every_postgres
 
-ROLES: Final = ("operator", "worker", "client", "viewer")
+ROLES: Final = ("operator", "worker", "client", "viewer", "scaler")
 STRANGER: Final = "stranger"  # any other role of the server
 MAY_INSERT: Final = ("job_type", "payload", "queue", "priority", "run_at", "max_attempts")
 FORBIDDEN: Final = "42501"
@@ -166,6 +166,18 @@ def test_an_application_sees_and_cancels_the_run_that_it_enqueued_and_no_other(r
     assert client.value(cancel, other, another_uuid) == "refused: the run has succeeded"
     client.close()
     worker.close()
+
+
+def test_an_autoscaler_may_count_the_backlog_and_nothing_else(role_database: RoleDatabase) -> None:
+    assert not role_database.refused("scaler", "select from wakeboard.backlog('{default}', 60)")
+    assert role_database.refused("scaler", "select from wakeboard.job_runs")
+    assert role_database.refused("scaler", "select wakeboard.due_limit_keys('{}')")
+    assert role_database.refused("worker", "select from wakeboard.backlog('{default}', 60)")
+    with (
+        psycopg.connect(role_database.dsn("scaler")) as conn,
+        pytest.raises(psycopg.errors.InvalidParameterValue, match="within_s is -1; write a number of seconds"),
+    ):
+        conn.execute("select from wakeboard.backlog('{default}', -1)")
 
 
 def test_a_worker_may_make_and_drop_partitions_that_belong_to_the_owner(role_database: RoleDatabase) -> None:

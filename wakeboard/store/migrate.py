@@ -53,6 +53,7 @@ class Roles:
     worker: str | None = None
     client: str | None = None
     viewer: str | None = None
+    scaler: str | None = None
 
     def named(self) -> dict[str, str]:
         """{"worker": "<role name>", …} for the roles in use."""

@@ -30,6 +30,7 @@ class Part(StrEnum):
     WORKER = "worker"
     CLIENT = "client"
     VIEWER = "viewer"
+    SCALER = "scaler"
 
 
 EXAMPLES = (
@@ -54,7 +55,8 @@ def command(
     revoke_role: Annotated[
         list[Part] | None,
         typer.Option(
-            metavar="PART", help="Revoke all rights of the role of this part: operator, worker, client or viewer."
+            metavar="PART",
+            help="Revoke all rights of the role of this part: operator, worker, client, viewer or scaler.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -64,8 +66,9 @@ def command(
     The command needs only the right CREATE on the database. Each migration is applied once. Two migrations can start at
     once, and workers of the previous release can be running.
 
-    The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE and _VIEWER_ROLE are granted exactly what they
-    need. A part without its variable keeps its role. If no part has a role, the owner of the schema does everything.
+    The roles in WAKEBOARD_OPERATOR_ROLE, _WORKER_ROLE, _CLIENT_ROLE, _VIEWER_ROLE and _SCALER_ROLE are granted exactly
+    what they need. A part without its variable keeps its role. If no part has a role, the owner of the schema does
+    everything.
 
     If WAKEBOARD_HISTORY_RETENTION_DAYS, WAKEBOARD_IDEMPOTENCY_KEY_RETENTION_DAYS or WAKEBOARD_DEAD_RETENTION_DAYS is
     set, the retention is stored.
@@ -87,7 +90,13 @@ def _roles() -> Roles:
     from wakeboard.store.migrate import Roles
 
     settings = read_settings()
-    return Roles(settings.operator_role, settings.worker_role, settings.client_role, settings.viewer_role)
+    return Roles(
+        settings.operator_role,
+        settings.worker_role,
+        settings.client_role,
+        settings.viewer_role,
+        settings.scaler_role,
+    )
 
 
 async def _store_retention(dsn: str) -> None:

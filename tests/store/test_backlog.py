@@ -1,0 +1,142 @@
+"""The backlog that autoscalers read: what executes, what is due, and what becomes due while a pod starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+TICK: dict[str, Any] = {"schedule": "0 8 * * *", "cron_fields": "-"}
+
+
+def backlog(client: SqlClient, within_s: float = 60, queue: str = "default", **named: Any) -> tuple[int, int, int]:
+    """Runs that execute or are due, runs that become due within this time, and ticks."""
+    arguments = "".join(f", {name} => %s" for name in named)
+    (row,) = client.sql(f"select due, soon, ticks from backlog(%s, %s{arguments})", [queue], within_s, *named.values())
+    return tuple(row)
+
+
+def ticks_in(client: SqlClient, seconds: float, name: str = "report", **columns: Any) -> int:
+    """A schedule whose next tick is this far away."""
+    schedule = client.define(name, **{**TICK, **columns})
+    client.sql(
+        "update job_definitions set next_run_at = now() + make_interval(secs => %s) where id = %s", seconds, schedule
+    )
+    return schedule
+
+
+def test_an_empty_queue_has_no_backlog(admin: SqlClient) -> None:
+    assert backlog(admin) == (0, 0, 0)
+    assert admin.sql("select * from backlog('{b, a, b}')") == [("a", 0, 0, 0), ("b", 0, 0, 0)]
+    assert admin.sql("select * from backlog('{}')") == []
+
+
+def test_a_tick_counts_from_the_lead_time_on(admin: SqlClient) -> None:
+    """A pod that needs a minute to start is there when the tick is due."""
+    ticks_in(admin, 45)
+    assert backlog(admin, 30) == (0, 0, 0)
+    assert backlog(admin, 60) == (0, 0, 1)
+
+
+def test_a_tick_that_is_due_and_not_enqueued_yet_counts(admin: SqlClient) -> None:
+    ticks_in(admin, -5)
+    assert backlog(admin, 0) == (0, 0, 1)
+
+
+def test_runs_that_are_due_soon_count_from_the_lead_time_on(admin: SqlClient) -> None:
+    admin.enqueue()
+    run = admin.enqueue()
+    admin.sql("update job_runs set run_at = now() + interval '45 s' where id = %s", run)
+    assert backlog(admin, 30) == (1, 0, 0)
+    assert backlog(admin, 60) == (1, 1, 0)
+
+
+def test_a_run_counts_until_its_end_so_that_its_worker_stays(admin: SqlClient, worker: SqlClient) -> None:
+    admin.enqueue()
+    admin.enqueue(limit_key="printer")
+    worker.register()
+    (free,) = worker.claim()
+    (limited,) = worker.claim_limited()
+    assert backlog(admin) == (2, 0, 0)
+    admin.sql("select pause('queue:default', 'night')")
+    assert backlog(admin) == (2, 0, 0)
+    worker.complete(free)
+    worker.complete(limited)
+    assert backlog(admin) == (0, 0, 0)
+
+
+def test_runs_that_wait_for_a_slot_count_up_to_the_free_slots(admin: SqlClient, worker: SqlClient) -> None:
+    for _ in range(5):
+        admin.enqueue(limit_key="printer")
+    assert backlog(admin) == (1, 0, 0)
+    admin.sql("select set_limit('printer', 3)")
+    assert backlog(admin) == (3, 0, 0)
+    worker.register()
+    assert len(worker.claim_limited(count=2)) == 2
+    assert backlog(admin) == (3, 0, 0)  # two execute, and one may start
+
+
+def test_what_no_worker_of_the_pool_may_claim_is_left_out(admin: SqlClient, worker: SqlClient) -> None:
+    dead = admin.enqueue(max_attempts=1)
+    worker.register()
+    worker.fail(worker.claims(dead))
+    long = admin.enqueue()
+    admin.sql("update job_runs set timeout_s = 7200 where id = %s", long)
+    admin.enqueue(queue="mail")
+    ticks_in(admin, 10, "long", timeout_s=7200)
+    ticks_in(admin, 10, "suspended", suspended=True)
+    ticks_in(admin, 10, "mail", queue="mail")
+    paused = ticks_in(admin, 10, "paused")
+    admin.sql("select pause(%s, 'why')", f"schedule:{paused}")
+    assert backlog(admin, max_timeout_s=3600) == (0, 0, 0)
+    assert backlog(admin, max_timeout_s=7200) == (1, 0, 1)
+    assert backlog(admin, queue="mail") == (1, 0, 1)
+
+
+def test_a_paused_queue_has_no_backlog(admin: SqlClient) -> None:
+    admin.enqueue()
+    admin.enqueue(limit_key="printer")
+    ticks_in(admin, 10)
+    assert backlog(admin) == (2, 0, 1)
+    admin.sql("select pause('queue:default', 'night')")
+    assert backlog(admin) == (0, 0, 0)
+
+
+def test_a_quarantined_run_counts_once(admin: SqlClient) -> None:
+    run = admin.enqueue()
+    admin.sql("update job_runs set crash_count = 2 where id = %s", run)
+    assert backlog(admin) == (1, 0, 0)
+
+
+def test_the_cost_is_bounded_and_larger_numbers_are_lower_bounds(admin: SqlClient) -> None:
+    admin.sql("insert into job_runs (job_type, priority) select 'ping', 1 + n % 2 from generate_series(1, 100) as n")
+    for number in range(20):
+        ticks_in(admin, 10, f"s{number}")
+    assert backlog(admin, scan_limit=10) == (20, 0, 10)
+    assert backlog(admin) == (100, 0, 20)
+
+
+def test_the_pool_is_there_before_eight_and_gone_at_night(admin: SqlClient, worker: SqlClient) -> None:
+    """A day of a pool with a lead time of 60 seconds and 10 runs per worker, in the arithmetic of an autoscaler."""
+
+    def workers() -> int:
+        return -(-sum(backlog(admin, 60)) // 10)
+
+    schedules = [ticks_in(admin, 3600, f"s{number}") for number in range(25)]
+    assert workers() == 0
+    admin.sql("update job_definitions set next_run_at = now() + interval '50 s'")
+    assert workers() == 3
+    admin.sql("update job_definitions set next_run_at = now() + interval '1 day'")
+    for schedule in schedules:
+        admin.sql("select run_now(%s)", schedule)
+    assert workers() == 3
+    worker.register()
+    leases = worker.claim(100)
+    assert workers() == 3
+    worker.complete(*leases)
+    assert workers() == 0
