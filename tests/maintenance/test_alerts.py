@@ -106,6 +106,7 @@ async def test_a_schedule_is_silent_that_had_no_success_unless_it_is_new_suspend
     silence: dict[str, Any] = {"noSuccessFor": "26h", "where": {"schedule": "team/*"}}
     await put(store, declared("good"), declared("silent"), declared("off", suspend=True), declared("new"))
     await rows(store, "update job_definitions set created_at = now() - interval '3 days' where name <> 'new'")
+    await rows(store, "update rollup_progress set days_until = now() - interval '3 days'")  # these runs are not counted
     for name, ago in (("good", "25 h"), ("silent", "27 h")):
         await rows(store, "select run_now(id) from job_definitions where name = %s", name)
         await claim(store)
@@ -121,6 +122,39 @@ async def test_a_schedule_is_silent_that_had_no_success_unless_it_is_new_suspend
     assert measured.value == 1
     await rows(store, "select pause('schedule:' || id) from job_definitions where name = 'silent'")
     assert await value_of(store, **silence) == 0
+
+
+async def test_a_success_is_found_in_the_history_and_in_the_days_that_were_counted(store: MaintenanceStore):
+    silence: dict[str, Any] = {"noSuccessFor": "6d", "where": {"schedule": "team/*"}}
+    await put(store, declared("a"))
+    await rows(store, "update job_definitions set created_at = now() - interval '40 days'")
+    days = "update rollup_progress set days_until = date_bin('1 day', now(), 'epoch') - make_interval(days => %s)"
+    counted = (
+        "insert into run_rollups (grain, starts_at, dimension, name, succeeded, cancelled, skipped, discarded, failed,"
+        " timed_out, crashed, died)"
+        " select 'day', date_bin('1 day', now(), 'epoch') - make_interval(days => %s), 'schedule', id::text, %s,"
+        " 0, 0, 0, 9, 0, 0, 0 from job_definitions"
+    )
+    await rows(store, days, 1)
+    assert await value_of(store, **silence) == 1
+    await rows(store, counted, 4, 0)
+    await rows(store, counted, 6, 5)  # begins too early
+    assert await value_of(store, **silence) == 1
+    await rows(store, counted, 5, 1)
+    assert await value_of(store, **silence) == 0
+    await rows(store, days, 20)  # as if the rollups were behind: only the history is read
+    assert await value_of(store, **silence) == 1
+    await rows(store, "select run_now(id) from job_definitions")
+    await claim(store)
+    await rows(store, "select finish_runs(array(select id from job_runs), 'cancelled', '')")
+    finished = "update job_run_history set status = 'succeeded', finished_at = now() - make_interval(hours => %s)"
+    for uncounted, hours in ((20, 4 * 24), (1, 1), (1, 6 * 24 - 1)):
+        await rows(store, days, uncounted)
+        await rows(store, "delete from run_rollups where grain = 'day'")
+        await rows(store, finished, hours)
+        assert await value_of(store, **silence) == 0, (uncounted, hours)
+    await rows(store, finished, 6 * 24 + 1)
+    assert await value_of(store, **silence) == 1
 
 
 async def test_the_backlog_is_the_due_runs_that_wait(store: MaintenanceStore):

@@ -6,7 +6,7 @@
 -- - noSuccessFor: schedules that exist for longer than `span` and none of whose runs succeeded within it;
 -- - backlog: due runs that wait, at most 100,000 of each queue and priority;
 -- - durationOver: how many times the usual duration (the quantile `share` of its job type in the last 7 days, of 20 runs or more) the longest
---   run took that runs now or succeeded within `span`, if that is a second or more;
+--   run took that runs now or succeeded within `span` (at most 40,000 of them are read), if that is a second or more;
 -- - noWorker: for how many seconds no worker was seen, if a run has been due for longer than `span` (deliveries of alerts do not count).
 -- The patterns restrict it to runs of queues, job types and schedules (namespace/name), as in LIKE; null: all. Paused queues are not late.
 -- `examples`: at most five, the most important first.
@@ -25,6 +25,8 @@ declare
   present constant timestamptz := statement_timestamp();
   since constant timestamptz := present - case when span between '0' and '3650 days' then span end;
   a_scan constant integer := 10000;
+  first_day timestamptz;
+  last_day timestamptz;
 begin
   if span not between '0' and '3650 days' then
     raise exception using errcode = '22023', message = format('span is %s; write an interval from 0 to 3650 days', span);
@@ -129,6 +131,9 @@ begin
            array(select format('%s (%s)', name, count(*)) from waiting group by name order by min(run_at), name limit 5);
 
   elsif condition = 'noSuccessFor' then
+    -- A schedule that fails each minute has thousands of runs in the history, so the rollups answer for whole days.
+    first_day := date_bin('1 day', since, 'epoch') + interval '1 day';
+    last_day := greatest(first_day, (select days_until from rollup_progress));
     return query
     with silent as (
       select def.namespace || '/' || def.name as name
@@ -138,8 +143,15 @@ begin
          and (job_type_pattern is null or def.job_type like job_type_pattern)
          and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
          and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
-         and not exists (select from job_run_history as past
-                          where past.definition_id = def.id and past.finished_at >= since and past.status = 'succeeded')
+         and (select true from job_run_history as past                        -- `limit`: one lookup for each schedule
+               where past.definition_id = def.id and past.finished_at >= last_day and past.status = 'succeeded' limit 1) is null
+         and (select true from generate_series(first_day, last_day - interval '1 day', '1 day') as day (starts_at)
+                join run_rollups as past on past.grain = 'day' and past.starts_at = day.starts_at and past.dimension = 'schedule'
+                                        and past.name = def.id::text
+               where past.succeeded > 0 limit 1) is null
+         and (select true from job_run_history as past
+               where past.definition_id = def.id and past.finished_at >= since and past.finished_at < first_day
+                 and past.status = 'succeeded' limit 1) is null
        limit a_scan
     )
     select (select count(*) from silent)::double precision, array(select name from silent order by name limit 5);
@@ -186,7 +198,7 @@ begin
       union all
       (select past.id, past.job_type, past.queue, past.schedule, extract(epoch from past.finished_at - past.started_at)
          from job_run_history as past
-        where past.finished_at >= since and past.status = 'succeeded' and past.started_at > 'epoch' limit a_scan)
+        where past.finished_at >= since and past.status = 'succeeded' and past.started_at > 'epoch' limit a_scan * 4)
     ), slow as (
       select format('run %s of %s took %s s', ran.id, coalesce(ran.schedule, ran.job_type), round(ran.took_s)) as name,
              ran.took_s / usual.duration_s as times
