@@ -148,7 +148,7 @@ def answers() -> dict[str, Answer]:
         "discard": Answer({**changed, **refused}, many=True),
         "pause": Answer(pause, listed=PauseRow),
         "resume": Answer(pause, listed=PauseRow),
-        "limit": Answer({"key": "the limit key", "max_running": "maximum number of running runs"}, listed=LimitRow),
+        "limit": Answer(LimitRow, listed=LimitRow),
         "confirm removal": Answer({"source": "the source", "count": "number of schedules that the next sync removes"}),
         "check": Answer(Finding, many=True),
         "migrate": Answer(Migrated),

@@ -108,10 +108,15 @@ class Discard(RequestedOutcome):
 
 
 class RetryAfter(RequestedOutcome):
-    """The attempt failed; the next one is due after `seconds` instead of the run's backoff."""
+    """The attempt failed; the next one is due after `seconds` instead of the run's backoff.
 
-    def __init__(self, seconds: float, reason: str = "") -> None:
+    `limit`: until then, at most for a day, no other run with the run's limit key starts either. Use it for a provider
+    that answers 429 to all callers of one account. A run without a limitKey pauses none.
+    """
+
+    def __init__(self, seconds: float, reason: str = "", *, limit: bool = False) -> None:
         self.seconds = seconds
+        self.limit = limit
         super().__init__(reason or f"retry after {seconds:g} s")
 
 

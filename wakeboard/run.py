@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from uuid import UUID, uuid5
 
-from wakeboard.errors import LeaseLost, StepRepeated
+from wakeboard.errors import InvalidValue, LeaseLost, StepRepeated
 from wakeboard.rules.pg_timestamp import from_pg_timestamp
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class ClaimedRow(NamedTuple):
     schedule: str | None
 
 
+MAX_UNITS: Final = 1_000_000  # of one call of `consume`
 _log: Final = logging.getLogger("wakeboard.run")
 _json: Final = json.JSONDecoder()
 
@@ -199,6 +200,17 @@ class Run(ABC):
         """
         return (self._step_in_thread if self.in_thread else self._step)(name, function, args)
 
+    def consume(self, units: int) -> Any:
+        """Take `units` more units (1 to 1,000,000) of the rate limit of the run's limitKey; the start took one.
+
+        Await it in an async handler. It never waits for free units: the next runs of the key start later, at most by an
+        hour or a burst. Without a rate limit it does nothing. Raises InvalidValue and LeaseLost.
+        """
+        if not 1 <= units <= MAX_UNITS:
+            raise InvalidValue(f"units is {units}: write a whole number from 1 to 1000000")
+        taken = self._consume(int(units))
+        return self._wait_for(taken) if self.in_thread else taken
+
     def once(self, conn: Any, key: str) -> Any:
         """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
 
@@ -221,6 +233,10 @@ class Run(ABC):
     @abstractmethod
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         """Begin a step, or complete it with its result as JSON text. Returns (already completed, its stored result)."""
+
+    @abstractmethod
+    async def _consume(self, units: int) -> None:
+        """Take units of the rate limit."""
 
     @abstractmethod
     async def _begin_effect(self, key: str) -> str:

@@ -121,6 +121,7 @@ class Outcome:
     called: list[str]  # steps whose function this attempt called
     happened: list[str]  # effects that this attempt had
     progress: list[float]  # all values that it reported
+    consumed: int  # units that it took of its rate limit by `run.consume`
     log: list[str]  # messages
 
     @property
@@ -177,6 +178,7 @@ class _FakeAttempt(Run):
         self._happened: list[str] = []
         self._begun: set[str] = set()  # effects that this attempt has begun
         self._progress: list[float] = []
+        self._consumed = 0
         self._messages = _Messages()
         self.logger = logging.Logger(Run.logger.name, logging.DEBUG)  # noqa: LOG001 - one for each attempt
         self.logger.parent = Run.logger  # so that pytest shows its records, too
@@ -232,12 +234,17 @@ class _FakeAttempt(Run):
             called=self._called,
             happened=self._happened,
             progress=self._progress,
+            consumed=self._consumed,
             log=self._messages.texts,
         )
 
     def progress(self, fraction: float) -> None:
         super().progress(fraction)
         self._progress.append(self.fraction or 0.0)
+
+    async def _consume(self, units: int) -> None:
+        self._raise_if_lost()
+        self._consumed += units
 
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         self._raise_if_lost()

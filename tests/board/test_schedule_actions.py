@@ -101,14 +101,21 @@ async def test_no_other_scope_is_paused_there(client: Client, store: Store, scop
 
 async def test_a_limit_is_set_and_reset(client: Client, store: Store):
     shown = await client.follow("/limits/set", key="openai", max_running="12", reason="more quota")
-    assert "The limit of openai is 12 now." in shown.words
+    assert "The limit of openai is 12." in shown.words
     assert store.rows("select max_running, is_explicit from job_limits") == [(12, True)]
 
     reset = await client.follow("/limits/set", key="openai", max_running="")
 
-    assert "The limit of openai is the default, 1, again." in reset.words
+    assert "The limit of openai is the default, 1." in reset.words
     assert store.rows("select max_running, is_explicit from job_limits") == [(1, False)]
-    assert [row[2:] for row in store.audit()] == [("set_limit", "more quota"), ("set_limit", "")]
+
+    rated = await client.follow("/limits/set", key="openai", max_running="", rate="60/minute", burst="10")
+
+    assert "The limit of openai is any number, and 60/minute." in rated.words
+    assert "60/minute burst 10" in rated.words
+    assert store.rows("select rate_count, rate_period_s, rate_burst from job_limits") == [(60, 60, 10)]
+    written = [("set_limit", "more quota"), ("set_limit", ""), ("set_rate_limit", "")]
+    assert [row[2:] for row in store.audit()] == written
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def test_audit_lists_who_did_what_when_why_and_from_where(cli: Cli, sample: Samp
     assert cli("audit").out == "there are no actions yet.\n"
 
     cli("retry", str(run), "--reason", "the bank is back")
-    cli("limit", "smtp", "4")
+    cli("limit", "smtp", "--at-once", "4")
 
     printed = cli("audit", "--json").json
     assert [row["action"] for row in printed] == ["set_limit", "retry"]
@@ -42,7 +42,7 @@ def test_audit_lists_who_did_what_when_why_and_from_where(cli: Cli, sample: Samp
         ("run-now", "weekly-report"),
         ("pause", "all"),
         ("resume", "queue", "mail"),
-        ("limit", "smtp", "4"),
+        ("limit", "smtp", "--at-once", "4"),
         ("confirm", "removal", "file:large"),
     ],
 )

@@ -34,7 +34,7 @@ ARGUMENTS = {
     "discard": ["discard", "1"],
     "pause": ["pause", "all"],
     "resume": ["resume", "all"],
-    "limit": ["limit", "smtp", "2"],
+    "limit": ["limit", "smtp", "--at-once", "2"],
     "confirm removal": ["confirm", "removal", "file:large"],
     "check": ["check"],
     "migrate": ["migrate"],
@@ -51,7 +51,7 @@ def test_every_command_with_json_is_documented_and_tested():
 @pytest.mark.parametrize("command", ["pause", "resume", "limit"])
 def test_the_keys_of_a_list_stay(cli: Cli, sample: SampleStore, command: str):
     cli("pause", "all")
-    cli("limit", "smtp", "2")
+    cli("limit", "smtp", "--at-once", "2")
 
     (row,) = cli(command, "--json").json
 
@@ -62,9 +62,9 @@ def test_the_keys_of_a_list_stay(cli: Cli, sample: SampleStore, command: str):
 
 def test_every_list_that_a_command_prints_without_arguments_is_documented():
     page = cli_page()
-    assert page.count("The JSON of the list: objects with these keys.") == 3
+    assert page.count("The JSON of the list: objects with these keys.") == 2
     assert "`kind`, `name`, `reason`, `paused_at`." in page
-    assert "`key`, `max_running`, `is_explicit`, `running`, `waiting`." in page
+    assert "`key`, `max_running`, `is_explicit`, `rate_count`, `rate_period_s`, `burst`, `next_start_s`, `runn" in page
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)

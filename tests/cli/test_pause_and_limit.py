@@ -46,16 +46,16 @@ def test_pause_takes_one_kind_and_one_name(cli: Cli):
 
 
 def test_limit_default_restores_the_default(cli: Cli):
-    cli("limit", "billing-api", "3")
+    cli("limit", "billing-api", "--at-once", "3")
     assert cli("limit", "billing-api", "--default").out == "at most 1 run of billing-api at once.\n"
-    assert cli("limit", "billing-api").lines[1].split() == ["billing-api", "1", "(default)", "0", "0"]
+    assert cli("limit", "billing-api").lines[1].split() == ["billing-api", "1", "(default)", "-", "0", "0", "now"]
     assert cli("limit", "--default").code == 2
 
 
 def test_the_limit_key_of_a_schedule_cannot_be_listed_or_set(cli: Cli, sample: SampleStore):
     sample.sql("insert into wakeboard.job_limits (key) values ('schedule:4')")
     assert "schedule:4" not in cli("limit").out
-    assert 'limit_key is "schedule:4"' in cli("limit", "schedule:4", "5").err
+    assert 'limit_key is "schedule:4"' in cli("limit", "schedule:4", "--at-once", "5").err
 
 
 def test_limits_are_set_and_listed(cli: Cli, sample: SampleStore):
@@ -63,14 +63,33 @@ def test_limits_are_set_and_listed(cli: Cli, sample: SampleStore):
     runs = [sample.enqueue("mail", limit_key="smtp") for _ in range(3)]
     sample.claim(runs[0])
 
-    assert cli("limit", "billing-api", "3").out == "at most 3 runs of billing-api at once.\n"
+    assert cli("limit", "billing-api", "--at-once", "3").out == "at most 3 runs of billing-api at once.\n"
 
     assert [line.split() for line in cli("limit").lines] == [
-        ["KEY", "AT", "ONCE", "RUNNING", "WAITING"],
-        ["billing-api", "3", "0", "0"],
-        ["smtp", "1", "(default)", "1", "2"],
+        ["KEY", "AT", "ONCE", "RATE", "RUNNING", "WAITING", "NEXT", "START"],
+        ["billing-api", "3", "-", "0", "0", "now"],
+        ["smtp", "1", "(default)", "-", "1", "2", "now"],
     ]
     assert cli("limit", "smtp", "--json").json[0]["waiting"] == 2
     assert cli("limit", "none").out == "none is not in use; its limit is 1.\n"
-    assert cli("limit", "smtp", "-1").code == 2
-    assert cli("limit", "smtp", "many").code == 2
+    assert cli("limit", "smtp", "--at-once", "-1").code == 2
+    assert cli("limit", "smtp", "--at-once", "many").code == 2
+
+
+def test_a_rate_limit_is_set_listed_and_removed(cli: Cli):
+    answer = cli("limit", "openai", "--rate", "60/minute", "--burst", "10")
+    assert answer.out == "60/minute of openai may start, 10 after a pause.\n"
+    answer = cli("limit", "openai", "--at-once", "5", "--json")
+    assert (answer.json["rate_count"], answer.json["rate_period_s"], answer.json["max_running"]) == (60, 60, 5)
+    assert cli("limit").lines[1].split() == ["openai", "5", "60/minute,", "burst", "10", "0", "0", "now"]
+    assert cli("limit", "openai", "--rate", "none").out == "at most 5 runs of openai at once.\n"
+    assert cli("limit", "openai", "--default").out == "at most 1 run of openai at once.\n"
+
+
+def test_a_wrong_rate_changes_nothing_and_says_what_to_write(cli: Cli):
+    for words in (["--rate", "60"], ["--rate", "0/s"], ["--burst", "3"], ["--rate", "none", "--burst", "3"]):
+        answer = cli("limit", "openai", *words)
+        assert answer.code != 0
+        assert "write" in answer.err
+    assert cli("limit", "--rate", "1/s").code == 2
+    assert cli("limit").out == "no limit keys are in use.\n"

@@ -28,7 +28,9 @@ DUE: Final = (
     " values ('{}', 't', 'due', 'x', 'ping', '* * * * *', '', date_trunc('second', now() - interval '1 s'))"
 )
 
-ACTIONS: Final = ("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "reveal")
+ACTIONS: Final = (
+    *("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit", "reveal"),
+)
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
 # By function and argument, or by argument: SQL for a value with which the function does its work.
@@ -109,6 +111,7 @@ VALID: Final = {
     "lease_s": "60",
     "limit_key": "'printer'",
     "limit_keys": "'{printer}'",
+    "burst": "10",
     "max_attempts": "2",
     "max_running": "2",
     "max_timeout_s": "600",
@@ -121,9 +124,13 @@ VALID: Final = {
     "outcomes": "'{failed}'",
     "payload": "'{\"a\": 1}'",
     "payloads": "array['{\"a\": 1}']::jsonb[]",
+    "pause_s": "1",
     "pool": "'default'",
     "priorities": "'{3}'",
     "priority": "3",
+    "rate_count": "60",
+    "rate_period_s": "60",
+    "units": "2",
     "progresses": "'{0.5}'",
     "queue": "'default'",
     "queues": "'{default}'",

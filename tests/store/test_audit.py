@@ -187,6 +187,7 @@ def test_an_action_and_its_audit_row_are_rolled_back_together(
         "pause('all')",
         "resume('all')",
         "set_limit('k', 4)",
+        "set_rate_limit('k', 4)",
         f"create_bulk_action('retry', array[{given_up}::bigint])",
     )
     with psycopg.connect(database, options="-c search_path=wakeboard") as conn:
@@ -231,6 +232,7 @@ ACTIONS = {
     "pause": "pause('all', ",
     "resume": "resume('queue:held', ",
     "set_limit": "set_limit('k', 5, ",
+    "set_rate_limit": "set_rate_limit('k', 5, 1, 1, ",
     "create_bulk_action": "create_bulk_action('retry', '{{}}', ",
     "reveal": "reveal({run}, null, 'payload', ",
 }

@@ -20,6 +20,7 @@ from tests.store.sql_clients import SqlClient
 from tests.store.test_roles import RoleDatabase
 from wakeboard.errors import WakeboardError
 from wakeboard.rules.alert_rules import CONDITIONS
+from wakeboard.rules.rate import Rate
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
@@ -205,6 +206,7 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "pause": lambda: store.pause("queue:x"),
         "resume": lambda: store.resume("queue:x"),
         "set_limit": lambda: store.set_limit("k", 2),
+        "set_rate_limit": lambda: store.set_rate_limit("k", Rate(2, 1)),
         "confirm_removal": lambda: store.confirm_removal("s"),
         "reveal": lambda: store.reveal("payload", run_id=99),
         "discard_and_replay": lambda: store.discard_and_replay(99),
@@ -232,6 +234,7 @@ async def act_as_worker(dsn: str) -> None:
         await worker_store.next_due_s(PING, 5)
         await worker_store.step(free[0], free[1], "part", "1")
         await worker_store.effect(free[0], free[1], "mail")
+        await worker_store.consume(free[0], free[1], 1)
         with connect_blocking(dsn) as beat:
             assert renew(beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, 0.5)]) == []
         await worker_store.still_leased([(free[0], free[1])])

@@ -43,8 +43,8 @@ SLOTS: Final = ("enqueue", "claim_limited", "complete")
 WRONG: Final = (
     ("claim", "lease_epoch = lease_epoch + 1,", "", ()),
     ("claim", "where scope in ('all', 'queue:' || pair.queue)", "where scope = 'all'", PAUSES),
-    ("claim_limited", "greatest(0, bound.max_running\n", "greatest(0, 1 + bound.max_running\n", SLOTS),
-    ("claim_limited", "least(turn_count, free_slots(turn.shared_key))", "turn_count", LIMITS),
+    ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
+    ("claim_limited", "free_slots(turn.shared_key),", "turn_count,", LIMITS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
     ("complete", "and locked_by = worker\n", "\n", ()),
     (

@@ -46,7 +46,7 @@ async def facts(run: wakeboard.Run) -> dict[str, object]:
 
 
 @wakeboard.handler("raises")
-async def raises(run: wakeboard.Run) -> object:  # noqa: C901 - one case for each line of a table
+async def raises(run: wakeboard.Run) -> object:  # noqa: C901, PLR0912 - one case for each line of a table
     """Raises, or returns, what the payload asks for."""
     await asyncio.sleep(0)
     match run.payload["what"]:
@@ -58,6 +58,8 @@ async def raises(run: wakeboard.Run) -> object:  # noqa: C901 - one case for eac
             raise wakeboard.Discard("it makes no sense")
         case "retry":
             raise wakeboard.RetryAfter(3600)
+        case "limited":
+            raise wakeboard.RetryAfter(3600, limit=True)
         case "snooze":
             raise wakeboard.Snooze(3600)
         case "long":
@@ -74,6 +76,18 @@ async def raises(run: wakeboard.Run) -> object:  # noqa: C901 - one case for eac
             return {"a": "b\0c"}
         case _:
             return float("nan")
+
+
+@wakeboard.handler("consumes")
+async def consumes(run: wakeboard.Run) -> None:
+    """Takes further units of its rate limit."""
+    await run.consume(run.payload["units"])
+
+
+@wakeboard.handler("consumes-plainly")
+def consumes_plainly(run: wakeboard.Run) -> None:
+    """The same in a thread."""
+    run.consume(run.payload["units"])
 
 
 @wakeboard.handler("sleeps")

@@ -175,8 +175,8 @@ class JobScheduleSpec(Declared):
     )
     limit_key: LimitKey | None = Field(
         default=None,
-        description="Runs with the same key, of any schedule, share a limit on how many run at once: 1 unless "
-        "`wakeboard limit` says otherwise. A concurrencyPolicy applies in addition.",
+        description="Runs with the same key, of any schedule, share a limit on how many run at once and how often they "
+        "start: 1 at once unless `wakeboard limit` says otherwise. A concurrencyPolicy applies in addition.",
         examples=["billing-api"],
     )
     catch_up: CatchUp = Field(default=CatchUp())

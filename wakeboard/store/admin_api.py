@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from wakeboard.rules.rate import Rate
+
 Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
 BulkActionName: TypeAlias = Literal["retry", "cancel", "discard", "replay"]
 
@@ -147,6 +149,12 @@ class AdminStore(MaintenanceStore):
     async def set_limit(self, key: str, max_running: int | None, reason: str = "") -> None:
         """At most `max_running` runs of this limit key at once; None: the default again."""
         await self._rows("select wakeboard.set_limit(%s, %s, %s, %s, %s)", key, max_running, reason, *self._by)
+
+    async def set_rate_limit(self, key: str, rate: Rate | None, burst: int = 1, reason: str = "") -> None:
+        """Runs of this limit key start at most at this rate, and `burst` of them at once; None: no rate limit."""
+        count, period_s = (rate.count, rate.period_s) if rate else (None, 1)
+        query = "select wakeboard.set_rate_limit(%s, %s, %s, %s, %s, %s, %s)"
+        await self._rows(query, key, count, period_s, burst, reason, *self._by)
 
     async def confirm_removal(self, source: str, reason: str = "") -> int | None:
         """Confirms the pending removal of a source. Returns how many schedules it removes; None: none is pending."""

@@ -29,7 +29,7 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
 SCHEMA_VERSION = 15  # the newest migration that this release was written for
-NEWEST_MIGRATION = "backlog"  # the name of that migration
+NEWEST_MIGRATION = "rate_limits"
 
 _UNREADABLE = (
     "the DSN cannot be read: write postgresql://user:password@host:5432/database or"

@@ -7,6 +7,7 @@ the runs that it leased are queued again when their leases expire.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -14,6 +15,7 @@ import psycopg
 from psycopg.types.numeric import Int8BinaryLoader
 from psycopg.types.string import ByteaBinaryLoader
 
+from wakeboard.errors import LeaseLost, Locked
 from wakeboard.rules.pg_timestamp import from_pg_timestamp
 from wakeboard.run import ClaimedRow
 from wakeboard.store.statements import call, call_blocking, execute, translating
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
 LONGEST_TIMEOUT_S: Final = 2_678_400
+MAX_LIMIT_PAUSE_S: Final = 86_400.0
 
 SCAN_START: Final = "-infinity"
 
@@ -53,7 +56,10 @@ class Worker:
 
 
 class Failure(NamedTuple):
-    """A failed attempt. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff."""
+    """A failed attempt. `outcome`: failed, timed_out or discarded; `delay_s` None: the run's own backoff.
+
+    `pauses_limit`: for `delay_s`, no other run with the run's limit key starts.
+    """
 
     id: int
     epoch: int
@@ -62,6 +68,7 @@ class Failure(NamedTuple):
     error: str
     stack: str = ""
     delay_s: float | None = None
+    pauses_limit: bool = False
 
 
 class Release(NamedTuple):
@@ -279,12 +286,21 @@ class WorkerStore:
 
     async def fail(self, failures: Sequence[Failure]) -> list[int]:
         """Reports failed attempts: each run is retried, or dead."""
-        columns = [list(column) for column in zip(*failures, strict=True)]
+        for failure in failures:
+            if failure.pauses_limit:  # as long as the lease is held
+                await self._pause_limit(failure)
+        *columns, _ = [list(column) for column in zip(*failures, strict=True)]
         return await self._report(
             "select wakeboard.fail(%s, %s::bigint[], %s::bigint[], %s::pg_catalog.text[], %s::pg_catalog.text[],"
             " %s::pg_catalog.text[], %s::pg_catalog.text[], %s::real[])",
             *(self.worker.worker_id, *columns),
         )
+
+    async def _pause_limit(self, failure: Failure) -> None:
+        query = "select wakeboard.pause_limit(%s, %s, %s, %s)"
+        seconds = min(failure.delay_s or 0.0, MAX_LIMIT_PAUSE_S)
+        with suppress(LeaseLost, Locked):  # its outcome is not accepted; another transaction holds the key
+            await self._rows(query, self.worker.worker_id, failure.id, failure.epoch, seconds)
 
     async def release(self, releases: Sequence[Release]) -> list[int]:
         """Puts runs back into their queue, and gives their attempt back."""
@@ -323,6 +339,10 @@ class WorkerStore:
         query = "select done, stored from wakeboard.step(%s, %s, %s, %s, %s::pg_catalog.text::pg_catalog.jsonb)"
         done, stored = (await self._rows(query, self.worker.worker_id, run_id, epoch, name, result))[0]
         return done, stored
+
+    async def consume(self, run_id: int, epoch: int, units: int) -> None:
+        """Takes units of the rate limit of the run's limit key."""
+        await self._rows("select wakeboard.consume(%s, %s, %s, %s)", self.worker.worker_id, run_id, epoch, units)
 
     async def effect(self, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
         """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""

@@ -61,6 +61,9 @@ class Attempt(Run):
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         return await self._repeated(lambda store: store.step(self.id, self.epoch, name, result))
 
+    async def _consume(self, units: int) -> None:
+        await self._repeated(lambda store: store.consume(self.id, self.epoch, units))
+
     async def _begin_effect(self, key: str) -> str:
         return await self._repeated(lambda store: store.effect(self.id, self.epoch, key))
 

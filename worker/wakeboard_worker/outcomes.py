@@ -100,6 +100,7 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
         error=_error_text(error),
         stack=_stack(error),
         delay_s=_clamped_delay(error.seconds) if isinstance(error, RetryAfter) else None,
+        pauses_limit=isinstance(error, RetryAfter) and error.limit,
     )
 
 

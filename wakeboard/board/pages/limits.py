@@ -9,6 +9,7 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
 from wakeboard.board.routing import BoardRequest, Page, Redirect, action, page
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line
 from wakeboard.store.queries.listings import Listings
 from wakeboard.store.queries.schedule_list import filter_choices
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 HIGHEST_LIMIT: Final = 1_000_000
 MAX_DIGITS: Final = 10
 MAX_NAME: Final = 128
+MAX_RATE: Final = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,10 @@ def _limit_form(request: BoardRequest) -> ActionForm:
     shown = (request.values("max_running") or [""])[-1]
     return ActionForm(
         heading=f"Limit of {one_line(key)}" if key else "Set a limit",
-        sentences=["So many runs with this limit key may run at once. Those that are running are not stopped."],
+        sentences=[
+            "So many runs with this limit key may run at once, and start so often.",
+            "Those that are running are not stopped.",
+        ],
         submit="Set limit",
         path="/limits/set",
         next=next_page(request, "/limits"),
@@ -91,7 +96,22 @@ def _limit_form(request: BoardRequest) -> ActionForm:
                 name="max_running",
                 label="At most",
                 value=shown[:10],
-                hint="0 to 1,000,000. Empty: the default of 1 again.",
+                hint="0 to 1,000,000. Empty: the default, which is 1, or any number beside a rate.",
+                numeric=True,
+                max_length=10,
+            ),
+            Input(
+                name="rate",
+                label="Rate",
+                value=(request.values("rate") or [""])[-1][:MAX_RATE],
+                hint="Such as 60/minute, 5/second or 100/30s. Empty: no rate limit.",
+                max_length=MAX_RATE,
+            ),
+            Input(
+                name="burst",
+                label="Burst",
+                value=(request.values("burst") or [""])[-1][:10],
+                hint="How many start at once after a pause: 1 to 1,000,000. Empty: 1.",
                 numeric=True,
                 max_length=10,
             ),
@@ -112,19 +132,31 @@ async def set_limit(request: BoardRequest) -> Redirect | Page:
     """Sets a limit, or resets it to the default."""
     store = await request.acting({None})
     form = _limit_form(request)
-    key, text = request.field("key").strip(), request.field("max_running").strip().replace(",", "")
+    key, rate_text = request.field("key").strip(), request.field("rate").strip()
     try:
         reason = read_reason(request)
         if not key:
             raise InvalidValue("write a limit key, such as openai")  # noqa: TRY301 - shown in the form, as the others
-        if text and not (
-            text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS and int(text) <= HIGHEST_LIMIT
-        ):
-            raise InvalidValue(f"the limit is {one_line(text)[:20]}: write a whole number from 0 to 1,000,000")  # noqa: TRY301
-        await store.set_limit(key, int(text) if text else None, reason)
+        at_most, burst = _number(request, "max_running", "limit", 0), _number(request, "burst", "burst", 1)
+        rate = Rate.parse(rate_text) if rate_text else None
+        if burst is not None and rate is None:
+            raise InvalidValue("a burst belongs to a rate: write one, such as 60/minute")  # noqa: TRY301
+        await store.set_rate_limit(key, rate, burst or 1, reason)
+        await store.set_limit(key, at_most, reason)
     except InvalidValue as exc:
         return form.page(str(exc))
-    return Redirect(form.next, f"The limit of {key} is {text or 'the default, 1,'}{' now' if text else ' again'}.")
+    limit = f"{at_most:,}" if at_most is not None else "any number" if rate else "the default, 1"
+    return Redirect(form.next, f"The limit of {key} is {limit}{f', and {rate}' if rate else ''}.")
+
+
+def _number(request: BoardRequest, name: str, label: str, least: int) -> int | None:
+    """The whole number in a field of the form; None: it is empty. Raises InvalidValue."""
+    text = request.field(name).strip().replace(",", "")
+    if not text:
+        return None
+    if text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS and least <= int(text) <= HIGHEST_LIMIT:
+        return int(text)
+    raise InvalidValue(f"the {label} is {one_line(text)[:20]}: write a whole number from {least} to 1,000,000")
 
 
 ROUTES: Final = [

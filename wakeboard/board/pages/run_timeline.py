@@ -167,6 +167,9 @@ def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime, *, with_counts:
 
 def _full_limits(limits: Sequence[LimitOfRun], *, with_counts: bool) -> Iterator[Fact]:
     for limit in limits:
+        if limit.next_start_s >= 1:
+            why = "is paused by a handler" if limit.paused else "has used up its rate"
+            yield Fact(f"The limit key {limit.key} {why}; the next run starts in {limit.next_start_s:,.0f} s.")
         if limit.running >= limit.max_running:
             whose = (
                 f"The schedule has the concurrency policy {limit.schedule_policy}"

@@ -1,4 +1,4 @@
-"""The command `wakeboard limit`: sets and lists how many runs of a limit key may run at once."""
+"""The command `wakeboard limit`: sets and lists how many runs of a limit key run at once, and how often they start."""
 
 from __future__ import annotations
 
@@ -10,54 +10,104 @@ from wakeboard.cli.support.options import AsJson, Reason
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import with_session
 from wakeboard.cli.support.tables import Column, print_table
+from wakeboard.errors import InvalidValue
 from wakeboard.rules.humanize import counted
+from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
+    from wakeboard.cli.support.session import Session
     from wakeboard.store.queries.listings import LimitRow
 
 DEFAULT = 1
+NO_RATE = "none"
 COLUMNS = (
     Column("KEY", shrinks=True),
     Column("AT ONCE", right=True),
+    Column("RATE", right=True),
     Column("RUNNING", right=True),
     Column("WAITING", right=True),
+    Column("NEXT START", right=True),
 )
 
 EXAMPLES = (
-    "wakeboard limit                      list limit keys with their running and waiting runs",
-    "wakeboard limit billing-api 3        run at most three at once",
-    "wakeboard limit billing-api --default",
+    "wakeboard limit                                      list limit keys with their running and waiting runs",
+    "wakeboard limit billing-api --at-once 3              run at most three at once",
+    "wakeboard limit openai-api --rate 60/minute --burst 10",
+    "wakeboard limit openai-api --rate none               no rate limit",
+    "wakeboard limit billing-api --default                one at once, no rate limit",
 )
 
 
 def command(
     key: Annotated[str | None, typer.Argument(metavar="KEY", help="The limit key.", show_default=False)] = None,
-    max_running: Annotated[
+    at_once: Annotated[
         int | None,
-        typer.Argument(metavar="N", min=0, max=1_000_000, help="Maximum number of running runs.", show_default=False),
+        typer.Option(metavar="N", min=0, max=1_000_000, help="Maximum number of running runs.", show_default=False),
     ] = None,
-    default: Annotated[bool, typer.Option("--default", help="Restore the default, 1.", show_default=False)] = False,
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="How many runs may start in a time: 60/minute, 5/second, 100/30s, or none.",
+            show_default=False,
+        ),
+    ] = None,
+    burst: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            max=1_000_000,
+            help="With --rate: how many start at once after a pause. [default: 1]",
+            show_default=False,
+        ),
+    ] = None,
+    default: Annotated[
+        bool, typer.Option("--default", help="Restore the default: 1 at once, no rate limit.", show_default=False)
+    ] = False,
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set how many runs of a limit key may run at once.
+    """Set how many runs of a limit key run at once, and how often they start.
 
-    Without N, list the limit keys. The default is 1. A lower limit does not stop running runs. The list does not
-    contain the keys with which wakeboard enforces the concurrencyPolicy of schedules.
+    Without options, list the limit keys. The default is 1 at once; with a rate limit, any number. A rate of 60/minute
+    starts one run each second; with --burst 10, ten runs may start at once after a pause. The starts of retries count,
+    too. A lower limit does not stop running runs. The list does not contain the keys with which wakeboard enforces the
+    concurrencyPolicy of schedules.
     """
-    if default and (key is None or max_running is not None):
-        raise typer.BadParameter("give a KEY and no N", param_hint="--default")
-    if key is None or (max_running is None and not default):
+    new_rate = None if rate is None or rate.strip().lower() == NO_RATE else Rate.parse(rate)
+    changes = at_once is not None or rate is not None or default
+    if default and (key is None or at_once is not None or rate is not None):
+        raise typer.BadParameter("give a KEY and no limit", param_hint="--default")
+    if key is None and changes:
+        raise typer.BadParameter("give the KEY that is limited", param_hint="--at-once, --rate")
+    if burst is not None and new_rate is None:
+        raise InvalidValue("--burst goes with --rate: write for example --rate 60/minute --burst 10")
+    if key is None or not changes:
         _print_limits(key, as_json)
         return
 
-    with_session(lambda session: session.store.set_limit(key, max_running, reason))
-    max_running = DEFAULT if max_running is None else max_running
+    async def change(session: Session) -> LimitRow:
+        if rate is not None or default:
+            await session.store.set_rate_limit(key, new_rate, burst or 1, reason)
+        if at_once is not None or default:
+            await session.store.set_limit(key, at_once, reason)
+        return next(row for row in await session.listings.limits() if row.key == key)
+
+    row = with_session(change)
     if as_json:
-        print_json({"key": key, "max_running": max_running})
+        print_json(row)
     else:
-        print_message(f"at most {counted(max_running, 'run')} of {key} at once.")
+        print_message(_sentence(row))
+
+
+def _sentence(row: LimitRow) -> str:
+    key = one_line(row.key)
+    if row.rate is None:
+        return f"at most {counted(row.max_running, 'run')} of {key} at once."
+    at_once = "" if row.any_number else f", at most {row.max_running} at once"
+    return f"{row.rate} of {key} may start, {row.burst} after a pause{at_once}."
 
 
 def _print_limits(key: str | None, as_json: bool) -> None:
@@ -71,5 +121,14 @@ def _print_limits(key: str | None, as_json: bool) -> None:
 
 
 def _cells(row: LimitRow) -> list[str]:
-    at_once = str(row.max_running) if row.is_explicit else f"{row.max_running} (default)"
-    return [one_line(row.key), at_once, str(row.running), str(row.waiting)]
+    at_once = "any" if row.any_number else str(row.max_running)
+    rate = f"{row.rate}, burst {row.burst}" if row.rate else "-"
+    next_start = f"in {row.next_start_s:.0f} s" if row.next_start_s >= 1 else "now"
+    return [
+        one_line(row.key),
+        at_once if row.is_explicit or row.any_number else f"{at_once} (default)",
+        rate,
+        str(row.running),
+        str(row.waiting),
+        next_start,
+    ]

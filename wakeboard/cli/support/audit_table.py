@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from wakeboard.cli.support.tables import Column
 from wakeboard.cli.support.time_args import in_display_zone
 from wakeboard.rules.humanize import counted
+from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def _run_details(row: AuditRow) -> str:
 
 _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_limit": lambda detail: f"{_limit(detail['before'])} to {_limit(detail['after'])}",
+    "set_rate_limit": lambda detail: f"{_rate(detail['before'])} to {_rate(detail['after'])}",
     "set_retention": lambda detail: f"{_days(detail['before'])} to {_days(detail['after'])}",
     "set_audit_retention": lambda detail: f"{detail['before']} to {counted(detail['after'], 'day')}",
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
@@ -86,6 +88,11 @@ _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
 
 def _limit(value: int | None) -> str:
     return "default" if value is None else str(value)
+
+
+def _rate(value: dict[str, int] | None) -> str:
+    """A rate limit: 60/minute, burst 10."""
+    return f"{Rate(value['count'], value['period_s'])}, burst {value['burst']}" if value else "no rate"
 
 
 def _days(kept: dict[str, Any]) -> str:

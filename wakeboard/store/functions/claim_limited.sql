@@ -1,7 +1,9 @@
 -- for: worker
--- Leases up to `count` due runs of the limit keys `keys`, and never more of a key than its limit. See `claim` for leases and rows.
+-- Leases up to `count` due runs of the limit keys `keys`, and never more of a key than its limit and its rate limit allow. See `claim` for
+-- leases and rows.
 -- A run of a schedule whose concurrencyPolicy is not Allow has the limit key of its schedule. If the schedule also has a limitKey, the run
--- carries it as shared_limit_key and needs a free slot of both. The keys are served in random order. With a probability of 1 in 20, the
+-- carries it as shared_limit_key and needs a free slot of both,
+-- and a unit of the limitKey's rate limit. The keys are served in random order. With a probability of 1 in 20, the
 -- free slots of a key go to the runs that have been due for longest, whatever their priority.
 -- A key without a row in job_limits gets one (limit 1). The first statement locks the keys' rows in job_limits and skips those that another
 -- worker has locked; later statements count the leases and claim. A single statement would count in a snapshot from before the lock.
@@ -45,7 +47,8 @@ begin
     if turn.shared_key is not null then
       perform from job_limits where key = turn.shared_key for update skip locked;
       continue when not found;
-      turn_count := least(turn_count, free_slots(turn.shared_key));
+      turn_count := least(turn_count, free_slots(turn.shared_key),
+                          (select free_units(bound) from job_limits as bound where bound.key = turn.shared_key));
     end if;
     continue when turn_count <= 0 or turn.keys is null;
     return query
@@ -56,8 +59,9 @@ begin
              locked_until = statement_timestamp() + make_interval(secs => least(lease_s, timeout_s + 10, 3600))
        where run.id = any (array(
          select due.id
-           from (select key, max_running, random() < 0.05 as oldest_first
-                   from job_limits where key = any (turn.keys) order by random()) as bound
+           from (select key, max_running, random() < 0.05 as oldest_first,
+                        case when rate_count is null and paused_until = 'epoch' then 1000000 else free_units(limits) end as units
+                   from job_limits as limits where key = any (turn.keys) order by random()) as bound
           cross join lateral (
             select free.id
               from (select served.queue, wanted.priority
@@ -83,13 +87,17 @@ begin
                 limit bound.max_running
                   for update skip locked) as free
              where not exists (select from pauses where scope in ('all', 'queue:' || pair.queue))
-             limit greatest(0, bound.max_running
+             limit greatest(0, least(bound.units, bound.max_running
                - (select count(*) from job_runs as held where held.limit_key = bound.key and held.holds_slot)
-               - (select count(*) from job_runs as held where held.shared_limit_key = bound.key and held.holds_slot))) as due
+               - (select count(*) from job_runs as held where held.shared_limit_key = bound.key and held.holds_slot)))) as due
           limit turn_count))
       returning run.*
     ), noted as (
       insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
+    ), taken as (
+      update job_limits as bound set next_unit_at = advance_rate(bound, started.units)
+        from (select coalesce(turn.shared_key, limit_key) as key, count(*) as units from claimed group by 1) as started
+       where bound.key = started.key and bound.rate_count is not null
     )
     select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for,
            run_at, queue::text, priority::smallint, crash_count, uuid, definition_id, schedule

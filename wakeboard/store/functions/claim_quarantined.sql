@@ -21,7 +21,8 @@ begin
      where crash_count >= 2 and dead_at is null and locked_by = 0 and run_at <= statement_timestamp()
        and queue = any (queues) and job_type = any (job_types) and timeout_s <= max_timeout_s
        and not exists (select from pauses where scope in ('all', 'queue:' || job_runs.queue))
-       and (limit_key is null or free_slots(limit_key) > 0 and free_slots(shared_limit_key) > 0)
+       and (limit_key is null or free_slots(limit_key) > 0 and free_slots(shared_limit_key) > 0
+            and not exists (select from job_limits as bound where key in (limit_key, shared_limit_key) and free_units(bound) <= 0))
      order by run_at, id
      limit 100
   loop
@@ -31,7 +32,9 @@ begin
       continue when not found;
       perform from job_limits where key = candidate.shared_limit_key for update skip locked;
       continue when not found and candidate.shared_limit_key is not null;
-      continue when free_slots(candidate.limit_key) <= 0 or free_slots(candidate.shared_limit_key) <= 0;
+      continue when free_slots(candidate.limit_key) <= 0 or free_slots(candidate.shared_limit_key) <= 0
+                 or exists (select from job_limits as bound
+                             where key in (candidate.limit_key, candidate.shared_limit_key) and free_units(bound) <= 0);
     end if;
     return query
     with claimed as (
@@ -47,6 +50,9 @@ begin
       returning run.*
     ), noted as (
       insert into definition_changes (definition_id) select definition_id from claimed where definition_id is not null
+    ), taken as (
+      update job_limits as bound set next_unit_at = advance_rate(bound, 1)
+       where bound.key = (select coalesce(shared_limit_key, limit_key) from claimed) and bound.rate_count is not null
     )
     select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for, run_at,
            queue::text, priority::smallint, crash_count, uuid, definition_id, schedule

@@ -63,7 +63,7 @@ begin
   get diagnostics gone = row_count; total := total + gone;
   delete from job_limits where key = any (array(
     select bound.key from job_limits as bound
-     where not bound.is_explicit and bound.created_at < statement_timestamp() - interval '1 day'
+     where not bound.is_explicit and bound.rate_count is null and bound.created_at < statement_timestamp() - interval '1 day'
        and not exists (select from job_runs where limit_key = bound.key)
        and (bound.key !~ '^schedule:'
             or not exists (select from job_definitions

@@ -1,6 +1,6 @@
 -- for: worker
--- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types. Null: none within `within_s`. Runs
--- that are due already do not count. It reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules,
+-- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types, or the rate limit of a due run
+-- has a free unit. Null: none within `within_s`. Other runs that are due already do not count. It reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules,
 -- so the answer may be too large, but its cost is bounded. Workers poll as well.
 -- Example:
 --   select wakeboard.next_due('{default}', '{send_mail}', 60);
@@ -42,6 +42,28 @@ begin
               and job_type = any (job_types) and timeout_s <= max_timeout_s
             order by run_at, id
             limit 1) as next
+        union all
+        select next.at                         -- a due run that waits for a unit of a rate limit, or for the end of a handler's pause
+          from due_limit_keys(queues, '', scan_limit) as waiting (key)
+         cross join lateral (
+           select case when rate_count is null then paused_until
+                       else greatest(advance_rate(bound, 0) - make_interval(
+                              secs => (rate_burst - 1) * 1e0 * rate_period_s / rate_count), paused_until) end as at
+             from job_limits as bound
+            where bound.key = coalesce((select def.limit_key from job_definitions as def
+                                         where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
+                                                             then substr(waiting.key, 10)::bigint end), waiting.key)
+              and (rate_count is not null or paused_until > statement_timestamp())) as next
+         where next.at > statement_timestamp() and next.at <= horizon
+           and exists (
+             select from unnest(queues) as served (queue) cross join unnest(array[5, 4, 3, 2, 1]::smallint[]) as wanted (priority)
+              cross join lateral (
+                select from job_runs
+                 where job_runs.queue = served.queue and limit_key = waiting.key and job_runs.priority = wanted.priority
+                   and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
+                   and run_at <= statement_timestamp()
+                   and job_type = any (job_types) and timeout_s <= max_timeout_s
+                 limit 1) as due)
         union all
         select next.run_at
           from (select run_at, queue, job_type, timeout_s

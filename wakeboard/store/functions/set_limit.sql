@@ -1,6 +1,6 @@
 -- for: operator
 -- Lets at most `max_running` (0 to 1,000,000) runs with limit key `key` run at once, from now on. Running runs are not stopped. Null: the
--- default of 1. The keys of schedules (schedule:ID) follow from their concurrencyPolicy and cannot be set.
+-- default of 1, or any number if the key has a rate limit. The keys of schedules (schedule:ID) follow from their concurrencyPolicy and cannot be set.
 -- Writes an audit row if the limit changes (see Audit).
 -- Example:
 --   select wakeboard.set_limit('printer', 2);
@@ -27,7 +27,9 @@ begin
     from job_limits as bound where bound.key = set_limit.key for no key update;
   insert into job_limits as bound (key, max_running, is_explicit)
   values (set_limit.key, coalesce(set_limit.max_running, 1), set_limit.max_running is not null)
-  on conflict on constraint job_limits_pkey do update set max_running = excluded.max_running, is_explicit = excluded.is_explicit;
+  on conflict on constraint job_limits_pkey do update
+     set is_explicit = excluded.is_explicit,
+         max_running = case when bound.rate_count is not null and not excluded.is_explicit then 1000000 else excluded.max_running end;
   if set_limit.max_running is distinct from before then
     insert into audit_log (actor, source, action, scope, reason, detail)
     values (checked_actor, checked_source, 'set_limit', set_limit.key, coalesce(left(set_limit.reason, 200), ''),

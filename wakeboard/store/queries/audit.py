@@ -36,6 +36,7 @@ ACTIONS = (  # that write audit rows: the names of the SQL functions
     "run_now",
     "set_audit_retention",
     "set_limit",
+    "set_rate_limit",
     "set_retention",
 )
 SOURCES = ("board", "cli", "kubectl", "sql", "up")

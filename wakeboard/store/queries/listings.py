@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 from psycopg.rows import class_row, scalar_row, tuple_row
 
+from wakeboard.rules.rate import Rate
 from wakeboard.store.statements import call, read
 
 if TYPE_CHECKING:
@@ -149,14 +150,32 @@ class RunRow:
 class LimitRow:
     """A limit key: how many of its runs may run at once, how many are running, and how many wait.
 
-    `is_explicit`: an administrator set it; otherwise it is 1.
+    `is_explicit`: an administrator set `max_running`; otherwise it is the default. `rate_count` runs may start each
+    `rate_period_s` seconds, and `burst` of them after a pause; None: no rate limit. `next_start_s`: seconds until the
+    rate limit, or a handler's pause, lets a run start.
     """
 
     key: str
     max_running: int
     is_explicit: bool
+    rate_count: int | None = None
+    rate_period_s: int | None = None
+    burst: int | None = None
+    next_start_s: float = 0.0
     running: int
     waiting: int
+
+    @property
+    def any_number(self) -> bool:
+        """Whether only the rate limit bounds how many runs are running."""
+        return self.rate_count is not None and not self.is_explicit
+
+    @property
+    def rate(self) -> Rate | None:
+        """The rate limit."""
+        if self.rate_count is None or self.rate_period_s is None:
+            return None
+        return Rate(self.rate_count, self.rate_period_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,20 +354,31 @@ select uuid, id from wakeboard.job_run_history where uuid between %(first)s and 
  limit 10
 """
 
-_LIMITS: LiteralString = """
-select bound.key, bound.max_running, bound.is_explicit,
-       (select count(*) from wakeboard.job_runs where limit_key = bound.key and holds_slot)
-         + (select count(*) from wakeboard.job_runs where shared_limit_key = bound.key and holds_slot) as running,
+# Seconds until the rate limit of a row of job_limits, or a handler's pause, lets a run start.
+NEXT_START_S: LiteralString = """greatest(0,
+         extract(epoch from least(stored.paused_until - statement_timestamp(), interval '1 day')),
+         extract(epoch from stored.next_unit_at - statement_timestamp())
+           - (stored.rate_burst - 1) * 1e0 * stored.rate_period_s / stored.rate_count)::float8"""
+_LIMITS: LiteralString = (
+    """
+select stored.key, stored.max_running, stored.is_explicit,
+       stored.rate_count, stored.rate_period_s, stored.rate_burst as burst,
+       """
+    + NEXT_START_S
+    + """ as next_start_s,
+       (select count(*) from wakeboard.job_runs where limit_key = stored.key and holds_slot)
+         + (select count(*) from wakeboard.job_runs where shared_limit_key = stored.key and holds_slot) as running,
        coalesce(waiting.runs, 0) as waiting
-  from wakeboard.job_limits as bound
+  from wakeboard.job_limits as stored
   left join (
     select coalesce(shared_limit_key, limit_key)::text as key, count(*) as runs
       from wakeboard.job_runs
      where limit_key is not null and not holds_slot and dead_at is null
      group by 1) as waiting using (key)
- where not starts_with(bound.key, 'schedule:')  -- of one schedule, for its concurrencyPolicy
- order by bound.key
+ where not starts_with(stored.key, 'schedule:')  -- of one schedule, for its concurrencyPolicy
+ order by stored.key
 """
+)
 
 _PAUSES: LiteralString = """
 select split_part(pause.scope, ':', 1) as kind,

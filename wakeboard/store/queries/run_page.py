@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, LiteralString
 from psycopg.rows import class_row, dict_row, scalar_row
 
 from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
-from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
+from wakeboard.store.queries.listings import LIVE_COLUMNS, NEXT_START_S, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_details import AttemptRow
 from wakeboard.store.statements import read
 
@@ -84,12 +84,18 @@ class ScheduleOfRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitOfRun:
-    """A limit key that a run needs a slot of. `schedule_policy`: the key is the schedule's own, for this policy."""
+    """A limit key that a run needs a slot of.
+
+    `schedule_policy`: the key is the schedule's own, for this policy. `next_start_s`: seconds until its rate limit, or
+    a handler's pause (`paused`), lets a run start; 0: now.
+    """
 
     key: str
     max_running: int
     running: int
     schedule_policy: str | None
+    next_start_s: float
+    paused: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -226,7 +232,8 @@ select scope || ' ' || reason
  where scope in ('all', 'queue:' || %(queue)s)
  order by scope
 """
-_LIMITS: LiteralString = """
+_LIMITS: LiteralString = (
+    """
 select bound.key,
        coalesce(stored.max_running, 1) as max_running,
        (select count(*) from (select from wakeboard.job_runs
@@ -235,12 +242,17 @@ select bound.key,
                                    where shared_limit_key = bound.key and holds_slot limit 10000) as run) as running,
        case when bound.key = 'schedule:' || run.definition_id
             then (select concurrency_policy from wakeboard.job_definitions where id = run.definition_id) end
-         as schedule_policy
+         as schedule_policy,
+       """
+    + NEXT_START_S
+    + """ as next_start_s,
+       coalesce(stored.paused_until > statement_timestamp(), false) as paused
   from wakeboard.job_runs as run
  cross join unnest(array[run.limit_key::text, run.shared_limit_key]) as bound (key)
   left join wakeboard.job_limits as stored on stored.key = bound.key
  where run.id = %(id)s and bound.key is not null
 """
+)
 _OTHERS: LiteralString = """
 select exists (select from wakeboard.worker_types
                 where queue = run.queue and job_type = run.job_type

@@ -1,0 +1,183 @@
+"""The starts of a limit key never exceed its rate limit, with several workers. Workers know when the next may start."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+
+def limited(admin: SqlClient, runs: int, **values: Any) -> None:
+    for _ in range(runs):
+        admin.enqueue(limit_key="api", **values)
+
+
+def test_a_burst_starts_at_once_and_then_one_run_for_each_unit(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 9)
+    admin.sql("select set_rate_limit('api', 60, 3600, 3)")
+    assert len(worker.claim_limited("api", count=2)) == 2
+    assert len(worker.claim_limited("api", count=9)) == 1
+    assert worker.claim_limited("api", count=9) == []
+    admin.sql("update job_limits set next_unit_at = next_unit_at - interval '2 minutes'")
+    assert len(worker.claim_limited("api", count=9)) == 2
+
+
+def test_any_number_runs_at_once_beside_a_rate_limit_unless_a_limit_is_set(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 9)
+    admin.sql("select set_rate_limit('api', 1000, 1, 100)")
+    admin.sql("select set_limit('api', 4)")
+    assert len(worker.claim_limited("api", count=9)) == 4
+    admin.sql("select set_limit('api', null)")
+    assert len(worker.claim_limited("api", count=9)) == 5
+    admin.sql("select set_rate_limit('api', null)")
+    assert admin.sql("select max_running, is_explicit, rate_count from job_limits") == [(1, False, None)]
+
+
+def test_a_limit_that_was_set_first_stays(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 5)
+    admin.sql("select set_limit('api', 2), set_rate_limit('api', 1000, 1, 100)")
+    assert len(worker.claim_limited("api", count=9)) == 2
+    admin.sql("select set_rate_limit('api', null)")
+    assert admin.value("select max_running from job_limits") == 2
+
+
+def test_in_no_window_start_more_runs_than_the_burst_and_the_rate_allow(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    admin.sql("select set_rate_limit('api', 300, 1, 20)")
+    admin.sql("select enqueue('ping', limit_key => 'api') from generate_series(1, 3000)")
+    ends = time.monotonic() + 1.5
+
+    def claim(client: SqlClient) -> None:
+        while time.monotonic() < ends:
+            client.claim_limited("api", count=50)
+
+    threads = [threading.Thread(target=claim, args=[client]) for client in (worker, other)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    starts = [at for (at,) in admin.sql("select started_at from job_runs where holds_slot order by started_at")]
+    assert len(starts) > 200, "the rate is used"
+    assert_within_rate(starts, rate=300, burst=20)
+
+
+def assert_within_rate(starts: list[datetime], rate: float, burst: int) -> None:
+    """Asserts that each window from one start to another has at most burst + rate * t starts."""
+    slack = [number - rate * (at - starts[0]).total_seconds() for number, at in enumerate(starts)]
+    least = float("inf")
+    for value in slack:
+        least = min(least, value)
+        assert value - least + 1 <= burst + 0.01
+
+
+def test_a_schedules_own_key_takes_units_of_the_limit_that_it_shares(admin: SqlClient, worker: SqlClient) -> None:
+    definition = admin.define(policy="Queue", limit_key="api")
+    admin.sql("select set_rate_limit('api', 1, 3600, 1)")
+    admin.sql("select run_now(%s)", definition)
+    assert len(worker.claim_limited(f"schedule:{definition}")) == 1
+    limited(admin, 1)
+    assert worker.claim_limited("api") == []
+
+
+def test_a_quarantined_run_takes_a_unit_too(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 2)
+    admin.sql("update job_runs set crash_count = 2")
+    admin.sql("select set_rate_limit('api', 1, 3600, 1)")
+    assert len(worker.claim_quarantined()) == 1
+    assert worker.claim_quarantined() == []
+
+
+def test_a_waiting_worker_learns_when_the_next_unit_is_free(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 3)
+    admin.sql("select set_rate_limit('api', 60, 600, 1)")
+    assert next_due(worker) is None, "a run that may start now is not announced"
+    assert len(worker.claim_limited("api", count=9)) == 1
+    assert 8 < (next_due(worker) or 0) <= 10
+    admin.sql("select set_rate_limit('api', null)")
+    assert next_due(worker) is None
+
+
+def next_due(worker: SqlClient) -> float | None:
+    return worker.value("select next_due('{default}', '{ping}', 60)")
+
+
+def test_a_handler_takes_more_units_and_the_next_runs_wait_for_longer(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 3)
+    admin.sql("select set_rate_limit('api', 60, 600, 3)")
+    (lease,) = worker.claim_limited("api", count=1)
+    worker.sql("select consume(%s, %s, %s, 4)", worker.worker_id, lease.id, lease.epoch)
+    assert worker.claim_limited("api", count=9) == []
+    assert 28 < (next_due(worker) or 0) <= 30
+
+
+def test_a_handler_pauses_the_key_for_all_workers(admin: SqlClient, worker: SqlClient, other: SqlClient) -> None:
+    limited(admin, 3)
+    admin.sql("select set_limit('api', 5)")
+    (lease,) = worker.claim_limited("api", count=1)
+    worker.sql("select pause_limit(%s, %s, %s, 30)", worker.worker_id, lease.id, lease.epoch)
+    worker.sql("select pause_limit(%s, %s, %s, 5)", worker.worker_id, lease.id, lease.epoch)
+    assert other.claim_limited("api", count=9) == []
+    assert 28 < (next_due(other) or 0) <= 30
+    admin.sql("update job_limits set paused_until = statement_timestamp()")
+    assert len(other.claim_limited("api", count=9)) == 2
+
+
+@pytest.mark.parametrize("call", ["consume(%s, %s, %s, 1)", "pause_limit(%s, %s, %s, 30)"])
+def test_only_the_worker_that_has_the_lease_changes_a_limit(
+    admin: SqlClient, worker: SqlClient, other: SqlClient, call: Any
+) -> None:
+    limited(admin, 1)
+    (lease,) = worker.claim_limited("api")
+    for client, epoch in ((other, lease.epoch), (worker, lease.epoch + 1)):
+        with pytest.raises(psycopg.Error) as refused:
+            client.sql(f"select {call}", client.worker_id, lease.id, epoch)
+        assert refused.value.sqlstate == "WB001"
+
+
+def test_a_clock_that_was_set_back_stops_a_key_for_an_hour_at_most(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 2)
+    admin.sql("select set_rate_limit('api', 1, 1, 1)")
+    admin.sql(
+        "update job_limits set next_unit_at = now() + interval '9 days', paused_until = now() + interval '9 days'"
+    )
+    assert worker.claim_limited("api") == []
+    later = admin.value("select advance_rate(bound, 0) - now() from job_limits as bound")
+    assert later <= timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ("'api', 0", "a rate is 0 runs; write a whole number from 1 to 1000000, or null for no rate limit"),
+        ("'api', -1", "a rate is -1 runs; write a whole number from 1 to 1000000, or null for no rate limit"),
+        ("'api', 1, 0", "a rate is per 0 seconds; write a whole number from 1 to 2678400 (31 days)"),
+        ("'api', 1, null", "a rate is per null seconds; write a whole number from 1 to 2678400 (31 days)"),
+        ("'api', 1, 1, 2000000", "a burst is 2000000 runs; write a whole number from 1 to 1000000"),
+        ("null, 1", "key is null; write the name of a limit key"),
+    ],
+)
+def test_a_wrong_rate_is_refused_with_what_to_write(admin: SqlClient, arguments: str, sentence: str) -> None:
+    with pytest.raises(psycopg.Error, match=sentence.replace("(", r"\(").replace(")", r"\)")):
+        admin.sql(f"select set_rate_limit({arguments})")  # pyright: ignore[reportArgumentType]
+
+
+def test_each_change_of_a_rate_is_audited_once(admin: SqlClient) -> None:
+    for _ in range(2):
+        admin.sql("select set_rate_limit('api', 60, 60, 10, 'their quota', 'grace')")
+    admin.sql("select set_rate_limit('api', null)")
+    rows = admin.sql("select actor, scope, reason, detail from audit_log order by id")
+    after = {"count": 60, "period_s": 60, "burst": 10}
+    assert rows[0] == ("grace", "api", "their quota", {"before": None, "after": after})
+    assert [row[3] for row in rows[1:]] == [{"before": after, "after": None}]

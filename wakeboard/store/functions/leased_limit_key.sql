@@ -1,0 +1,19 @@
+-- internal (called by consume and pause_limit)
+-- The limit key that a leased run shares with others: the limitKey of its schedule, or its own. Raises WB001 if the lease is lost.
+
+create or replace function wakeboard.leased_limit_key(worker bigint, run_id bigint, epoch bigint)
+returns text language plpgsql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+declare
+  leased record;
+begin
+  select coalesce(shared_limit_key, limit_key) as key into leased
+    from job_runs as run
+   where run.id = leased_limit_key.run_id and locked_by = worker and lease_epoch = epoch;
+  if not found then
+    raise exception using errcode = 'WB001', message = format('the lease of run %s is lost', leased_limit_key.run_id);
+  end if;
+  return leased.key;
+end
+$$;
