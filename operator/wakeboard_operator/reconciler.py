@@ -183,7 +183,13 @@ class Reconciler:
         if known is None or known.problem is not None:
             return False
         old = known.resource
-        if (old.uid, old.generation, old.annotations) != (found.uid, found.generation, found.annotations):
+        if (old.uid, old.generation, old.annotations, old.origin, old.labels) != (
+            found.uid,
+            found.generation,
+            found.annotations,
+            found.origin,
+            found.labels,
+        ):
             return False
         if self.ownership.problem(found) is not None:
             return False
@@ -230,7 +236,9 @@ class Reconciler:
         problem = tenancy_problem(self._settings.tenancy, found.namespace, spec.queue, spec.job_type)
         if problem is not None:
             return None, problem
-        return DesiredSchedule(found.namespace, found.name, spec, found.uid, found.generation), None
+        return DesiredSchedule(
+            found.namespace, found.name, spec, found.uid, found.generation, found.origin, found.labels
+        ), None
 
     async def _record_sync(self, store: LeaderStore, report: SyncReport, found: Iterable[Resource]) -> None:
         for full_name, why in report.failed.items():

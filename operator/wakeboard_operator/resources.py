@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from wakeboard.rules.schedule_origin import origin_of, shown_labels
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +21,10 @@ Key: TypeAlias = tuple[str, str]  # namespace, name
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} before the first write."""
+    """One JobSchedule. `annotations` holds only ours, without their prefix; `status` is {} before the first write.
+
+    `origin` and `labels`: as rules/schedule_origin.py reads them, for the board.
+    """
 
     namespace: str
     name: str
@@ -29,6 +34,8 @@ class Resource:
     spec: Mapping[str, Any]
     annotations: Mapping[str, str]
     status: Mapping[str, Any]
+    origin: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def key(self) -> Key:
@@ -45,6 +52,7 @@ def resource(raw: Mapping[str, Any]) -> Resource:
     """Parses a JSON object of the API server."""
     metadata: Mapping[str, Any] = raw["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    labels: Mapping[str, str] = metadata.get("labels") or {}
     return Resource(
         namespace=metadata["namespace"],
         name=metadata["name"],
@@ -54,4 +62,6 @@ def resource(raw: Mapping[str, Any]) -> Resource:
         spec=raw.get("spec") or {},
         annotations={name.removeprefix(OURS): text for name, text in annotations.items() if name.startswith(OURS)},
         status=raw.get("status") or {},
+        origin=origin_of(labels, annotations),
+        labels=shown_labels(labels),
     )

@@ -73,8 +73,10 @@ def test_the_orders_are_by_name_next_tick_last_end_and_failures(database: str, b
 def test_each_filter_leaves_only_what_matches(database: str, board: str):
     with schedules_in(database) as schedules:
         now = schedules.now()
-        plain = schedules.add("plain", "7 4 * * MON", next_run_at=now + timedelta(hours=1))
-        other = schedules.add("other", namespace="shop", queue="mail", job_type="sync_stock", next_run_at=now)
+        plain = schedules.add("plain", "7 4 * * MON", next_run_at=now + timedelta(hours=1), labels={"team": "billing"})
+        other = schedules.add(
+            "other", namespace="shop", queue="mail", job_type="sync_stock", next_run_at=now, labels={"team": "shop"}
+        )
         suspended = schedules.add("asleep", suspended=True)
         stalled = schedules.add("broken", schedule_error="the zone is gone")
         on_call = schedules.add("on-call", None)
@@ -84,6 +86,10 @@ def test_each_filter_leaves_only_what_matches(database: str, board: str):
 
     def found(query: str) -> set[int]:
         return set(get(board, f"/schedules?{query}").schedule_ids)
+
+    assert found("label=team%3Dbilling") == {plain}
+    assert found("label=team") == {plain, other}
+    assert found("label=team%3D") == found("label=team%3Dx") == found("label=x") == set()
 
     assert found("namespace=shop") == found("queue=mail") == found("job_type=sync_stock") == {other}
     assert found("q=PLAI") == found("q=7+4+*") == found("q=billing%2F+plain") == {plain}

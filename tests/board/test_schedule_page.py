@@ -30,6 +30,17 @@ CLOCK_CHANGES = [
 ]
 
 
+def test_the_origin_and_the_labels_of_a_schedule_are_shown(database: str, board: str):
+    with schedules_in(database) as schedules:
+        number = schedules.add("job", origin="Argo CD application shop", labels={"team": "<billing>"})
+
+    page = get(board, f"/schedules/{number}")
+
+    assert "Argo CD application shop" in page.text
+    assert "team=<billing>" in page.text
+    assert "/schedules?label=team%3D%3Cbilling%3E" in page.html
+
+
 @pytest.mark.parametrize(("cron", "zone", "after", "gap", "overlap", "mark"), CLOCK_CHANGES)
 def test_the_next_ticks_are_those_of_wakeboard_next(
     database: str, board: str, cron: str, zone: str, after: str, gap: Gap, overlap: Overlap, mark: str

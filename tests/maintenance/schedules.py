@@ -18,7 +18,7 @@ from wakeboard.store.connection import connect
 from wakeboard.store.maintenance_api import MaintenanceStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
 
 SOURCE = "file:test"
 DAY = timedelta(days=1)
@@ -57,7 +57,16 @@ def hourly() -> str:
     return f"{(datetime.now(UTC).minute + 30) % 60} * * * *"
 
 
-def declared(name: str, /, *, uid: str = "", generation: int | None = None, **spec: Any) -> DesiredSchedule:
+def declared(
+    name: str,
+    /,
+    *,
+    uid: str = "",
+    generation: int | None = None,
+    origin: str = "",
+    labels: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> DesiredSchedule:
     """A schedule `team/<name>`, of the job type `ping` and yearly unless `spec` says otherwise."""
     manifest = {
         "apiVersion": "wakeboard.dev/v1alpha1",
@@ -65,7 +74,7 @@ def declared(name: str, /, *, uid: str = "", generation: int | None = None, **sp
         "metadata": {"name": name, "namespace": "team"},
         "spec": {"jobType": "ping", "schedule": yearly(), **spec},
     }
-    return DesiredSchedule("team", name, load_job_schedule(manifest, name).spec, uid, generation)
+    return DesiredSchedule("team", name, load_job_schedule(manifest, name).spec, uid, generation, origin, labels or {})
 
 
 async def put(

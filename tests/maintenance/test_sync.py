@@ -118,6 +118,32 @@ async def test_an_object_of_a_cluster_keeps_its_own_generation_and_never_goes_ba
     assert await definition(store, "a", "generation, queue::text") == (5, "five")
 
 
+async def test_other_labels_are_stored_and_make_neither_a_generation_nor_another_next_tick(store: MaintenanceStore):
+    await put(store, declared("a", uid="u1", generation=3))
+    before = await rows(store, "select next_run_at, generation, spec_hash from job_definitions")
+    labelled = declared("a", uid="u1", generation=3, origin="Argo CD application shop", labels={"team": "billing"})
+
+    first, second = await put(store, labelled), await put(store, labelled)
+
+    assert (first.updated, second.updated) == (["team/a"], [])
+    assert await rows(store, "select next_run_at, generation, spec_hash from job_definitions") == before
+    assert await rows(store, "select origin, labels from job_definitions") == [
+        ("Argo CD application shop", {"team": "billing"})
+    ]
+    await put(store, declared("a", uid="u1", generation=3))
+    assert await rows(store, "select origin, labels from job_definitions") == [("", {})]
+
+
+async def test_other_labels_lose_no_due_tick(store: MaintenanceStore):
+    await put(store, declared("a"))
+    due = await make_due(store, "a")
+
+    await put(store, declared("a", labels={"team": "billing"}))
+
+    assert await runs(store, columns="scheduled_for") == [due]
+    assert await rows(store, "select labels from job_definitions") == [({"team": "billing"},)]
+
+
 async def test_another_object_of_the_same_name_begins_anew(store: MaintenanceStore):
     await put(store, declared("a", uid="u", generation=5, queue="old"))
     assert (await put(store, declared("a", uid="v", generation=1, queue="new"))).updated == ["team/a"]

@@ -16,6 +16,7 @@ from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.kube_client import Listing
 from wakeboard_operator.reconciler import Reconciler
+from wakeboard_operator.resources import resource as parsed
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 from wakeboard_operator.tenancy import Tenant
 from wakeboard_operator.watch import Deleted
@@ -100,6 +101,25 @@ async def test_a_list_creates_edits_and_removes(harness: ReconcilerHarness) -> N
     assert await harness.rows("name, generation, schedule") == [("a", 4, "@daily")]
     assert report.removed == ["billing/b"]
     assert harness.reconciler.cache.get(("billing", "b")) is None
+
+
+async def test_a_change_of_labels_only_is_synced_and_not_taken_for_a_status(harness: ReconcilerHarness) -> None:
+    await harness.list(named("a"))
+    labelled = named("a", 2, labels={"team": "billing"}, origin="Helm release prod/shop")
+
+    assert harness.reconciler.observe_status_only(labelled) is False
+    await harness.change(labelled)
+
+    assert await harness.rows("labels, origin, generation") == [({"team": "billing"}, "Helm release prod/shop", 3)]
+
+
+async def test_a_resource_has_the_origin_and_the_labels_of_its_object() -> None:
+    metadata = {"name": "a", "namespace": "b", "uid": "u", "resourceVersion": "1"}
+    marks = {"labels": {"team": "x"}, "annotations": {"argocd.argoproj.io/tracking-id": "shop:k:n/a"}}
+
+    assert parsed({"metadata": metadata}).labels == {}
+    found = parsed({"metadata": metadata | marks})
+    assert (found.origin, found.labels) == ("Argo CD application shop", {"team": "x"})
 
 
 async def test_a_batch_of_changes_removes_nothing_and_a_deletion_asks_for_a_list(harness: ReconcilerHarness) -> None:

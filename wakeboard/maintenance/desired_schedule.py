@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +10,11 @@ from wakeboard.rules.catch_up import DEFAULT_LIMIT
 from wakeboard.rules.cron_parser import parse_cron
 from wakeboard.rules.dst_ticks import DstTicks
 from wakeboard.rules.job_schedule import spec_hash
+from wakeboard.rules.schedule_origin import origin_of, shown_labels
 from wakeboard.rules.zones import tzdata_version
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from wakeboard.rules.compiled_cron import CronFields
@@ -26,7 +27,8 @@ class DesiredSchedule:
     """One schedule as its source declares it.
 
     In a cluster `uid` and `generation` are those of the object. A file has neither: its uid is empty, its generation
-    None, and each spec that differs from the stored one becomes the next generation.
+    None, and each spec that differs from the stored one becomes the next generation. `origin` and `labels` are for
+    users only.
     """
 
     namespace: str
@@ -34,6 +36,8 @@ class DesiredSchedule:
     spec: JobScheduleSpec
     uid: str = ""
     generation: int | None = None
+    origin: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def key(self) -> tuple[str, str]:
@@ -67,12 +71,32 @@ class DesiredSchedule:
             known.tzdata_version,
             known.removed,
             known.stalled,
-        ) == (self.uid, self.generation_after(known), self.spec_hash, tzdata_version(), False, False)
+            known.origin,
+            known.labels,
+        ) == (
+            self.uid,
+            self.generation_after(known),
+            self.spec_hash,
+            tzdata_version(),
+            False,
+            False,
+            self.origin,
+            self.labels,
+        )
 
 
 def desired_from_files(schedules: Iterable[JobSchedule]) -> list[DesiredSchedule]:
     """The desired schedules for manifests that were read from files."""
-    return [DesiredSchedule(each.metadata.namespace, each.metadata.name, each.spec) for each in schedules]
+    return [
+        DesiredSchedule(
+            each.metadata.namespace,
+            each.metadata.name,
+            each.spec,
+            origin=origin_of(each.metadata.labels, each.metadata.annotations),
+            labels=shown_labels(each.metadata.labels),
+        )
+        for each in schedules
+    ]
 
 
 def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now: datetime) -> dict[str, Any]:
@@ -112,6 +136,8 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
         "suspended": spec.suspend,
         "next_run_at": _first_tick(spec, fields, max(now, known.last_tick_at) if known else now),
         "tzdata_version": tzdata_version(),
+        "origin": desired.origin,
+        "labels": dict(desired.labels),
     }
 
 

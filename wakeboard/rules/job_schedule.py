@@ -223,7 +223,9 @@ class Metadata(Declared):
     namespace: Annotated[str, Field(max_length=63, pattern=LABEL)] = Field(
         default="default", description="The namespace.", examples=["billing"]
     )
-    labels: dict[str, str] = Field(default_factory=dict, description="Labels. wakeboard ignores them.")
+    labels: dict[str, str] = Field(
+        default_factory=dict, description="Labels. The board shows ten of them and filters by them."
+    )
     annotations: dict[str, str] = Field(default_factory=dict, description="Annotations.")
 
 

@@ -117,6 +117,8 @@ class KnownDefinition(NamedTuple):
     removed: bool
     stalled: bool
     now: datetime
+    origin: str
+    labels: dict[str, str]
 
 
 class Synced(NamedTuple):

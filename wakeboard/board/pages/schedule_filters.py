@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from wakeboard.board.routing import BoardRequest
 
-FILTERS: Final = ("q", "namespace", "job_type", "queue", "state", "health")  # parameters of the URL
+FILTERS: Final = ("q", "namespace", "job_type", "queue", "label", "state", "health")  # parameters of the URL
 MAX_WORDS: Final = 10
 
 _Word = TypeVar("_Word", bound=str)
@@ -27,9 +27,16 @@ def schedule_filter(request: BoardRequest) -> ScheduleFilter:
         namespace=request.query.get("namespace") or None,
         job_type=request.query.get("job_type") or None,
         queue=request.query.get("queue") or None,
+        label=_label(request.query.get("label", "").strip()),
         state=one_of("state", request.query.get("state") or None, STATES),
         health=one_of("health", request.query.get("health") or None, HEALTHS),
     )
+
+
+def _label(text: str) -> tuple[str, str | None] | None:
+    """The label that `NAME=VALUE` or `NAME` (with any value) selects; None for an empty text."""
+    name, has_value, value = text.partition("=")
+    return (name, value if has_value else None) if name else None
 
 
 def filter_query(request: BoardRequest) -> dict[str, Any]:

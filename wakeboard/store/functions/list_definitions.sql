@@ -6,12 +6,13 @@
 create or replace function wakeboard.list_definitions(source wakeboard.source_name)
 returns table (
   id bigint, namespace text, name text, uid text, generation bigint, spec_hash text, tzdata_version text,
-  last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz)
+  last_tick_at timestamptz, last_synced_at timestamptz, removed boolean, stalled boolean, now timestamptz,
+  origin text, labels jsonb)
 language sql stable security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
   select id, namespace, name, uid, generation, spec_hash, tzdata_version, last_tick_at, last_synced_at, removed_at is not null,
-         schedule_error is not null, statement_timestamp()
+         schedule_error is not null, statement_timestamp(), origin, labels
     from job_definitions
    where job_definitions.source = list_definitions.source
    order by namespace, name

@@ -1,6 +1,6 @@
 -- for: operator
 -- Stores the declared schedules of `source`. `rows`: an array of objects with namespace, name, uid, generation, spec_hash, the columns of
--- the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)) and tzdata_version. The answer for each row: 'created',
+-- the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created',
 -- 'updated', 'unchanged', 'stale' (same uid, older generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done:
 -- handle those that `filter_due_definitions` returns, then call again). A row without an answer: another transaction has locked its
 -- schedule, or a run of it that needs other limit keys; call again. A removed schedule that is declared again keeps its row. A schedule
@@ -30,13 +30,14 @@ begin
       priority smallint, schedule text, cron_fields text, time_zone text, dst_gap text, dst_overlap text, jitter_s integer,
       concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
       max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
-      suspended boolean, next_run_at timestamptz, tzdata_version text)
+      suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb)
   ), known as materialized (
     select def.id, def.namespace, def.name,
            case
              when def.removed_at is null and def.uid = wanted.uid and def.generation > wanted.generation then 'stale'
              when def.removed_at is null and def.uid = wanted.uid and def.generation = wanted.generation
                   and def.spec_hash = wanted.spec_hash and def.tzdata_version = wanted.tzdata_version
+                  and def.origin = coalesce(wanted.origin, '') and def.labels = coalesce(wanted.labels, '{}')
                   then case when def.schedule_error is null then 'unchanged' else 'updated' end
              when def.removed_at is null and not def.suspended and def.schedule_error is null
                   and def.next_run_at <= statement_timestamp() then 'due'
@@ -67,6 +68,7 @@ begin
            next_run_at = case when def.schedule_error is not null and def.spec_hash = wanted.spec_hash and def.removed_at is null
                               then def.next_run_at else wanted.next_run_at end,
            tzdata_version = wanted.tzdata_version, schedule_error = null,
+           origin = coalesce(wanted.origin, ''), labels = coalesce(wanted.labels, '{}'),
            updated_at = statement_timestamp(), last_synced_at = statement_timestamp(), removed_at = null
       from wanted join ready using (namespace, name)
      where def.id = ready.id and ready.answer = 'updated'
@@ -74,11 +76,11 @@ begin
     insert into job_definitions (
       source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule, cron_fields, time_zone,
       dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit, starting_deadline_s, max_attempts,
-      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version)
+      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version, origin, labels)
     select sync_definitions.source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule,
            cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit,
            starting_deadline_s, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at,
-           tzdata_version
+           tzdata_version, coalesce(origin, ''), coalesce(labels, '{}')
       from wanted
      where not exists (select from known where known.namespace = wanted.namespace and known.name = wanted.name)
      order by namespace, name

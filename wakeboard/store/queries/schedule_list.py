@@ -36,7 +36,7 @@ class ScheduleFilter:
     """Selects the schedules that match all given fields.
 
     `words`: each is part of the name, the job type or the cron expression. `namespaces`: those that the viewer may see;
-    None: all.
+    None: all. `label`: its name and value; value None: any.
     """
 
     namespaces: frozenset[str] | None = None
@@ -44,6 +44,7 @@ class ScheduleFilter:
     namespace: str | None = None
     job_type: str | None = None
     queue: str | None = None
+    label: tuple[str, str | None] | None = None
     state: str | None = None
     health: str | None = None
 
@@ -55,6 +56,8 @@ class ScheduleFilter:
             "namespace": self.namespace,
             "job_type": self.job_type,
             "queue": self.queue,
+            "label_name": self.label and self.label[0],
+            "label_value": self.label and self.label[1],
             "state": self.state,
             "health": self.health,
             "counted": MAX_COUNTED + 1,
@@ -124,11 +127,12 @@ class RecentRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterChoices:
-    """The namespaces, job types and queues that schedules have: the first 200 of each."""
+    """The namespaces, job types, queues and labels (NAME=VALUE) that schedules have: the first 200 of each."""
 
     namespaces: tuple[str, ...]
     job_types: tuple[str, ...]
     queues: tuple[str, ...]
+    labels: tuple[str, ...]
 
 
 _SCHEDULES: LiteralString = """
@@ -151,6 +155,8 @@ _SCHEDULES: LiteralString = """
          and (%(namespace)s::text is null or def.namespace = %(namespace)s)
          and (%(job_type)s::text is null or def.job_type = %(job_type)s)
          and (%(queue)s::text is null or def.queue = %(queue)s)
+         and (%(label_name)s::text is null
+              or def.labels ->> %(label_name)s = coalesce(%(label_value)s::text, def.labels ->> %(label_name)s))
          and not exists (
            select from unnest(%(words)s::text[]) as word
             where position(lower(word)
@@ -287,12 +293,14 @@ select wanted.scope, coalesce(of_schedule.actor, of_others.actor)
 """
 _CHOICES: LiteralString = f"""
 with visible as materialized (
-  select namespace, job_type::text, queue::text
+  select namespace, job_type::text, queue::text, labels
     from wakeboard.job_definitions
    where removed_at is null and (%(namespaces)s::text[] is null or namespace = any (%(namespaces)s)))
 select array(select distinct namespace from visible order by 1 limit {MAX_CHOICES}),
        array(select distinct job_type from visible order by 1 limit {MAX_CHOICES}),
-       array(select distinct queue from visible order by 1 limit {MAX_CHOICES})
+       array(select distinct queue from visible order by 1 limit {MAX_CHOICES}),
+       array(select distinct label.key || '=' || label.value
+               from visible cross join lateral jsonb_each_text(labels) as label order by 1 limit {MAX_CHOICES})
 """
 _RULES: LiteralString = f"""
 with schedule as ({_SCHEDULES})
@@ -377,10 +385,12 @@ async def paused_by(conn: psycopg.AsyncConnection[Any], scopes: Iterable[str]) -
 
 async def filter_choices(conn: psycopg.AsyncConnection[Any], namespaces: frozenset[str] | None) -> FilterChoices:
     """The values that the schedules of these namespaces have."""
-    ((names, job_types, queues),) = await read(
+    ((names, job_types, queues, labels),) = await read(
         conn, tuple_row, _CHOICES, {"namespaces": None if namespaces is None else sorted(namespaces)}
     )
-    return FilterChoices(namespaces=tuple(names), job_types=tuple(job_types), queues=tuple(queues))
+    return FilterChoices(
+        namespaces=tuple(names), job_types=tuple(job_types), queues=tuple(queues), labels=tuple(labels)
+    )
 
 
 async def tick_rules(
