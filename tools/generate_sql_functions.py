@@ -37,7 +37,8 @@ SECTIONS: Final = {
     " delete_expired roll_up claim_alert_rules measure_alert record_alert enqueue_heartbeats",
     "Operators": "list_definitions sync_definitions filter_due_definitions remove_definitions request_removal"
     " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
-    " register_leader_session release_dead_leadership require_leadership claim_alert_delivery finish_alert_delivery",
+    " register_leader_session release_dead_leadership require_leadership claim_alert_delivery finish_alert_delivery"
+    " report_worker_terminated",
     "Viewers": "run_facts",
     "Autoscalers": "backlog",
     "All roles": "schema_state check_payload refuse_value refuse_argument",

@@ -29,7 +29,7 @@ ELSEWHERE: Final = frozenset(
     PREFIX + name
     for name in (
         *("ADOPT_FOREIGN_SCHEDULES", "LEADER_LEASE_SECONDS", "NAMESPACES", "OPERATOR_PORT", "RECONCILE_SECONDS"),
-        *("RELEASE", "SOURCE"),
+        *("RELEASE", "SOURCE", "WATCH_WORKER_PODS"),
         *(
             "BOARD_ACTING_DSN",
             "BOARD_API_SERVER",
@@ -48,7 +48,7 @@ ELSEWHERE: Final = frozenset(
         ),
         *("BOARD_PROXY_USER_HEADER", "BOARD_TOKENS_FILE"),
         *("STATUS_ERRORS", "STATUS_MIN_INTERVAL_SECONDS", "STATUS_WRITES_PER_SECOND", "TENANCY"),
-        *("DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"),
+        *("DEBUG", "EFFECTS_DSN", "POD_UID", "UP_COMPANION", "WORKER_NAME", "ZONE"),
     )
 )
 # Secrets of handlers, variables of the tests, and those that Kubernetes sets for each Service named wakeboard….

@@ -80,7 +80,7 @@ def _stuck(states: list[State], onward: list[list[tuple[int, int]]], gone: int, 
 
 
 def _is_fine(state: State, gone: int, run: int) -> bool:
-    row = state.runs[run]
+    row, other = state.runs[run], state.workers[2 - gone]
     if not any(each.claims for each in state.runs):
         return True  # worker 1 is the one that claims first
-    return row.status in {"succeeded", "dead"} or row.by == 3 - gone
+    return row.status in {"succeeded", "dead"} or (other.alive and row.by == other.process)

@@ -13,13 +13,28 @@ The worlds are small enough for a complete search:
     validity  one run, a lease of three ticks, workers that send heartbeats and stop without validity. A frozen worker
               is one that does nothing more: it checks its clock before it continues
     limit     two runs with one limit key that allows one run at once
+    termination
+              one run; one process may be killed at any step, and another one starts in its place. Its end is reported
+              late, or several times, or never, in two steps as a reap. What it had sent may still arrive
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from tests.model.lease_state import CRASHES, PROMPT, Attempt, Effect, Request, Run, State, Worker, World
+from tests.model.lease_state import (
+    CRASHES,
+    PROMPT,
+    Attempt,
+    Effect,
+    Request,
+    Run,
+    State,
+    Worker,
+    World,
+    new_process,
+    number_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +58,9 @@ def transitions(world: World, state: State) -> Iterator[Transition]:
             yield 0, event, then
         for event, then in _transaction(world, state, number):
             yield 0, event, then
-    for steps in (_reaper, _clock, _failover):
+        for event, then in _kill(world, state, number):
+            yield number, event, then
+    for steps in (_reaper, _terminations, _clock, _failover):
         for event, then in steps(world, state):
             yield 0, event, then
 
@@ -53,8 +70,10 @@ def transitions(world: World, state: State) -> Iterator[Transition]:
 
 def _worker(world: World, state: State, number: int) -> Iterator[Step]:
     me, name = state.workers[number - 1], f"worker {number}"
+    if not me.alive:
+        return
     if me.claim is None and me.attempt is None and me.validity:
-        yield f"{name} asks for a run", state.with_worker(number, claim=Request("claim"))
+        yield f"{name} asks for a run", state.with_worker(number, claim=Request("claim", by=me.process))
     if me.claim and me.claim.stage == "taken":
         yield _read_claim(world, state, number, me.claim)
     if world.returns and me.attempt and not me.attempt.done and me.effect is None:
@@ -81,7 +100,7 @@ def _reports(world: World, state: State, number: int, attempt: Attempt) -> Itera
         for what in (
             ("complete", "release") if world.releases and state.runs[attempt.run].released == 0 else ("complete",)
         ):
-            yield f"{name} sends {what}", state.with_worker(number, report=Request(what, attempt))
+            yield f"{name} sends {what}", state.with_worker(number, report=Request(what, attempt, by=me.process))
         return
     if me.report.stage in ANSWERED:
         yield f"{name} reads that it was {me.report.stage}", state.with_worker(number, report=None, attempt=None)
@@ -96,7 +115,10 @@ def _reports(world: World, state: State, number: int, attempt: Attempt) -> Itera
 def _heartbeats(world: World, state: State, number: int) -> Iterator[Step]:
     me, name = state.workers[number - 1], f"worker {number}"
     if me.heartbeat is None:
-        yield f"{name} sends a heartbeat", state.with_worker(number, heartbeat=Request("renew", me.attempt))
+        yield (
+            f"{name} sends a heartbeat",
+            state.with_worker(number, heartbeat=Request("renew", me.attempt, by=me.process)),
+        )
     elif me.heartbeat.stage in ANSWERED:
         late = me.heartbeat.age if world.has("validity counts from sending") else 0
         then = state.with_worker(number, heartbeat=None, validity=max(0, world.valid_ticks - late))
@@ -118,8 +140,9 @@ def _requests(world: World, state: State, number: int) -> Iterator[Step]:
         ("lost_request", me.lost_request),
     ):
         if request and request.stage in AT_THE_STORE:
-            for event, then, answer in _answers(world, state, number, request):
-                over = answer.stage == "nothing" or (slot == "lost_request" and answer.stage in ANSWERED)
+            unread = slot == "lost_request" or not me.alive
+            for event, then, answer in _answers(world, state, request.by, request):
+                over = answer.stage == "nothing" or (unread and answer.stage in ANSWERED | {"taken"})
                 yield event, then.with_worker(number, **{slot: None if over else answer})
 
 
@@ -273,9 +296,9 @@ def _transaction(world: World, state: State, number: int) -> Iterator[Step]:
     if me.effect:
         yield f"the transaction of worker {number} is rolled back", state.with_worker(number, effect=None)
         yield _commit(state, number, me.effect)
-    elif world.effects and me.attempt and not me.attempt.done:
+    elif world.effects and me.alive and me.attempt and not me.attempt.done:
         row, unique = state.runs[me.attempt.run], world.has("an effect's key is unique")
-        named = row.status == "running" and (row.by, row.epoch) == (number, me.attempt.epoch)
+        named = row.status == "running" and (row.by, row.epoch) == (me.process, me.attempt.epoch)
         waits = unique and state.effect_open(me.attempt.run)  # for the other transaction, which has that key
         if (named or not world.has("once checks the lease")) and not waits:
             begun = Effect(me.attempt, first=row.effects == 0 or not unique)
@@ -292,7 +315,7 @@ def _commit(state: State, number: int, effect: Effect) -> Step:
     return f"worker {number} commits", then
 
 
-# -- the reaper, the clock, the failover -------------------------------------------------------------------------------
+# -- the reaper, terminations, the clock, the failover -----------------------------------------------------------------
 
 
 def _reaper(world: World, state: State) -> Iterator[Step]:
@@ -322,18 +345,92 @@ def _expired(world: World, row: Run) -> bool:
 
 def _reap(world: World, state: State, run: int) -> Step:
     row = state.runs[run]
-    dead = row.crashes + 1 >= CRASHES and world.has("the last crash makes a run dead")
-    then = state.with_run(
+    then = _crash(state, run, epoch=world.has("reap's epoch"), mortal=world.has("the last crash makes a run dead"))
+    wrong = "a valid lease was reaped" if row.left else ""
+    return f"reap takes run {run} back, crash {row.crashes + 1}", then._replace(wrong=wrong)
+
+
+def _crash(state: State, run: int, *, epoch: bool, mortal: bool) -> State:
+    """Whether the statement that counts the crash has its two guards."""
+    row = state.runs[run]
+    return state.with_run(
         run,
-        status="dead" if dead else "queued",
+        status="dead" if row.crashes + 1 >= CRASHES and mortal else "queued",
         by=0,
         left=0,
-        epoch=row.epoch + world.has("reap's epoch"),
+        epoch=row.epoch + epoch,
         crashes=row.crashes + 1,
         ended="crashed",
     )
-    wrong = "a valid lease was reaped" if row.left else ""
-    return f"reap takes run {run} back, crash {row.crashes + 1}", then._replace(wrong=wrong)
+
+
+def _kill(world: World, state: State, number: int) -> Iterator[Step]:
+    """A process ends, and nobody reads its replies. Of its requests in flight, one may outlive the next start."""
+    me = state.workers[number - 1]
+    if not world.kills:
+        return
+    if not me.alive:
+        late = next((sent for sent in (me.report, me.claim) if sent and sent.stage in AT_THE_STORE), me.lost_request)
+        again = new_process(world, number + 2)._replace(lost_request=late, effect=me.effect)
+        yield f"worker {number} starts again", _with(state, number, again)
+    elif all(each.alive and each.process <= len(state.workers) for each in state.workers):
+        sent = {
+            slot: request if request and request.stage in AT_THE_STORE else None
+            for slot, request in (("claim", me.claim), ("report", me.report))
+        }
+        yield f"worker {number} is killed", state.with_worker(number, alive=False, attempt=None, **sent)
+
+
+def _with(state: State, number: int, worker: Worker) -> State:
+    return state.with_worker(number, **worker._asdict())
+
+
+def _terminations(world: World, state: State) -> Iterator[Step]:
+    """The operator reports a process that has ended: a late report and a repeated one, too."""
+    if not world.kills:
+        return
+    if state.report is None:
+        for process in _reported(world, state):
+            for number, row in enumerate(state.runs):
+                if _is_of(world, row, process):
+                    yield (
+                        f"a report of process {process} looks at run {number}",
+                        state._replace(report=(process, number)),
+                    )
+        return
+    (process, run), state = state.report, state._replace(report=None)
+    row, again = state.runs[run], world.has("a report checks again under the row's lock")
+    if _row_locked(world, state, run):
+        wrong = "" if world.has("a report skips locked rows") else "a report waits for a handler's transaction"
+        yield f"the report meets run {run} locked", state._replace(wrong=wrong)
+    elif _is_of(world, row, process) or (row.status == "running" and not again):
+        living = any(worker.alive and worker.process == row.by for worker in state.workers)
+        then = _crash(
+            state,
+            run,
+            epoch=world.has("a report's epoch"),
+            mortal=world.has("the last reported crash makes a run dead"),
+        )
+        wrong = "a lease of a living process was ended" if living else ""
+        yield f"the report takes run {run} from process {row.by}, crash {row.crashes + 1}", then._replace(wrong=wrong)
+    else:
+        yield f"the report finds run {run} without it", state
+
+
+def _reported(world: World, state: State) -> list[int]:
+    """The processes whose end may be reported."""
+    seen = [process for worker in state.workers for process in range(number_of(worker.process), worker.process + 1, 2)]
+    living = {worker.process for worker in state.workers if worker.alive}
+    return [process for process in seen if process not in living or not world.has("only an ended process is reported")]
+
+
+def _is_of(world: World, row: Run, process: int) -> bool:
+    """Whether a report of this process may take the run."""
+    if not world.has("a report checks the worker"):
+        return row.status == "running"
+    if not world.has("a restarted process has another id"):
+        return row.status == "running" and number_of(row.by) == number_of(process)
+    return row.status == "running" and row.by == process
 
 
 def _clock(world: World, state: State) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""One state of the lease model: runs, two workers with their requests, a reaper."""
+"""One state of the lease model: runs, two workers with their requests, a reaper, and reports of ended processes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ class World:
     failover: bool = False  # a failover may lose a claim
     releases: bool = False  # handlers may fail or snooze
     returns: bool = True  # handlers return
+    kills: bool = False  # the process of one worker may be killed, start again, and be reported as ended
     in_two_steps: bool = True  # a claim and a reap read, then lock
     removed: frozenset[str] = frozenset()
 
@@ -40,14 +41,15 @@ FENCE: Final = World("fence", effects=True, repeats=True, releases=True)
 FAILOVER: Final = World("failover", failover=True, releases=True, in_two_steps=False)
 VALIDITY: Final = World("validity", lease=3, margins=True, returns=False, in_two_steps=False)
 LIMIT: Final = World("limit", runs=2, limit=1)
-WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT)
+TERMINATION: Final = World("termination", effects=True, releases=True, kills=True)
+WORLDS: Final = (FENCE, FAILOVER, VALIDITY, LIMIT, TERMINATION)
 
 
 class Run(NamedTuple):
     """A row of job_runs or of history, and counters."""
 
     status: str = "queued"  # running, dead, succeeded, or vanished (in no table)
-    by: int = 0
+    by: int = 0  # a process
     epoch: int = 0
     left: int = 0  # ticks until locked_until
     crashes: int = 0
@@ -76,6 +78,7 @@ class Request(NamedTuple):
     run: int = -1  # that a claim has read
     stage: str = "sent"  # locked (the limit's key), read, half; then taken, nothing, accepted, refused
     age: int = 0  # ticks since it was sent
+    by: int = 0  # the process that sent it
 
 
 class Effect(NamedTuple):
@@ -86,9 +89,14 @@ class Effect(NamedTuple):
 
 
 class Worker(NamedTuple):
-    """A worker process. Each request has its own connection. No one reads the reply to `lost_request`."""
+    """A worker. Each request has its own connection. No one reads the reply to `lost_request`.
+
+    Its first process has its number, 1 or 2. The process that starts after a kill has that number plus 2.
+    """
 
     validity: int  # ticks in which it still trusts its leases
+    process: int
+    alive: bool = True
     attempt: Attempt | None = None
     claim: Request | None = None
     report: Request | None = None
@@ -98,11 +106,15 @@ class Worker(NamedTuple):
 
 
 class State(NamedTuple):
-    """`reaper`: the run that it has read. `key`: the worker that has locked the limit's row."""
+    """`reaper`: the run that it has read. `report`: an ended process, and the run that its report has read.
+
+    `key`: the process that has locked the limit's row.
+    """
 
     runs: tuple[Run, ...]
     workers: tuple[Worker, Worker]
     reaper: int = -1
+    report: tuple[int, int] | None = None
     key: int = 0
     wrong: str = ""  # what the last step did wrong
 
@@ -126,8 +138,18 @@ class State(NamedTuple):
 
 def start(world: World) -> State:
     """All runs queued, both workers idle."""
-    worker = Worker(validity=max(1, world.valid_ticks))
-    return State(tuple(Run() for _ in range(world.runs)), (worker, worker))
+    one, two = (new_process(world, process) for process in (1, 2))
+    return State(tuple(Run() for _ in range(world.runs)), (one, two))
+
+
+def new_process(world: World, process: int) -> Worker:
+    """A worker whose process has just started."""
+    return Worker(max(1, world.valid_ticks), process)
+
+
+def number_of(process: int) -> int:
+    """The worker that this process belongs to."""
+    return (process - 1) % 2 + 1
 
 
 def wrong_with(world: World, state: State) -> str:

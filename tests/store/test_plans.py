@@ -153,6 +153,7 @@ def test_hot_moves_walk_indexes(admin: SqlClient, worker: SqlClient, explained: 
         "step": lambda: worker.step(leases[30], "Render"),
         "once": lambda: worker.once(leases[30], "charge"),
         "reap": lambda: worker.sql("select reap(5)"),
+        "report_worker_terminated": lambda: worker.sql("select report_worker_terminated(72, 'Error', after_id => 5)"),
     }
     for move, make in explain.items():
         _, plans[move] = explained.of(make)

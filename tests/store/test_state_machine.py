@@ -36,6 +36,7 @@ FUNCTIONS = Path(__file__).parents[2] / "wakeboard/store/functions"
 LIMITS: Final = ("declare", "run_now", "claim_limited", "a_lease_expires_and_is_reaped", "set_limit")
 PAUSES: Final = ("enqueue", "claim", "complete", "pause", "resume")
 RELEASES: Final = ("enqueue", "claim", "release", "a_run_becomes_due")
+REPORTS: Final = ("enqueue", "claim", "report_terminated", "complete")
 RENEWALS: Final = ("enqueue", "claim", "renew", "a_lease_expires")
 SLOTS: Final = ("enqueue", "claim_limited", "complete")
 
@@ -55,6 +56,9 @@ WRONG: Final = (
     ),
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
     ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", ()),
+    ("report_worker_terminated", "and run.locked_by = report_worker_terminated.worker", "and run.locked_by <> 0", ()),
+    ("report_worker_terminated", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
+    ("report_worker_terminated", "- (not costs_the_attempt)::integer", "", REPORTS),
     (
         "release",
         "attempts = run.attempts - (not locked.costs_the_attempt)::integer",

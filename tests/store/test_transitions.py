@@ -47,6 +47,7 @@ FUNCTIONS = {
     "fail": FAIL % "failed",
     "release": "select wakeboard.release(7, '{1}', '{1}', '{0}', '{true}')",
     "reap": "select crashed from wakeboard.reap(0, always => true)",
+    "report_worker_terminated": "select crashed from wakeboard.report_worker_terminated(7, 'OOMKilled')",
     "cancel": "select answer from wakeboard.cancel('{1}')",
     "retry": "select answer from wakeboard.retry('{1}')",
     "replay": "select answer from wakeboard.replay('{1}')",
@@ -69,6 +70,7 @@ def test_each_function_changes_each_status_as_the_table_shows(
     conn: psycopg.Connection[Any], status: str, function: str, then: str
 ) -> None:
     conn.execute("insert into wakeboard.job_runs (job_type) values ('job')")
+    conn.execute("select wakeboard.register_worker(7, 'w', 'default', 'here', '1', '{default}', 1, 60, '{job}')")
     for step in STEPS_TO[status]:
         conn.execute((CLAIM if step == "claim" else step).encode())
     assert _column(conn, "select status::text from wakeboard.all_runs where id = 1") == [status]

@@ -42,6 +42,19 @@ class ClaimedDelivery(NamedTuple):
     payload: Any
 
 
+class TerminatedRuns(NamedTuple):
+    """What the report of an ended worker did to its runs. `skipped`: another transaction had locked them.
+
+    `released` and `crashed` include those that are `dead`.
+    """
+
+    released: int
+    crashed: int
+    dead: int
+    cancelled: int
+    skipped: int
+
+
 class OperatorStore(MaintenanceStore):
     """Calls that an operator makes without being the leader."""
 
@@ -87,6 +100,23 @@ class OperatorStore(MaintenanceStore):
         """Whether the pending removal is confirmed and not yet executed."""
         pending = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
         return any(name == source and confirmed_at is not None for name, confirmed_at in pending)
+
+    async def workers_of_pod(self, pod_uid: str) -> list[int]:
+        """The registered worker processes of a pod."""
+        rows = await self._rows("select worker_id, pod_uid from wakeboard.workers")
+        return [worker for worker, uid in rows if uid == pod_uid]
+
+    async def report_worker_terminated(self, worker: int, cause: str, detail: str, pod: str) -> TerminatedRuns:
+        """Revokes the leases of a worker process that has certainly ended. If runs were `skipped`, report it again."""
+        query = (
+            "select next_id, released, crashed, dead, cancelled, skipped"
+            " from wakeboard.report_worker_terminated(%s, %s, %s, %s, %s)"
+        )
+        total, after_id = TerminatedRuns(0, 0, 0, 0, 0), 0
+        while after_id is not None:
+            after_id, *found = (await self._rows(query, worker, cause, detail, pod, after_id))[0]
+            total = TerminatedRuns(*map(int.__add__, total, found))
+        return total
 
     async def run_annotation_action(
         self, definition_id: int, action: str, token: str, *, record_only: bool

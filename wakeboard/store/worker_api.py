@@ -41,7 +41,10 @@ Pair: TypeAlias = tuple[str, int]  # (queue, priority)
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker process: a row of `workers`. `worker_id`: a random number other than 0, new in every process."""
+    """A worker process: a row of `workers`. `worker_id`: a random number other than 0, new in every process.
+
+    `pod_uid`: of its pod; empty outside of Kubernetes.
+    """
 
     worker_id: int
     name: str
@@ -53,6 +56,7 @@ class Worker:
     lease_s: int
     max_timeout_s: int = LONGEST_TIMEOUT_S
     max_workers: int | None = None
+    pod_uid: str = ""
 
 
 class Failure(NamedTuple):
@@ -205,9 +209,9 @@ class WorkerStore:
         me = self.worker
         return await self._value(
             "select wakeboard.register_worker(%s, %s, %s, %s, %s, %s::pg_catalog.text[], %s, %s,"
-            " %s::pg_catalog.text[], %s)",
+            " %s::pg_catalog.text[], %s, %s)",
             *(me.worker_id, me.name, me.pool, me.host, me.version, self.queues, me.capacity, me.lease_s),
-            *(text_array(job_types), None if again else me.max_workers),
+            *(text_array(job_types), None if again else me.max_workers, me.pod_uid),
         )
 
     async def deregister_worker(self) -> None:

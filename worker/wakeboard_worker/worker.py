@@ -37,6 +37,7 @@ from wakeboard_worker.heartbeat import Heartbeat
 from wakeboard_worker.in_flight import InFlightBuffer
 from wakeboard_worker.logs import log, outages, run_lines
 from wakeboard_worker.signals import STOP_NOW
+from wakeboard_worker.termination_message import write_worker_id
 from wakeboard_worker.thread_executor import ThreadExecutor
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ CHECK_EVERY_S = 0.5
 MAINTAIN_EVERY_S = 1.0
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
+MAX_LABEL = 256  # characters
 LATE_STATEMENT_S = 1.0  # the database may execute a statement this long after the worker stopped waiting for the reply
 
 
@@ -76,6 +78,7 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
     try:
         if not await _unless_stopped(_register(claims, list(handlers), stay_s), stop_signal):
             return 0
+        write_worker_id(worker.worker_id)
         if stay_s == math.inf:
             _log_ready(settings, dsn, list(handlers))
         context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store)
@@ -105,6 +108,7 @@ def _describe_worker(settings: Settings) -> Worker:
         lease_s=settings.lease_seconds,
         max_timeout_s=settings.max_timeout_seconds,
         max_workers=settings.max_workers,
+        pod_uid=os.environ.get("WAKEBOARD_POD_UID", "")[:MAX_LABEL],
     )
 
 

@@ -324,6 +324,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     # -- maintenance ---------------------------------------------------------------------------------------------------
 
+    def report_terminated(self, worker: int, cause: str) -> None:
+        query = "select released, crashed, dead, cancelled, skipped, next_id from report_worker_terminated(%s, %s)"
+        *found, next_id = self.harness.user.sql(query, worker, cause)[0]
+        assert tuple(found) == self.model.report_terminated(worker, disrupted=cause == "Evicted")
+        assert next_id is None
+
     def reap(self, *, always: bool) -> None:
         assert self.harness.user.reap(always=always) == self.model.reap(always=always)
         self.harness.five_seconds_pass()

@@ -44,6 +44,7 @@ class ModelRun:
     cancel: bool = False
     cancel_reason: str = ""
     started: bool = False
+    waits_for_start: bool = False  # the last heartbeat of its lease said that no handler has started
     began: bool = False  # under an earlier lease
     error_type: str | None = None
     definition: int | None = None
@@ -199,6 +200,7 @@ class StoreModel:
         """These runs are taken; their leases."""
         for run in (self.runs[number] for number in ids):
             run.status, run.by, run.started, run.expired = "running", worker, True, ""
+            run.waits_for_start = False
             run.epoch += 1
             run.attempts += 1
             for key in (run.limit_key, run.shared_limit_key):
@@ -298,8 +300,10 @@ class StoreModel:
             run = self.lease(worker, lease)
             if run is None or run.expired:
                 answers[lease.id] = "refused"
-            elif run.cancel:
-                answers[lease.id] = "cancel"
+            else:
+                run.waits_for_start = True
+                if run.cancel:
+                    answers[lease.id] = "cancel"
         return answers
 
     # -- handlers ------------------------------------------------------------------------------------------------------
@@ -366,6 +370,40 @@ class StoreModel:
         run.status = "dead" if dead else "failed" if timed_out else "queued"
         run.error_type = "Timeout" if timed_out else "WorkerCrashed"
         run.due = run.due and not (timed_out and not dead)
+        return f"{outcome} dead" if dead else outcome
+
+    def report_terminated(self, worker: int, *, disrupted: bool) -> tuple[int, int, int, int, int]:
+        """Released, crashed, dead, cancelled, skipped."""
+        if worker not in self.present:
+            return 0, 0, 0, 0, 0
+        held = [run for run in self.live() if run.by == worker]
+        outcomes = [self._terminate(run, disrupted=disrupted) for run in held if not run.locked]
+        return (
+            sum(outcome.startswith("released") for outcome in outcomes),
+            sum(outcome.startswith("crashed") for outcome in outcomes),
+            sum(outcome.endswith("dead") for outcome in outcomes),
+            outcomes.count("cancelled"),
+            sum(run.locked for run in held),
+        )
+
+    def _terminate(self, run: ModelRun, *, disrupted: bool) -> str:
+        outcome = "released" if disrupted else "crashed"
+        self.attempts[run.id, run.epoch] = outcome, run.by
+        if run.cancel:
+            self.finish(run, "cancelled", run.cancel_reason)
+            return "cancelled"
+        costs = disrupted and run.releases >= 4
+        dead = costs and run.attempts >= run.max_attempts if disrupted else run.crashes >= 2
+        run.free(began=bool(run.expired) or not run.waits_for_start)
+        run.epoch += 1
+        run.attempts -= not costs
+        run.releases += disrupted
+        run.crashes += not disrupted
+        run.status = "dead" if dead else "queued"
+        if not disrupted:
+            run.error_type = "WorkerCrashed"
+        elif dead:
+            run.error_type = "ReleasedTooOften"
         return f"{outcome} dead" if dead else outcome
 
     def skip_past_deadline(self) -> int:

@@ -82,6 +82,7 @@ _OPERATIONS: list[Operation] = [
     ),
     *weighted(1, "hours_pass", hours=st.sampled_from([1, 1, 2, 4])),
     *weighted(4, "hours_pass_and_ticks_are_scheduled", hours=st.sampled_from([1, 2, 4])),
+    *weighted(3, "report_terminated", worker=WORKERS, cause=st.sampled_from(["OOMKilled", "Evicted"])),
     *weighted(1, "reap", always=RARELY),
     *weighted(2, "skip_past_deadline"),
     *weighted(1, "schedule_due_ticks"),

@@ -1,14 +1,14 @@
 -- for: worker
 -- Registers a worker process and the job types that it knows. Workers call it at start and every few minutes. False: the pool has
 -- `max_workers` workers already (with a heartbeat in the last 30 s), and the caller should exit. `max_workers` null: unlimited. A worker
--- knows up to 1,000 job types, and 10,000 pairs of a job type and a queue.
+-- knows up to 1,000 job types, and 10,000 pairs of a job type and a queue. `pod_uid`: of its pod, if it runs in one.
 -- Example:
 --   select wakeboard.register_worker(7, 'worker-1', 'default', 'host', '0.1.0', '{default}', 100, 60, '{send_mail}');
 
 create or replace function wakeboard.register_worker(
   worker_id wakeboard.worker_number, name wakeboard.label, pool wakeboard.label, host wakeboard.label,
   version wakeboard.label, queues wakeboard.queue_array, capacity wakeboard.worker_capacity, lease_s wakeboard.lease_duration_s,
-  job_types wakeboard.job_type_array, max_workers integer default null)
+  job_types wakeboard.job_type_array, max_workers integer default null, pod_uid wakeboard.label default '')
 returns boolean language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
@@ -32,9 +32,9 @@ begin
       return false;
     end if;
   end if;
-  insert into workers (worker_id, name, pool, host, version, queues, capacity, lease_s)
+  insert into workers (worker_id, name, pool, host, version, queues, capacity, lease_s, pod_uid)
   values (register_worker.worker_id, register_worker.name, register_worker.pool, register_worker.host, register_worker.version,
-          register_worker.queues, register_worker.capacity, register_worker.lease_s)
+          register_worker.queues, register_worker.capacity, register_worker.lease_s, nullif(register_worker.pod_uid, ''))
   on conflict on constraint workers_pkey do update set last_seen = statement_timestamp(), heartbeats_since = statement_timestamp()
    where workers.last_seen < statement_timestamp() - make_interval(secs => excluded.lease_s);   -- registering again is not a heartbeat: see `reap`
   begin
