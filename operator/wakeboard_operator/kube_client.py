@@ -24,7 +24,7 @@ from wakeboard.errors import WakeboardError
 from wakeboard.rules.redact import redact
 from wakeboard.rules.sanitize import one_line
 from wakeboard_operator.resources import GROUP, KIND, PLURAL, VERSION, Key, Resource, resource
-from wakeboard_operator.wake_cleanup import WORKER_JOBS
+from wakeboard_operator.wake_cleanup import WORKERS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -38,9 +38,12 @@ FIELD_MANAGER: Final = "wakeboard-operator"
 PAGE_SIZE: Final = 500
 MAX_CONCURRENT_READS: Final = 10
 REQUEST_TIMEOUT_S: Final = 30.0
+WATCH_TIMEOUT_S: Final = 300  # the API server ends a watch after that
+WATCH_SILENCE_S: Final = 90.0  # without an event; the API server sends a bookmark about each minute
 TOKEN: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 MERGE_PATCH: Final = "application/merge-patch+json"
 BUSY: Final = (429, 500, 502, 503, 504)
+_LIST_REASONS: Final = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}
 
 
 class _Refused(Exception):
@@ -94,6 +97,17 @@ async def _filter(items: Iterable[_Item], predicate: Callable[[_Item], Awaitable
     all_items = list(items)
     answers = await asyncio.gather(*map(one, all_items))
     return {each for each, yes in zip(all_items, answers, strict=True) if yes}
+
+
+async def _events(response: aiohttp.ClientResponse) -> AsyncGenerator[dict[str, Any]]:
+    """Yields the events of a watch. Raises _Refused: the API server refuses it, or ends it with an error."""
+    if response.status >= 400:  # noqa: PLR2004 - HTTP errors
+        raise _Refused(response.status, await response.read())
+    while line := await response.content.readline():
+        event: dict[str, Any] = json.loads(line)
+        if event["type"] == "ERROR":
+            raise _Refused(int(event["object"].get("code") or 0), json.dumps(event["object"]).encode())
+        yield event
 
 
 def environment_proxy(server: str) -> str | None:
@@ -214,8 +228,39 @@ class Cluster:
 
     async def worker_jobs(self, namespace: str) -> list[dict[str, Any]]:
         """Lists the Jobs of wakeboard's workers in a namespace, as JSON objects. Raises ListFailed."""
-        query = {"labelSelector": WORKER_JOBS, "limit": str(PAGE_SIZE)}
+        query = {"labelSelector": WORKERS, "limit": str(PAGE_SIZE)}
         return (await self._page(f"/apis/batch/v1/namespaces/{namespace}/jobs", "", query))["items"]
+
+    async def worker_pods(self, namespace: str) -> tuple[list[dict[str, Any]], str]:
+        """Lists the pods of wakeboard's workers in a namespace; with the list's resourceVersion. Raises ListFailed."""
+        found: list[dict[str, Any]] = []
+        continue_token: str | None = ""
+        version = ""
+        while continue_token is not None:
+            page = await self._page(f"/api/v1/namespaces/{namespace}/pods", continue_token, {"labelSelector": WORKERS})
+            found += page["items"]
+            version = page["metadata"]["resourceVersion"]
+            continue_token = page["metadata"].get("continue") or None
+        return found, version
+
+    async def watch_worker_pods(self, namespace: str, version: str) -> AsyncGenerator[dict[str, Any]]:
+        """Yields the events of these pods after `version`, bookmarks too, until the API server ends the watch.
+
+        Raises ListFailed: `expired` if the version is too old, or the connection is lost or silent for too long.
+        """
+        query = {"labelSelector": WORKERS, "watch": "true", "allowWatchBookmarks": "true"}
+        query |= {"resourceVersion": version, "timeoutSeconds": str(WATCH_TIMEOUT_S)}
+        timeouts = aiohttp.ClientTimeout(connect=REQUEST_TIMEOUT_S, sock_read=WATCH_SILENCE_S)
+        try:
+            answer = await self._send("GET", f"/api/v1/namespaces/{namespace}/pods", query, timeouts=timeouts)
+            async with answer.response as response:
+                async for event in _events(response):
+                    yield event
+        except _Refused as error:
+            reason = _LIST_REASONS.get(error.status, "unavailable")
+            raise ListFailed(reason, f"the API server does not watch pods: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            raise ListFailed("unavailable", f"the watch of pods was lost: {error or type(error).__name__}") from error
 
     async def delete_job(self, namespace: str, job: JobName) -> None:
         """Deletes a Job and its pods. Raises WriteFailed."""
@@ -254,9 +299,7 @@ class Cluster:
         try:
             return await self._get(path, query)
         except _Refused as error:
-            reason = {401: "forbidden", 403: "forbidden", 404: "missing", 410: "expired"}.get(
-                error.status, "unavailable"
-            )
+            reason = _LIST_REASONS.get(error.status, "unavailable")
             raise ListFailed(reason, f"the API server does not list {path.rpartition('/')[2]}: {error}") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise ListFailed(
@@ -289,6 +332,23 @@ class Cluster:
         content: str = "application/json",
     ) -> bytes:
         """Returns the body unparsed, because the client's models take ten times as long for 10,000 resources."""
+        async with asyncio.timeout(REQUEST_TIMEOUT_S):
+            answer = await self._send(method, path, query, body, content)
+            data: bytes = await answer.read()
+        if answer.status >= 400:  # noqa: PLR2004 - HTTP errors
+            raise _Refused(answer.status, data)
+        return data
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+        content: str = "application/json",
+        timeouts: aiohttp.ClientTimeout | None = None,
+    ) -> Any:
+        """Returns the response before its body has come."""
         serialized: Any = await self._api.param_serialize(  # pyright: ignore[reportUnknownMemberType]
             method,
             path,
@@ -297,9 +357,4 @@ class Cluster:
             body=body,
             auth_settings=["BearerToken"],
         )
-        async with asyncio.timeout(REQUEST_TIMEOUT_S):
-            answer: Any = await self._api.call_api(*serialized)  # pyright: ignore[reportUnknownMemberType]
-            data: bytes = await answer.read()
-        if answer.status >= 400:  # noqa: PLR2004 - HTTP errors
-            raise _Refused(answer.status, data)
-        return data
+        return await self._api.call_api(*serialized, _request_timeout=timeouts)  # pyright: ignore[reportUnknownMemberType]

@@ -60,6 +60,12 @@ class Metrics:
         self.lease_expiries = Counter(
             "wakeboard_leases_expired", "Expired leases that this operator reaped.", ["kind"], registry=registry
         )
+        self.terminated = Counter(
+            "wakeboard_attempts_terminated",
+            "Attempts that ended because the process of their worker did, by cause. Reported by this operator.",
+            ["cause"],
+            registry=registry,
+        )
         self.ticks = Counter(
             "wakeboard_ticks_enqueued", "Ticks for which this operator enqueued a run.", registry=registry
         )
@@ -135,6 +141,10 @@ class Metrics:
         self.ticks.inc(done.ticks.runs)
         for kind in ("crashed", "timed_out", "cancelled"):
             self.lease_expiries.labels(kind).inc(getattr(done.reaped, kind))
+
+    def record_termination(self, cause: str, attempts: int) -> None:
+        """Counts the attempts that the end of a worker's process ended."""
+        self.terminated.labels(cause).inc(attempts)
 
     def record_finished(self, runs: Mapping[str, int]) -> None:
         """Counts finished runs by outcome."""

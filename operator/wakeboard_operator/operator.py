@@ -41,6 +41,7 @@ from wakeboard_operator.reconciler import Reconciler
 from wakeboard_operator.status_writer import StatusWriter
 from wakeboard_operator.wake_cleanup import not_started_in_time
 from wakeboard_operator.watch import PendingChanges, Supervisor
+from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -230,8 +231,14 @@ class Operator:
         if alerts is not None:
             deliveries = AlertDeliveries(settings, alerts)
             works["alert deliveries"] = lambda conn: deliveries.run(leader_store(conn))
+        others = [("wake cleanup", self._clean_up_wakes())]
+        namespace = os.environ.get("POD_NAMESPACE")
+        if namespace and settings.watch_worker_pods:
+            ended = EndedWorkers()
+            works["terminations"] = lambda conn: ended.report(leader_store(conn), self._metrics.record_termination)
+            others.append(("worker pods", WorkerPodWatch(self._cluster, namespace, ended).run()))
         tasks = [asyncio.create_task(self._keep_running(name, work), name=name) for name, work in works.items()]
-        return [*tasks, asyncio.create_task(self._clean_up_wakes(), name="wake cleanup")]
+        return [*tasks, *(asyncio.create_task(work, name=name) for name, work in others)]
 
     def _connection(self, purpose: str) -> ReconnectingConnection[OperatorStore]:
         return ReconnectingConnection(

@@ -36,6 +36,11 @@ class OperatorSettings(Settings):
     operator_port: int = Field(
         8080, ge=0, le=65_535, description="Port of /healthz, /readyz and /metrics. 0: any free port."
     )
+    watch_worker_pods: bool = Field(
+        default=True,
+        description="Watch the worker pods in the operator's own namespace (`POD_NAMESPACE`), and queue the runs of a"
+        " worker again as soon as the kubelet reports that its process has ended. Otherwise leases decide.",
+    )
     reconcile_seconds: float = Field(
         60.0, ge=1, le=3600, description="Maximum number of seconds between two lists of all JobSchedules."
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 START_DEADLINE: Final = "wakeboard.dev/start-deadline-seconds"
 """Annotation of the Job: seconds from its creation within which its pod must start. Absent: no limit."""
 
-WORKER_JOBS: Final = "app.kubernetes.io/component=worker,app.kubernetes.io/part-of=wakeboard"
+WORKERS: Final = "app.kubernetes.io/component=worker,app.kubernetes.io/part-of=wakeboard"
 
 
 class JobName(NamedTuple):

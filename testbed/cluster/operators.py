@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 
 
 class Operator(ModuleProcess):
-    """An operator process."""
+    """An operator process. The setting `pod_namespace` is the namespace of its pod; without it, it runs in none."""
 
     def __init__(self, dsn: str, kubeconfig: Path, folder: Path, **settings: object) -> None:
+        pod_namespace = str(settings.pop("pod_namespace", ""))
         given = {"dsn": dsn, "operator_port": 0, "log_format": "console", **settings}
-        super().__init__(["wakeboard_operator"], folder, {"KUBECONFIG": str(kubeconfig), **as_variables(given)})
+        variables = {"KUBECONFIG": str(kubeconfig), "POD_NAMESPACE": pod_namespace, **as_variables(given)}
+        super().__init__(["wakeboard_operator"], folder, variables)
 
     def ended(self) -> int:
         """Waits until it has ended, and returns its exit code."""

@@ -9,7 +9,7 @@
 - name: WAKEBOARD_RELEASE
   value: {{ printf "%s/%s" .Release.Namespace .Release.Name | quote }}
 {{ include "wakeboard.settings" (list .Values.operator (list
-  "source" "namespaces" "tenancy" "adoptForeignSchedules" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
+  "source" "namespaces" "tenancy" "adoptForeignSchedules" "watchWorkerPods" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
   "statusErrors" "leaderLeaseSeconds")) | trim }}
 {{- if include "wakeboard.hasAlerts" . }}
 {{ include "wakeboard.alertsEnv" . }}

@@ -146,6 +146,8 @@ spec:
 {{- define "wakeboard.workerEnv" -}}
 {{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 -}}
 {{ include "wakeboard.databaseEnv" (list $ "worker") }}
+- name: WAKEBOARD_POD_UID
+  valueFrom: {fieldRef: {fieldPath: metadata.uid}}
 - name: WAKEBOARD_POOL
   value: {{ $name | quote }}
 - name: WAKEBOARD_LISTEN
