@@ -28,7 +28,7 @@ AsyncConnection: TypeAlias = psycopg.AsyncConnection[Any]
 
 HIGHEST_PORT = 65_535
 CONNECT_TIMEOUT = 10  # seconds
-SCHEMA_VERSION = 17  # the newest migration that this release was written for
+SCHEMA_VERSION = 18  # the newest migration that this release was written for
 NEWEST_MIGRATION = "worker_terminations"  # the name of that migration
 
 _UNREADABLE = (
