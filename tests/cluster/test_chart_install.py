@@ -173,14 +173,6 @@ def test_the_password_of_the_dev_database_is_generated_once_and_kept(user: HelmC
     assert password() == first
 
 
-def test_without_a_cluster_the_dev_database_needs_a_password(user: HelmClient) -> None:
-    with pytest.raises(Refused, match=r"devDatabase\.password is empty.*Set one"):
-        user.template("wakeboard", devDatabase={"enabled": True})
-    shown = user.template("wakeboard", devDatabase={"enabled": True, "password": "a/b c"})
-    dsn = base64.b64encode(b"postgresql://wakeboard:a%2Fb%20c@wakeboard-dev-database:5432/wakeboard").decode()
-    assert dsn in shown
-
-
 @pytest.mark.parametrize("mode", ["initContainer", "hook"])
 def test_what_helm_renders_can_be_applied_twice_and_after_a_change(user: HelmClient, mode: str) -> None:
     values: dict[str, Any] = {**EVERYTHING, "migrations": {"mode": mode}, "devDatabase": {}, "database": URL}

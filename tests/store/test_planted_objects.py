@@ -314,16 +314,12 @@ async def test_no_statement_calls_a_planted_object(garden: Garden, way: str, pos
                 await act(dsn)
 
 
-async def test_a_planted_object_would_be_noticed(garden: Garden) -> None:
-    """What these tests look for is there: a plain query of an operator's trips over it."""
+async def test_migrating_again_calls_no_planted_object_over_which_a_plain_query_trips(garden: Garden) -> None:
     with (
         psycopg.connect(garden.dsn("operator"), autocommit=True) as conn,
         pytest.raises(psycopg.Error, match="planted"),
     ):
         conn.execute("select from wakeboard.job_runs where queue = %s::text", ["x"])
-
-
-async def test_migrating_again_calls_no_planted_object(garden: Garden) -> None:
     garden.search("public, pg_catalog")
     garden.do("update wakeboard.installation set functions_hash = ''")
     assert (await migrate(garden.superuser, roles=garden.roles)).functions_written
