@@ -59,6 +59,7 @@ PAGES: Final = {
     "audit": "/audit",
     "limits": "/limits",
     "performance": "/performance",
+    "alerts": "/alerts",
 }
 IN_DOCS: Final = ("overview", "schedules", "calendar-week", "runs", "run-dead")
 # (namespace, name, cron expression, time zone, job type)
