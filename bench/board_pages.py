@@ -27,6 +27,8 @@ PAGES: Final = {
     "runs of a job type": "/runs?q=type:send_mail",
     "runs of a schedule": "/runs?q=schedule:shop/schedule-1",
     "runs, search in payloads": "/runs?q=payload.customer:42",
+    "runs, due first": "/runs?sort=due",
+    "runs, longest first": "/runs?sort=longest",
     "a run": "/runs/{run}",
     "a schedule": "/schedules/1",
     "performance": "/performance",

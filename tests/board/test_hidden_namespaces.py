@@ -63,3 +63,22 @@ async def test_audit_rows_of_other_namespaces_are_hidden(database: str, client: 
     assert "bank" not in own
     assert "bank" not in (await ada.get("/audit", schedule="2")).words
     await ada.close()
+
+
+@pytest.mark.parametrize("sort", ["", "oldest", "due", "longest"])
+async def test_runs_of_other_namespaces_are_in_no_order_of_the_list(
+    database: str, client: Client, store: Store, sort: str
+):
+    for name in ("shop/a", "bank/b"):
+        store.rows("select wakeboard.run_now(%s)", store.schedule(name))
+    store.rows(
+        "update job_runs set status = 'failed', failed_at = now(), started_at = now() - interval '5 s' returning 1"
+    )
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
+
+    everything, own = (await client.get("/runs", sort=sort)).words, (await ada.get("/runs", sort=sort)).words
+
+    assert "bank/b" in everything
+    assert "shop/a" in own
+    assert "bank" not in own
+    await ada.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
@@ -23,6 +24,15 @@ pytestmark = pytest.mark.anyio
 def enqueue(database: str, count: int = 1, job_type: str = "send_mail") -> None:
     with psycopg.connect(database, autocommit=True) as conn:
         conn.execute("select wakeboard.enqueue(%s) from generate_series(1, %s)", [job_type, count])
+
+
+PAST_RUN = (
+    "insert into job_run_history (id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by,"
+    " lease_epoch, status, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts,"
+    " max_attempts, crash_count, release_count, priority, queue, job_type, payload)"
+    " select %(id)s, gen_random_uuid(), now(), now(), now(), now() - make_interval(secs => %(seconds)s), now(), 1, 1,"
+    " 'succeeded', 'application', 'fixed', 1, 1, 600, 1, 5, 0, 0, 3, 'default', 'a', '{}'"
+)
 
 
 def runs_page(board: str, **query: str) -> str:
@@ -55,6 +65,30 @@ def test_links_to_the_next_page_keep_the_search(database: str, board: str):
     assert "/runs?q=type%3Asend_mail&amp;sort=oldest&amp;after=" in html
     assert "1 run on this page, oldest first" in runs_page(board, q="type:send_mail", sort="oldest", after="id.0.50")
     assert fetched(f"{board}/runs?after=nonsense")[0] == 400
+
+
+def test_runs_are_listed_by_when_they_are_due_and_by_how_long_they_took(database: str, board: str):
+    """Runs 1 to 3 are due in another order than they were enqueued; 4 to 6 have ended."""
+    with psycopg.connect(database, autocommit=True) as conn:
+        for hours, options in ((2, ""), (1, ", limit_key => 'bank'"), (3, ", priority => 5")):
+            conn.execute(f"select wakeboard.enqueue('a', run_at => now() + interval '{hours} hours'{options})".encode())
+        conn.execute("set search_path = wakeboard")
+        for run, seconds in ((4, 5), (5, 500), (6, 50)):
+            conn.execute(PAST_RUN, {"id": run, "seconds": seconds})
+
+    due, longest = runs_page(board, sort="due"), runs_page(board, sort="longest")
+
+    assert shown(due) == [2, 1, 3]
+    assert "due first, of the first 1,000 of each queue and priority" in due
+    assert shown(longest)[:3] == [5, 6, 4]
+    assert "longest first, of the newest 500" in longest
+    assert shown(runs_page(board, q="status:succeeded", sort="due")) == []
+    assert shown(runs_page(board, q="limit:bank", sort="due")) == [2]
+
+
+def shown(html: str) -> list[int]:
+    """The ids of the listed runs."""
+    return [int(run) for run in dict.fromkeys(re.findall(r'<a[^>]* href="[^"]*/runs/(\d+)"', html))]
 
 
 def test_no_search_tells_a_masked_value(database: str, board: str):

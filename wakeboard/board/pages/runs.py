@@ -6,7 +6,7 @@ All state is in the URL: `q` (the search), `sort`, and `after` or `before` (a pl
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,7 +18,15 @@ from wakeboard.errors import QueryTimedOut
 from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search
 from wakeboard.rules.search_suggestions import suggestions
 from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
-from wakeboard.store.queries.run_list import RunPage, place, read_run_page
+from wakeboard.store.queries.run_list import (
+    FIRST_DUE,
+    SORTED,
+    RunPage,
+    place,
+    read_first_due_runs,
+    read_longest_runs,
+    read_run_page,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +38,9 @@ if TYPE_CHECKING:
     from wakeboard.store.queries.run_list import ListedRun
 
 PAGE_SIZE: Final = 50
-SORTS: Final = {"": "Newest first", "oldest": "Oldest first"}
+SORTS: Final = {"": "Newest first", "oldest": "Oldest first", "due": "Due first", "longest": "Longest first"}
+
+_BOUNDED: Final = {"due": read_first_due_runs, "longest": read_longest_runs}  # they read some runs and have one page
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +78,7 @@ class RunList:
     named: int | None
     stopped: bool
     bulk: tuple[str, ...] = ()
+    sorts: Mapping[str, str] = field(default_factory=lambda: SORTS)
 
 
 def run_list(
@@ -112,6 +123,10 @@ def tabs(search: RunSearch, counts: Mapping[str, Count]) -> list[Tab]:
 
 def order(search: RunSearch, sort: str) -> str:
     """The order of the list in words."""
+    if sort == "due":
+        return f"due first, of the first {FIRST_DUE:,} of each queue and priority, and of those with a limit"
+    if sort == "longest":
+        return f"longest first, of the newest {SORTED} that have ended, run, failed or are dead"
     first = "oldest" if sort else "newest"
     match search.statuses:
         case ("dead",):
@@ -127,12 +142,15 @@ async def runs(request: BoardRequest) -> Page:
     """Shows the runs that fit the search."""
     text = request.query.get("q", "")[: LONGEST_SEARCH + 1]
     search = parse_run_search(text)
-    sort = "oldest" if request.query.get("sort") == "oldest" else ""
+    sort = request.query.get("sort", "")
+    sort = sort if sort in SORTS else ""
     after, before = request.query.get("after", ""), request.query.get("before", "")
     at = place(after or before) if after or before else None
     namespaces = request.viewer.namespaces
 
     async def read(conn: AsyncConnection) -> RunPage:
+        if sort in _BOUNDED:
+            return await _BOUNDED[sort](conn, search, namespaces=namespaces, count=PAGE_SIZE)
         return await read_run_page(
             conn,
             search,
