@@ -416,22 +416,29 @@ select id from wakeboard.job_definitions as def
 """
 
 
+async def schedules_of(
+    conn: psycopg.AsyncConnection[Any], search: RunSearch, namespaces: Collection[str] | None
+) -> list[int] | None:
+    """The ids of the schedules whose runs a search can find, if it is read by them: at most `MOST_DEFINITIONS`."""
+    named = [term for term in search.of("schedule") if not term.negated]
+    by_ids = any(not term.negated for term in search.of("id"))
+    if by_ids or len(named) > 1 or (namespaces is None and not named):
+        return None
+    values = {
+        "namespaces": None if namespaces is None else sorted(namespaces),
+        "names": patterns(named[0]) if named else None,
+        "count": MOST_DEFINITIONS + 1,
+    }
+    found = await read(conn, scalar_row, _DEFINITIONS, values)
+    return found if len(found) <= MOST_DEFINITIONS else None
+
+
 async def open_list(
     conn: psycopg.AsyncConnection[Any], search: RunSearch, namespaces: Collection[str] | None, searched: int = SEARCHED
 ) -> RunList:
     """The list of a search. `namespaces`: only runs of schedules in these; None: all runs."""
     now: datetime = (await read(conn, scalar_row, _NOW))[0]
-    named = [term for term in search.of("schedule") if not term.negated]
-    definitions: list[int] | None = None
-    by_ids = any(not term.negated for term in search.of("id"))
-    if not by_ids and (namespaces is not None or named):
-        values = {
-            "namespaces": None if namespaces is None else sorted(namespaces),
-            "names": patterns(named[0]) if named else None,
-            "count": MOST_DEFINITIONS + 1,
-        }
-        found = await read(conn, scalar_row, _DEFINITIONS, values)
-        definitions = found if len(found) <= MOST_DEFINITIONS and len(named) <= 1 else None
+    definitions = await schedules_of(conn, search, namespaces)
     return RunList(conn, search, now, namespaces, definitions, searched)
 
 

@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Composed
 from wakeboard.store.queries.action_targets import RunTarget
 from wakeboard.store.queries.listings import LIVE, PAST
 from wakeboard.store.queries.run_conditions import conditions_of
+from wakeboard.store.queries.run_list import schedules_of
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -87,7 +88,10 @@ async def selected_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) ->
     """A query of id, status, job_type and schedule of the selected runs, and its values. Raises WakeboardError."""
     now = (await read(conn, scalar_row, _NOW))[0]
     parts: list[Composed] = []
-    values: dict[str, Any] = {"ids": None if wanted.ids is None else list(wanted.ids)}
+    values: dict[str, Any] = {
+        "ids": None if wanted.ids is None else list(wanted.ids),
+        "definitions": await schedules_of(conn, wanted.search, wanted.namespaces),  # found by an index
+    }
     statuses = [status for status in wanted.search.statuses if status in wanted.takes]
     live = conditions_of(wanted.search, "live", now, wanted.namespaces, by_schedule=False)
     past = conditions_of(wanted.search, "past", now, wanted.namespaces, by_schedule=False)
@@ -98,7 +102,8 @@ async def selected_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) ->
         query: LiteralString = f"""
 select run.id, run.status::text, run.job_type::text, run.schedule from wakeboard.job_runs as run
  where {narrowed} and run.status = any (%(taken_live)s::text[]::wakeboard.run_status[])
-       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s)) {{}}"""
+       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
+       and (%(definitions)s::bigint[] is null or run.definition_id = any (%(definitions)s)) {{}}"""
         parts.append(SQL(query).format(live.and_()))
         values |= {"taken_live": taken_live, **live.values}
     if taken_past:
@@ -108,7 +113,8 @@ select run.id, case run.status when 'dead' then 'discarded' else run.status::tex
        run.schedule
   from wakeboard.job_run_history as run
  where run.status = any (%(taken_past)s::text[]::wakeboard.run_status[])
-       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s)) {}""").format(past.and_())
+       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
+       and (%(definitions)s::bigint[] is null or run.definition_id = any (%(definitions)s)) {}""").format(past.and_())
         )
         values |= {"taken_past": taken_past, **past.values}
     if not parts:
