@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import closing
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -21,7 +22,7 @@ from tests.board.test_pages import PAGES
 from tests.store.test_roles import RoleDatabase
 from wakeboard.board import BoardOptions
 from wakeboard.board.server import BoardServer, listening_socket
-from wakeboard.cli import main
+from wakeboard.cli import BOARD_PROBE, main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,6 +140,12 @@ def test_the_probe_of_a_pod_imports_no_other_command(board: str):
     environment = {**os.environ, "WAKEBOARD_BOARD_PORT": board.rpartition(":")[2]}
 
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+
+def test_the_chart_probes_with_the_command_that_is_cheap():
+    template = Path("charts/wakeboard/templates/_board.tpl").read_text()
+
+    assert f"exec: {{command: [wakeboard, {', '.join(BOARD_PROBE)}]}}" in template
 
 
 def test_the_probe_of_a_pod_fails_without_a_board(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
