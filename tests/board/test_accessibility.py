@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
@@ -25,7 +26,7 @@ PHONE = {"viewport": {"width": 360, "height": 740}, "reduced_motion": "reduce"}
 
 
 def fill(database: str) -> None:
-    """One run of each kind that the pages show, and a schedule."""
+    """One run of each kind that the pages show, a schedule, and alerts of a rule that has drifted."""
     with schedules_in(database) as schedules:
         schedules.add("job", "*/5 * * * *", time_zone="Europe/Lisbon")
     with psycopg.connect(database, autocommit=True) as conn:
@@ -35,8 +36,19 @@ def fill(database: str) -> None:
         conn.execute("select wakeboard.set_limit('openai', 5)")
         conn.execute("select wakeboard.pause('queue:default', 'the bank is closed')")
         conn.execute("select wakeboard.create_bulk_action('cancel', '{1}', 'type:send_mail', 'not wanted')")
+        for severity in ("critical", "warning", "info"):
+            rule = {"name": severity, "severity": severity, "interval_s": 60, "definition": {"dead": 1}}
+            conn.execute("select wakeboard.claim_alert_rules(%s)", [json.dumps([rule])])
+            conn.execute(FIRE, [severity, severity])
+            conn.execute("select wakeboard.claim_alert_rules(%s)", [json.dumps([rule | {"definition": {"dead": 5}}])])
+        conn.execute("update wakeboard.alerts set resolved_at = now(), resolution = 'recovered' where rule = 'info'")
 
 
+FIRE = """
+select wakeboard.record_alert(
+         %s, evaluated_at, true, '3 runs are dead', 3, '{send_mail: Timeout (3)}', 'open', '{team}')
+  from wakeboard.alert_rules where name = %s
+"""
 OTHERS = ["/schedules/1", "/bulk/1", "/limits/set", "/runs/2"]
 
 
