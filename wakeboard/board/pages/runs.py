@@ -18,15 +18,8 @@ from wakeboard.errors import QueryTimedOut
 from wakeboard.rules.run_search import LONGEST_SEARCH, QUALIFIERS, STATUSES, is_run_id, parse_run_search
 from wakeboard.rules.search_suggestions import suggestions
 from wakeboard.store.queries.run_counts import MOST_COUNTED, Count, count_runs, known_names
-from wakeboard.store.queries.run_list import (
-    FIRST_DUE,
-    SORTED,
-    RunPage,
-    place,
-    read_first_due_runs,
-    read_longest_runs,
-    read_run_page,
-)
+from wakeboard.store.queries.run_list import RunPage, place, read_run_page
+from wakeboard.store.queries.run_orders import FIRST_DUE, SORTED, read_first_due_runs, read_longest_runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -24,7 +24,6 @@ from psycopg.sql import SQL
 
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.object_ids import LARGEST_ID
-from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, PAST, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_conditions import conditions_of, patterns
 from wakeboard.store.statements import read
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 SEARCHED: Final = 50_000  # ids of each table that a page examines
 MOST_DEFINITIONS: Final = 1000
 _TIES: LiteralString = "20"  # runs that may have ended at the same time as the last one of the page before
-SORTED: Final = 500  # the newest runs of a status, of which `read_longest_runs` shows the longest
-FIRST_DUE: Final = 1_000  # runs of each queue and priority among which `read_first_due_runs` finds the first
 FRONT: Final = 10_000  # due runs of each queue and priority among which the running ones are
 
 _FIRST_ID: Final = 0  # smaller than every id
@@ -442,41 +439,6 @@ async def open_list(
     return RunList(conn, search, now, namespaces, definitions, searched)
 
 
-_FIRST_DUE: LiteralString = f"""
-with recursive live (queue) as (
-  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
-    order by queue limit 1)
-  union all
-  select (select queue::text from wakeboard.job_runs
-           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
-           order by queue limit 1)
-    from live where live.queue is not null
-), first_due (id) as materialized (
-  select due.id
-    from live
-   cross join generate_series(1, 5) as level (priority)
-   cross join lateral (
-     select id from wakeboard.job_runs
-      where queue = live.queue and priority = level.priority and limit_key is null and crash_count < 2
-        and dead_at is null
-      order by run_at, id
-      limit %(first_due)s) as due
-   where live.queue is not null
-  union all
-  (select id from wakeboard.job_runs
-    where limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null limit %(first_due)s)
-  union all
-  (select id from wakeboard.job_runs where holds_slot limit %(first_due)s)
-  union all
-  (select id from wakeboard.job_runs where crash_count >= 2 and dead_at is null order by run_at limit %(first_due)s)
-)
-select {LIVE_COLUMNS}, {_NO_MOMENT} from wakeboard.job_runs as run
- where run.id = any (array(select id from first_due)) {{}}
- order by run.run_at, run.id
- limit %(count)s
-"""
-
-
 # -- what pages call ---------------------------------------------------------------------------------------------------
 
 
@@ -529,45 +491,3 @@ async def read_run_page(
         older=older,
         searched=examined if stopped else None,
     )
-
-
-async def read_longest_runs(
-    conn: psycopg.AsyncConnection[Any], search: RunSearch, *, namespaces: Collection[str] | None, count: int
-) -> RunPage:
-    """The `count` runs whose last attempt took longest.
-
-    They are the longest of the newest `SORTED` that have ended, and of as many that run, failed or are dead.
-    """
-    pages = [
-        await read_run_page(
-            conn, parse_run_search(search.with_status(",".join(wanted))), namespaces=namespaces, count=SORTED
-        )
-        for group in (PAST, ("running",), ("failed",), ("dead",))
-        if (wanted := [status for status in group if status in search.statuses and status != "skipped"])
-    ]
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
-
-    def took(run: ListedRun) -> timedelta:
-        if run.status == "running" and run.started_at is not None:
-            return now - run.started_at
-        return run.duration or timedelta()
-
-    runs = sorted((run for found in pages for run in found.runs), key=took, reverse=True)[:count]
-    return RunPage(now=now, runs=runs, newer=None, older=None, searched=None)
-
-
-async def read_first_due_runs(
-    conn: psycopg.AsyncConnection[Any], search: RunSearch, *, namespaces: Collection[str] | None, count: int
-) -> RunPage:
-    """The `count` unfinished runs that are due first, of the first `FIRST_DUE` of each queue and priority.
-
-    Of the runs with a limit key there are as many altogether. Dead runs are not due.
-    """
-    now: datetime = (await read(conn, scalar_row, _NOW))[0]
-    live = conditions_of(search, "live", now, namespaces, by_schedule=False)
-    values = {**live.values, "first_due": FIRST_DUE, "count": count}
-    runs: list[ListedRun] = []
-    if any(status in LIVE for status in search.statuses):
-        await read(conn, tuple_row, _PLANNER, {"sort": "on"})
-        runs = await read(conn, class_row(ListedRun), SQL(_FIRST_DUE).format(live.and_()), values)
-    return RunPage(now=now, runs=runs, newer=None, older=None, searched=None)
