@@ -25,6 +25,7 @@ declare
   turn_count integer;
   claimed_count integer;
   shared_first boolean := random() < 0.5;
+  rated boolean;                       -- whether one of the keys may have a rate limit
 begin
   perform require_read_committed('claim_limited');
   select array_agg(own.key), array_agg(def.limit_key) into own_keys, shared_keys
@@ -33,7 +34,8 @@ begin
     join job_definitions as def on def.id = own.id
    where def.limit_key is not null;
   perform create_limits(keys || shared_keys);
-  locked_keys := array(select key from job_limits where key = any (keys) order by key for update skip locked);
+  select array_agg(key), bool_or(rate_count is not null) or shared_keys is not null into locked_keys, rated
+    from (select key, rate_count from job_limits where key = any (keys) order by key for update skip locked) as locked;
 
   for turn in
     select array_agg(key) as keys, null as shared_key, 0.5 as place
@@ -96,7 +98,7 @@ begin
       insert into definition_changes (definition_id) select distinct definition_id from claimed where definition_id is not null
     ), taken as (
       update job_limits as bound set next_unit_at = advance_rate(bound, started.units)
-        from (select coalesce(turn.shared_key, limit_key) as key, count(*) as units from claimed group by 1) as started
+        from (select coalesce(turn.shared_key, limit_key) as key, count(*) as units from claimed where rated group by 1) as started
        where bound.key = started.key and bound.rate_count is not null
     )
     select id, lease_epoch, job_type::text, payload::jsonb, attempts, max_attempts::integer, timeout_s::integer, scheduled_for,
