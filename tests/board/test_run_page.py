@@ -95,6 +95,15 @@ async def test_the_bar_covers_the_life_of_the_run(worker: SqlClient):
     assert drawn.segments[-1].x + drawn.segments[-1].width == pytest.approx(1000, abs=0.1)
 
 
+async def test_an_attempt_whose_worker_was_terminated_shows_cause_and_pod(worker: SqlClient):
+    run = worker.enqueue()
+    worker.claim()
+    worker.sql("select report_worker_terminated(%s, 'OOMKilled', '', 'wake-1')", worker.worker_id)
+    (event,) = [each for each in timeline(await history_of(worker, run)) if each.kind == "attempt crashed"]
+    assert event.title == "Attempt 1 crashed: its worker was terminated"
+    assert (event.note, event.error) == ("on worker-a, pod wake-1", "OOMKilled")
+
+
 async def test_a_run_that_waits_for_its_first_attempt_has_a_bar_of_waiting(worker: SqlClient):
     run_id = worker.enqueue()
     worker.sql("update job_runs set created_at = now() - interval '1 minute' where id = %s", run_id)

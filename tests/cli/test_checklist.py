@@ -71,6 +71,13 @@ def finding(check: str, facts: HealthFacts = HEALTHY, local: LocalFacts = LOCAL)
     return found
 
 
+def test_the_check_of_the_workers_counts_attempts_of_terminated_workers_by_cause():
+    seen = replace(HEALTHY.maintenance, terminated={"OOMKilled": 3, "Evicted": 1})
+    found = finding("workers", replace(HEALTHY, maintenance=seen))
+    assert found.level == "ok"
+    assert found.message.endswith("attempts of terminated workers in 24 h: Evicted 1, OOMKilled 3")
+
+
 def test_a_healthy_database_has_no_warnings():
     findings = checklist(HEALTHY, LOCAL)
 

@@ -155,6 +155,24 @@ def test_the_timeline_shows_a_retry_and_the_worker_of_each_attempt(cli: Cli, sam
     assert timeline() == [*before, *timeline()[6:8], "attempt 2 started on worker-a", "succeeded"]
 
 
+def test_each_attempt_whose_worker_was_terminated_shows_cause_and_pod(cli: Cli, sample: SampleStore):
+    run = sample.enqueue()
+    for cause, detail, pod in (("OOMKilled", "", "wake-1"), ("Evicted", "The node was low on memory", "wake-2")):
+        sample.register_worker()
+        sample.claim(run)
+        sample.sql("select * from wakeboard.report_worker_terminated(77, %s, %s, %s)", cause, detail, pod)
+
+    result = cli("run", str(run))
+
+    text = "\n".join(result.cells)
+    assert "worker-a OOMKilled wake-1 WorkerCrashed: OOMKilled" in text
+    assert "worker-a Evicted wake-2 Evicted: The node was low on memory" in text
+    assert "attempt 1 crashed: OOMKilled" in text
+    assert "attempt 1 released: Evicted: The node was low on memory" in text
+    attempts = cli("run", str(run), "--json").json["attempts_made"]
+    assert [(each["cause"], each["pod"]) for each in attempts] == [("OOMKilled", "wake-1"), ("Evicted", "wake-2")]
+
+
 def test_the_limit_of_a_concurrency_policy_is_shown_with_the_name_of_the_schedule(cli: Cli, sample: SampleStore):
     weekly = sample.add_schedule("weekly-report", concurrency_policy="Forbid")
     run, other = sample.run_now(weekly), sample.enqueue(limit_key="smtp")

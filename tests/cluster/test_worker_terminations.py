@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 RBAC: Final = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"
 LABELS: Final = {"app.kubernetes.io/component": "worker", "app.kubernetes.io/part-of": "wakeboard"}
 PROMISED_S: Final = 2.0  # from the kubelet's report to claimable runs
-MEMORY: Final = {"resources": {"limits": {"memory": "24Mi"}}}
+MEMORY: Final[dict[str, Any]] = {"resources": {"limits": {"memory": "24Mi"}}}
 WAITS: Final = "trap '' TERM; while :; do sleep 1; done"
 EXHAUSTS: Final = "until [ -e /data/go ]; do sleep 0.1; done; tail /dev/zero"
 
@@ -55,15 +56,14 @@ class Namespace:
         where = {"namespaces": self.name, "source": f"k8s:{self.name}", "pod_namespace": self.name}
         return Operator(self.admin.dsn, login, self.folder, **where)
 
-    def worker(self, number: int, runs: int = 2, pod_uid: str = "") -> SqlClient:
-        """A registered worker that has claimed new runs."""
+    def worker(self, number: int, runs: int = 2, claims: int | None = None, pod_uid: str = "") -> None:
+        """A worker registers, and claims as many runs as are due: `runs` new ones, if no others are."""
         client = SqlClient(self.admin.dsn, number)
         self._clients.append(client)
         for _ in range(runs):
             self.admin.enqueue(timeout_s=3600)
         assert client.register(lease_s=3600, pod_uid=pod_uid)
-        assert len(client.claim(lease_s=3600)) == runs
-        return client
+        assert len(client.claim(lease_s=3600)) == (runs if claims is None else claims)
 
     def path(self, pod: str = "") -> str:
         return f"/api/v1/namespaces/{self.name}/pods{'/' * bool(pod)}{pod}"
@@ -235,3 +235,112 @@ def test_an_operator_that_may_not_watch_pods_says_so_once_and_does_everything_el
         said = "ended workers are not noticed before their leases expire: the API server does not list pods"
         wait_for(lambda: said in operator.log, why=lambda: operator.log)
         assert operator.ask("/readyz")[0] == 200
+
+
+# -- a real kubelet ----------------------------------------------------------------------------------------------------
+
+
+def taken_within(namespace: Namespace, reports: Reports, pod: str, worker: int) -> float:
+    """Waits until this worker has no runs. Returns the seconds since the API server showed that its process ended."""
+    wait_for(lambda: worker not in namespace.running(), why=lambda: namespace.kubectl("get", "pods", "-o", "yaml"))
+    at = time.monotonic()
+    wait_for(lambda: pod in reports.at)
+    return at - reports.at[pod]
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_is_oom_killed_has_its_runs_claimed_by_others_within_two_seconds(there: Namespace) -> None:
+    there.start("greedy", EXHAUSTS, **MEMORY)
+    reports = Reports(there)
+    there.worker(7001, runs=20)
+    with there.operator() as operator:
+        operator.wait_until_leading()
+        there.kubectl("exec", "greedy", "--", "touch", "/data/go")
+        took = taken_within(there, reports, "greedy", 7001)
+    sys.stdout.write(f"\nOOM kill: claimable {took:.3f} s after the kubelet's report\n")
+    assert took < PROMISED_S, operator.log
+    assert there.attempts() == {("crashed", "OOMKilled", "OOMKilled", "greedy")}
+    assert set(there.admin.column("select crash_count from job_runs")) == {1}
+    there.worker(7002, runs=0, claims=20)
+
+
+@pytest.mark.timeout(300)
+def test_a_restarted_container_is_another_process(there: Namespace) -> None:
+    there.start("again", f"[ $n -gt 7001 ] && while :; do sleep 1; done; {EXHAUSTS}", "Always", **MEMORY)
+    there.worker(7001)
+    with there.operator() as operator:
+        operator.wait_until_leading()
+        there.kubectl("exec", "again", "--", "touch", "/data/go")
+        wait_for(lambda: there.running() == {}, why=lambda: operator.log)
+        path = there.path()
+        there.cluster.wait_for(path, lambda pods: pods[0]["status"]["containerStatuses"][0]["restartCount"] == 1)
+    there.worker(7002, runs=0, claims=2)
+    there.add_unstarted("marker")
+    there.worker(7003)
+    with there.operator() as operator:  # it lists the pod again, whose former process has ended
+        operator.wait_until_leading()
+        there.write_end("marker", 7003)
+        wait_for(lambda: 7003 not in there.running(), why=lambda: operator.log)
+    assert there.running() == {7002: 2}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("how", "cause", "error"),
+    [
+        ("kill", "Error", "Error, exit code 137"),
+        ("delete", "Deleted", "Deleted"),
+        ("drain", "Drained", "Drained: Eviction API: evicting"),
+        ("evict", "Evicted", 'Evicted: Usage of EmptyDir volume "data" exceeds the limit "1Mi".'),
+    ],
+)
+def test_what_ended_a_worker_decides_what_its_attempts_say(
+    there: Namespace, real_node: Node, how: str, cause: str, error: str
+) -> None:
+    uid = there.start("pod", WAITS)
+    reports = Reports(there)
+    there.worker(7001, pod_uid=uid)
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "pod", "namespace": there.name}}
+    with there.operator() as operator:
+        operator.wait_until_leading()
+        if how == "kill":
+            real_node.kill_container(there.name, "pod")
+        elif how == "delete":
+            there.kubectl("delete", "pod", "pod", "--wait=false")
+        elif how == "drain":
+            there.cluster.call("POST", f"{there.path('pod')}/eviction", eviction)
+        else:
+            there.kubectl("exec", "pod", "--", "dd", "if=/dev/zero", "of=/data/x", "bs=1M", "count=4")
+        took = taken_within(there, reports, "pod", 7001)
+    sys.stdout.write(f"\n{cause}: claimable {took:.3f} s after the kubelet's report\n")
+    assert took < PROMISED_S, operator.log
+    assert there.attempts() == {("crashed" if cause == "Error" else "released", cause, error, "pod")}
+    assert set(there.admin.column("select crash_count from job_runs")) == {int(cause == "Error")}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("force", [True, False])
+def test_a_deleted_pod_whose_container_still_runs_is_not_treated_as_dead(
+    there: Namespace, real_node: Node, force: bool
+) -> None:
+    """The kubelet is away. By force the object is gone at once; otherwise it stays until the kubelet is back."""
+    there.start("pod", WAITS)
+    there.add_unstarted("marker")
+    there.worker(7001)
+    there.worker(7002)
+    with there.operator() as operator:
+        operator.wait_until_leading()
+        real_node.kubelet.kill()
+        try:
+            words = ["--force", "--grace-period=0"] if force else ["--wait=false"]
+            there.kubectl("delete", "pod", "pod", *words)
+            there.write_end("marker", 7002)  # a later event of the same watch
+            wait_for(lambda: 7002 not in there.running(), why=lambda: operator.log)
+            assert there.running() == {7001: 2}
+        finally:
+            real_node.kubelet.start()
+        if force:
+            assert there.running() == {7001: 2}
+        else:
+            wait_for(lambda: there.running() == {}, why=lambda: operator.log)
+            assert ("released", "Deleted", "Deleted", "pod") in there.attempts()

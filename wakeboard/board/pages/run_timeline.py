@@ -230,10 +230,12 @@ def _attempts(history: RunHistory) -> Iterator[Event]:
     run = history.run
     for attempt in history.attempts:
         worker = f"on {attempt.worker}" if attempt.worker else ""
-        error = ": ".join(part for part in (attempt.error_type, attempt.error) if part)
-        yield _attempt(
-            history, f"Attempt {attempt.attempt} {_OUTCOMES[attempt.outcome]}", attempt.outcome, attempt, worker, error
-        )
+        if attempt.pod:
+            worker = f"{worker}, pod {attempt.pod}" if worker else f"pod {attempt.pod}"
+        kind = None if attempt.cause else attempt.error_type  # the error begins with the cause
+        error = ": ".join(part for part in (kind, attempt.error) if part)
+        outcome = f"{attempt.outcome}: its worker was terminated" if attempt.cause else _OUTCOMES[attempt.outcome]
+        yield _attempt(history, f"Attempt {attempt.attempt} {outcome}", attempt.outcome, attempt, worker, error)
     latest = run.started_at
     if latest is None or any(attempt.lease_epoch == run.lease_epoch for attempt in history.attempts):
         return

@@ -223,7 +223,9 @@ def _workers(facts: HealthFacts) -> Finding:
     if severity := NO_WORKER.severity_after(now - maintenance.last_worker):
         hint = "check the CronJob or Deployment of the workers and their last log"
         return _reported(severity, "workers", message, hint)
-    return _ok("workers", f"{message}, {counted(maintenance.workers, 'worker')} running")
+    by_cause = ", ".join(f"{cause} {attempts}" for cause, attempts in sorted(maintenance.terminated.items()))
+    ended = f"; attempts of terminated workers in 24 h: {by_cause}" if by_cause else ""
+    return _ok("workers", f"{message}, {counted(maintenance.workers, 'worker')} running{ended}")
 
 
 def _ticks(facts: HealthFacts) -> Finding:

@@ -118,8 +118,12 @@ def _value(name: str, value: Any) -> Iterator[Text]:
 
 
 def _attempts(run: RunDetails, now: datetime, width: int) -> Iterator[Text]:
-    failed = [attempt for attempt in run.attempts_made if attempt.outcome not in {"snoozed", "released"}]
-    columns = (Column("TRY", right=True), *(Column(name) for name in ("OUTCOME", "ENDED", "DURATION", "WORKER")))
+    failed = [
+        attempt for attempt in run.attempts_made if attempt.cause or attempt.outcome not in {"snoozed", "released"}
+    ]
+    in_pods = any(attempt.pod for attempt in failed)
+    names = ("OUTCOME", "ENDED", "DURATION", "WORKER", *(["CAUSE", "POD"] if in_pods else []))
+    columns = (Column("TRY", right=True), *map(Column, names))
     yield from _section(
         "failed attempts",
         [*columns, Column("ERROR", shrinks=True)],
@@ -130,6 +134,7 @@ def _attempts(run: RunDetails, now: datetime, width: int) -> Iterator[Text]:
                 relative(attempt.ended_at, now),
                 lasted(attempt.ended_at - attempt.started_at),
                 one_line(attempt.worker or "-"),
+                *([one_line(attempt.cause or "-"), one_line(attempt.pod or "-")] if in_pods else []),
                 error_line(attempt.error_type, attempt.error),
             ]
             for attempt in failed
@@ -215,7 +220,7 @@ def _attempt_events(run: RunDetails) -> Iterator[tuple[datetime, str]]:
     for attempt in run.attempts_made:
         worker = f" on {one_line(attempt.worker)}" if attempt.worker else ""
         yield attempt.started_at, f"attempt {attempt.attempt} started{worker}"
-        error = attempt.error_type or one_line(attempt.error or "")
+        error = one_line(attempt.error or "") if attempt.cause else attempt.error_type or one_line(attempt.error or "")
         outcome = f"attempt {attempt.attempt} {attempt.outcome.replace('_', ' ')}"
         yield attempt.ended_at, f"{outcome}: {error}" if error else outcome
     if run.started_at and run.started_at not in ended:

@@ -6,7 +6,7 @@ may not read (other sessions, replication) are left out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, LiteralString
 
 from psycopg.rows import class_row
@@ -119,6 +119,8 @@ class MaintenanceFacts:
     """Traces of the maintenance tasks.
 
     `last_worker`: when one was last seen, also one that has stopped; `workers`: those seen in the last 3 minutes.
+    `terminated`: by cause, the attempts that ended because the process of their worker did, among the newest 10,000 of
+    the last 24 hours.
     """
 
     last_worker: datetime | None
@@ -129,6 +131,7 @@ class MaintenanceFacts:
     partitions_until: datetime | None
     oldest_partition_end: datetime | None
     oldest_change: datetime | None
+    terminated: dict[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +268,14 @@ select greatest((select max(last_seen) from wakeboard.workers),
        (select nullif(reap_started_at, 'epoch') from wakeboard.installation) as last_reap,
        coalesce(bool_or(began <= statement_timestamp() and ends > statement_timestamp()), false) as partition_now,
        max(ends) as partitions_until, min(ends) as oldest_partition_end,
-       (select min(changed_at) from wakeboard.definition_changes) as oldest_change
+       (select min(changed_at) from wakeboard.definition_changes) as oldest_change,
+       (select coalesce(jsonb_object_agg(cause, attempts), '{}')
+          from (select cause, count(*) as attempts
+                  from (select cause from wakeboard.job_attempts
+                         where ended_at > statement_timestamp() - interval '24 hours'
+                         order by ended_at desc limit 10000) as newest
+                 where cause is not null
+                 group by 1) as each) as terminated
   from (
     select (regexp_match(bounds, $$FROM \\('([^']+)'\\)$$))[1]::timestamptz as began,
            (regexp_match(bounds, $$TO \\('([^']+)'\\)$$))[1]::timestamptz as ends

@@ -24,7 +24,8 @@ MAX_ACTIONS = 100  # the newest
 class AttemptRow:
     """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released.
 
-    A successful attempt has no row of its own.
+    A successful attempt has no row of its own. `cause`: why the process of its worker ended, such as OOMKilled; `pod`:
+    where it ran. Both are None unless the operator reported it.
     """
 
     attempt: int
@@ -35,6 +36,8 @@ class AttemptRow:
     error_type: str | None
     error: str | None
     stack: str | None
+    cause: str | None
+    pod: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +112,7 @@ select {PAST_COLUMNS}, {_MORE}, run.result, null::timestamptz as start_before, n
  limit 1
 """
 _ATTEMPTS: LiteralString = """
-select attempt, outcome, started_at, ended_at, worker, error_type, error, stack
+select attempt, outcome, started_at, ended_at, worker, error_type, error, stack, cause, pod
   from wakeboard.job_attempts
  where run_id = %(id)s
  order by lease_epoch

@@ -175,7 +175,7 @@ select id, namespace, name, generation, suspended, removed_at is not null as rem
  where id = %(definition)s
 """
 _ATTEMPTS: LiteralString = """
-select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, error, stack
+select attempt, lease_epoch, outcome, started_at, ended_at, worker, error_type, error, stack, cause, pod
   from wakeboard.job_attempts
  where run_id = %(id)s
  order by lease_epoch desc
