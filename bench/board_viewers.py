@@ -63,8 +63,8 @@ def measure_viewers(server: BenchmarkServer, plan: Plan) -> Table:
     return Table(
         title="Viewers of the web board",
         note=f"{case}: alone, and while {len(PAGES)} pages of a board are open, each another one, with live updates."
-        f" {len(costs)} pairs, interleaved. Server, worker, board and viewers share {os.cpu_count()} CPUs, which the"
-        " drain alone keeps busy. The board spaces the updates of pages, so that they take a bounded part of a CPU.",
+        f" {len(costs)} pairs, interleaved. Server, worker, board and viewers share {os.cpu_count()} CPUs. The board"
+        " spaces the updates of pages, so that they take a bounded part of a CPU.",
         head=("figure", "without viewers", f"with {len(PAGES)} viewers"),
         rows=[
             ("runs/s", spread([drain.rate for drain in alone]), spread([drain.rate for drain in watched])),
