@@ -17,6 +17,7 @@ WakeboardError
 RequestedOutcome        what a handler raises to request an outcome
 ├── Discard             dead, without further attempts
 ├── RetryAfter          failed; retry after this many seconds
+├── TimedOut            failed, because it took too long
 └── Snooze              back to the queue; the attempt does not count
 """
 
@@ -118,6 +119,10 @@ class RetryAfter(RequestedOutcome):
         self.seconds = seconds
         self.limit = limit
         super().__init__(reason or f"retry after {seconds:g} s")
+
+
+class TimedOut(RequestedOutcome):
+    """The attempt failed, because what it waited for took too long. The run is retried with its backoff."""
 
 
 class Snooze(RequestedOutcome):

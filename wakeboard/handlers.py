@@ -36,6 +36,8 @@ class Handler:
 
     job_type: str
     function: Callable[[Any], Any]
+    stop_grace_s: float = 2.0
+    """Seconds after its timeout in which it has to stop. Then its attempt ends without it. The lease holds for 10."""
 
     @property
     def is_async(self) -> bool:

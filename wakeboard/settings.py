@@ -157,6 +157,38 @@ class Settings(BaseSettings):
     secrets_dir: str = Field(
         "", description='Directory with one file for each secret that a payload may use as `{"$secret": "NAME"}`.'
     )
+    jobs_namespaces: Names = Field(
+        [], description="Namespaces whose CronJobs `job` may run; `*`: all namespaces. Empty: none."
+    )
+    jobs_allow_overrides: bool = Field(
+        default=False, description="Let the payloads of `job` set `env` and `args` of the CronJob's container."
+    )
+    jobs_per_second: float = Field(
+        30.0, gt=0, le=1000, description="Maximum number of Kubernetes Jobs that one worker creates per second."
+    )
+    jobs_start_seconds: int = Field(
+        600,
+        ge=1,
+        le=86_400,
+        description="Seconds within which the pod of a Job must start. Then the Job is deleted, and the attempt fails"
+        " with what the cluster says, such as `FailedScheduling`.",
+    )
+    jobs_ttl_seconds: int = Field(
+        3600,
+        ge=60,
+        le=2_678_400,
+        description="Seconds for which a finished Job stays in the cluster, if its CronJob names no longer time.",
+    )
+    jobs_api_server: str = Field(
+        "", description="URL of the API server for `job`. Empty: that of the cluster in which the worker runs."
+    )
+    jobs_ca_file: str = Field(
+        "",
+        description="Certificates that the server of `WAKEBOARD_JOBS_API_SERVER` is trusted by. Empty: the system's.",
+    )
+    jobs_token_file: str = Field(
+        "", description="File with the token for the API server. Empty: that of the pod's service account."
+    )
 
     # schedules and retention
     misfire_grace_seconds: int = Field(
@@ -224,7 +256,9 @@ class Settings(BaseSettings):
         """How late a tick may be enqueued before it is missed."""
         return timedelta(seconds=self.misfire_grace_seconds)
 
-    @field_validator("handlers", "queues", "http_allowed_hosts", "http_allowed_private_networks", mode="before")
+    @field_validator(
+        "handlers", "queues", "http_allowed_hosts", "http_allowed_private_networks", "jobs_namespaces", mode="before"
+    )
     @classmethod
     def _split(cls, value: Any) -> Any:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -11,10 +11,11 @@ from starlette.requests import Request
 
 from testbed.board_server import serving
 from tests.board.asgi import Client
+from wakeboard.api_server import ApiServer, ssl_context
 from wakeboard.board import BoardOptions
 from wakeboard.board.access import KubernetesAccess, LocalAccess, Permission, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import AmbiguousHeaders
-from wakeboard.board.access.reviews import ApiServer, ReviewFailed, Reviews, attributes, ssl_context
+from wakeboard.board.access.reviews import ReviewFailed, Reviews, attributes
 from wakeboard.board.access.tokens import digest_of, new_token
 from wakeboard.board.paths import safe_path
 from wakeboard.board.settings import read_board_settings

@@ -79,6 +79,8 @@ BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
 # The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
 BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
 SET_BY_THE_CHART = {"alerts_file", "board_url", "dsn", "pool", "operator_port", "release"}
+# What only a pool with `jobs` has.
+OF_JOBS = {name for name in Settings.model_fields if name.startswith("jobs_")}
 OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role", "scaler_role"}
 
 
@@ -125,7 +127,7 @@ def test_every_setting_of_a_worker_can_be_set_and_arrives(
     expected = {**WORKER, **MAINTENANCE, **others}
     assert {name: arrived[name] for name in expected} == expected
     assert arrived["pool"] == pod.rpartition("-")[2]
-    assert Settings.model_fields.keys() == expected.keys() | SET_BY_THE_CHART & arrived.keys() | OF_MIGRATIONS
+    assert Settings.model_fields.keys() == expected.keys() | SET_BY_THE_CHART & arrived.keys() | OF_MIGRATIONS | OF_JOBS
 
 
 def test_every_setting_of_an_operator_can_be_set_and_arrives(
@@ -198,7 +200,7 @@ def test_the_defaults_of_values_are_the_defaults_of_settings() -> None:
             ):
                 assert value.default == default, value.name
                 seen.add(setting)
-    expected = (OperatorSettings.model_fields.keys() | BOARD.keys()) - SET_BY_THE_CHART - OF_MIGRATIONS
+    expected = (OperatorSettings.model_fields.keys() | BOARD.keys()) - SET_BY_THE_CHART - OF_MIGRATIONS - OF_JOBS
     assert seen == expected | {"board_url"}
 
 

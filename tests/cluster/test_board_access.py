@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from starlette.requests import Request
 
+from wakeboard.api_server import ApiServer
 from wakeboard.board.access import KubernetesAccess, Permission, ProxyAccess
-from wakeboard.board.access.reviews import ApiServer, ReviewFailed, Reviews
+from wakeboard.board.access.reviews import ReviewFailed, Reviews
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -9,9 +9,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from wakeboard.api_server import ApiServer
 from wakeboard.board.access import KubernetesAccess, LocalAccess, ProxyAccess, TokenAccess
 from wakeboard.board.access.proxy import ProxyHeaders
-from wakeboard.board.access.reviews import ApiServer, Reviews
+from wakeboard.board.access.reviews import Reviews
 from wakeboard.board.state import LOOPBACK_HOSTS, BoardOptions
 from wakeboard.errors import InvalidSettings
 from wakeboard.settings import Names, Settings, read_settings_as
@@ -148,10 +149,11 @@ def _access(settings: BoardSettings) -> Access:
 
 
 def _reviews(settings: BoardSettings) -> Reviews:
-    if not settings.board_api_server:
-        return Reviews(ApiServer.of_this_pod())
-    authority = settings.board_api_server_ca_file
-    return Reviews(ApiServer(settings.board_api_server.rstrip("/"), Path(authority) if authority else None))
+    otherwise = (
+        "this login needs a Kubernetes API server: run the board in a cluster, or name one in"
+        " WAKEBOARD_BOARD_API_SERVER."
+    )
+    return Reviews(ApiServer.from_settings(settings.board_api_server, settings.board_api_server_ca_file, otherwise))
 
 
 def _read_secret(path: Path) -> str:

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 Outcome: TypeAlias = "Attempt | Failure | Release"  # an Attempt: it succeeded
 
-STOP_GRACE_S = 2.0  # between stopping a handler and abandoning it
 MAX_PREFETCH = 2_000  # rows that may wait for an executor, if they start soon
 MEAN_WEIGHT = 16  # each new value counts for one sixteenth of the mean
 STARTED_SOON = 0.1  # the attempts that start within 50 ms, as a share of those that started in the last 500 ms
@@ -392,7 +391,11 @@ class InFlightBuffer:
         for executor in self.executors:
             for attempt in list(executor.running.values()):
                 over_s = now - attempt.started - attempt.timeout_s if attempt.started else 0.0
-                if over_s > STOP_GRACE_S and attempt.stopped_because is not None:
+                if (
+                    over_s > 0
+                    and over_s > self.handlers[attempt.job_type].stop_grace_s
+                    and attempt.stopped_because is not None
+                ):
                     self._abandon(executor, attempt)
                 elif over_s > 0:
                     attempt.stop(TIMED_OUT)  # timeouts under 5 s have a timer, too

@@ -13,7 +13,7 @@ from datetime import date, time
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from wakeboard.errors import DatabaseUnavailable, Discard, RequestedOutcome, RetryAfter, Snooze
+from wakeboard.errors import DatabaseUnavailable, Discard, RequestedOutcome, RetryAfter, Snooze, TimedOut
 from wakeboard.rules.redact import redact
 from wakeboard.run import SHUTDOWN, TIMED_OUT
 from wakeboard.store.connection import is_connection_loss
@@ -85,6 +85,8 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     # A handler that is stopped by a shutdown may raise anything. Only an outcome that it requests explicitly counts.
     if attempt.stopped_because == SHUTDOWN and not isinstance(error, RequestedOutcome):
         return Release(attempt.id, attempt.epoch, reason=WORKER_STOPPED if attempt.started else NOT_STARTED)
+    if isinstance(error, TimedOut):
+        return timed_out(attempt, _error_text(error))
     if attempt.stopped_because == TIMED_OUT:
         return timed_out(attempt)
     if isinstance(error, Snooze):
@@ -104,9 +106,9 @@ def failure(attempt: Attempt, error: BaseException) -> Failure | Release:
     )
 
 
-def timed_out(attempt: Attempt) -> Failure:
+def timed_out(attempt: Attempt, message: str = "") -> Failure:
     """Return the outcome of an attempt that exceeded its timeout."""
-    message = f"it ran longer than its timeout of {attempt.timeout_s} s"
+    message = message or f"it ran longer than its timeout of {attempt.timeout_s} s"
     return Failure(attempt.id, attempt.epoch, "timed_out", "Timeout", message)
 
 

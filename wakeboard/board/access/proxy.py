@@ -12,8 +12,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.api_server import SERVICE_ACCOUNT
 from wakeboard.board.access.reviewed_viewer import ReviewedViewer, visible_namespaces
-from wakeboard.board.access.reviews import SERVICE_ACCOUNT, ReviewFailed
+from wakeboard.board.access.reviews import ReviewFailed
 from wakeboard.errors import InvalidSettings, WakeboardError
 
 if TYPE_CHECKING:

@@ -8,50 +8,29 @@ Role may grant them. A failure of the API server is never a yes.
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
+from wakeboard.api_server import ssl_context
 from wakeboard.board.access.viewer import Permission
-from wakeboard.errors import InvalidSettings, WakeboardError
+from wakeboard.errors import WakeboardError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from wakeboard.api_server import ApiServer
 
 GROUP: Final = "wakeboard.dev"
 KEEP_S: Final = 30.0
 TIMEOUT_S: Final = 10.0
 MAX_KEPT: Final = 10_000
 MAX_CONCURRENT: Final = 20
-SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class ReviewFailed(WakeboardError):
     """The API server did not answer whether something is allowed. It is refused until it does."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApiServer:
-    """Where the API server is, and the certificates that it is trusted by. `ca_file` None: the system's."""
-
-    url: str
-    ca_file: Path | None = None
-
-    @classmethod
-    def of_this_pod(cls) -> ApiServer:
-        """The API server of the cluster in which this process runs. Raises InvalidSettings outside of one."""
-        host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-        if not host:
-            raise InvalidSettings(
-                "this login needs a Kubernetes API server: run the board in a cluster, or name one in"
-                " WAKEBOARD_BOARD_API_SERVER."
-            )
-        return cls(f"https://{f'[{host}]' if ':' in host else host}:{port}", SERVICE_ACCOUNT / "ca.crt")
 
 
 class Reviews:
@@ -129,16 +108,6 @@ class Reviews:
             self._kept.clear()
         self._kept[key] = (time.monotonic(), answer)
         return answer
-
-
-def ssl_context(ca_file: Path | None) -> ssl.SSLContext:
-    """Trusts the authorities of the file, None: of the system, as kubectl does. Raises OSError if it cannot be read.
-
-    Since 3.13 Python also asks for key identifiers, which the authorities of older clusters do not have.
-    """
-    context = ssl.create_default_context(cafile=ca_file and str(ca_file))
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    return context
 
 
 def attributes(permission: Permission, namespace: str | None) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """The built-in job types: `ping` always, the others if the settings enable them.
 
-`http` needs allowed hosts, `command` allowed commands, and `wakeboard.alert` a file with alert rules.
+`http` needs allowed hosts, `command` allowed commands, `job` namespaces, and `wakeboard.alert` a file with alert rules.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from wakeboard.run import Run
     from wakeboard.settings import Settings
     from wakeboard_worker.builtin.http import Http
+    from wakeboard_worker.builtin.jobs.handler import JobHandler
 
 
 def builtin_handlers(settings: Settings) -> dict[str, Handler]:
@@ -28,18 +29,25 @@ def builtin_handlers(settings: Settings) -> dict[str, Handler]:
         from wakeboard_worker.builtin.command import Command
 
         functions["command"] = Command(settings)
+    handlers: dict[str, Handler] = {}
+    if settings.jobs_namespaces:
+        from wakeboard_worker.builtin.jobs.handler import STOP_GRACE_S, JobHandler
+
+        handlers["job"] = Handler("job", JobHandler(settings), STOP_GRACE_S)
     if settings.alerts_file:
         from wakeboard.alert_sender import JOB_TYPE
         from wakeboard_worker.builtin.alert import AlertDelivery
 
         functions[JOB_TYPE] = AlertDelivery(settings)
-    return {job_type: Handler(job_type, function) for job_type, function in functions.items()}
+    return handlers | {job_type: Handler(job_type, function) for job_type, function in functions.items()}
 
 
 async def close_builtin(handlers: Mapping[str, Handler]) -> None:
     """Close the connections that the built-in handlers keep open between runs. Call it after the last run."""
     if "http" in handlers:
         await cast("Http", handlers["http"].function).close()
+    if "job" in handlers:
+        await cast("JobHandler", handlers["job"].function).close()
 
 
 async def ping(run: Run) -> dict[str, int]:

@@ -1,0 +1,608 @@
+"""The job type `job` against a real API server with its controllers. The tests do what a scheduler and a kubelet do."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.cluster.job_pods import RULES, JobPods, make_job_account
+from tests.chaos.processes import Watcher, Worker
+from wakeboard.settings import read_settings
+from wakeboard.testing import FakeRun, Outcome, run_handler
+from wakeboard_worker.builtin.jobs import attempt as attempt_module
+from wakeboard_worker.builtin.jobs.handler import JobHandler
+from wakeboard_worker.builtin.jobs.orphans import sweep_forever
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from testbed.cluster.cluster import Cluster
+    from testbed.cluster.control_plane import ControlPlane
+    from wakeboard_worker.builtin.jobs.tracker import Tracker
+
+pytestmark = pytest.mark.anyio
+
+
+class Pool:
+    """Handlers of one pool, and the pods that they start."""
+
+    def __init__(self, cluster: Cluster, namespace: str, token_file: Path) -> None:
+        self.cluster, self.namespace, self.token_file = cluster, namespace, token_file
+        self.pods = JobPods(cluster, namespace)
+        self.handlers: list[JobHandler] = []
+        self.handler = self.process()
+
+    def process(self, **settings: Any) -> JobHandler:
+        """The handler of another worker process."""
+        self.handlers.append(JobHandler(read_settings(**self.settings(), **settings)))
+        return self.handlers[-1]
+
+    def settings(self) -> dict[str, str]:
+        """The settings of its workers."""
+        return {
+            "jobs_namespaces": self.namespace,
+            "jobs_api_server": self.cluster.url,
+            "jobs_ca_file": str(self.cluster.folder / "pki" / "ca.crt"),
+            "jobs_token_file": str(self.token_file),
+        }
+
+    def run(self, payload: Any = None, **fields: Any) -> FakeRun:
+        """A run of a schedule in the namespace."""
+        return FakeRun(payload or {"cronJob": "report"}, schedule=f"{self.namespace}/nightly", **fields)
+
+    @property
+    def tracker(self) -> Tracker:
+        """What the first process follows."""
+        assert self.handler.cluster is not None
+        return self.handler.cluster.tracker
+
+    async def close(self) -> None:
+        """Ends all processes."""
+        for handler in self.handlers:
+            await handler.close()
+
+    def start(self, run: FakeRun, handler: JobHandler | None = None) -> asyncio.Task[Outcome]:
+        """Starts an attempt."""
+        return asyncio.create_task(run_handler(handler or self.handler, run))
+
+
+@pytest.fixture
+async def pool(control_plane: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[Pool]:
+    token = tmp_path / "token"
+    token.write_text(await asyncio.to_thread(make_job_account, control_plane, namespace))
+    pool = Pool(control_plane, namespace, token)
+    yield pool
+    await pool.close()
+
+
+async def test_a_run_starts_the_job_of_its_cron_job_and_returns_its_termination_message(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run(scheduled_for=FakeRun().scheduled_for)
+    attempt = pool.start(run)
+    pod = await pool.pods.start()
+    (job,) = await pool.pods.jobs()
+    await pool.pods.end(pod, message='{"rows": 3}')
+    outcome = await attempt
+    assert outcome.result == {"rows": 3}
+    spec, template = job["spec"], job["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+    assert (spec["backoffLimit"], spec["podReplacementPolicy"], template["spec"]["restartPolicy"]) == (
+        0,
+        "Failed",
+        "Never",
+    )
+    assert spec["ttlSecondsAfterFinished"] == 3600
+    assert "ownerReferences" not in job["metadata"]
+    assert {each["name"]: each["value"] for each in container["env"]} == {
+        "A": "1",
+        "WAKEBOARD_RUN_ID": str(run.id),
+        "WAKEBOARD_RUN_UUID": str(run.uuid),
+        "WAKEBOARD_ATTEMPT": "1",
+        "WAKEBOARD_SCHEDULED_FOR": "2026-01-05T08:00:00Z",
+        "WAKEBOARD_PAYLOAD": '{"cronJob": "report"}',
+    }
+    assert job["metadata"]["labels"]["wakeboard.dev/run"] == str(run.id)
+    assert job["metadata"]["annotations"]["wakeboard.dev/schedule"] == f"{pool.namespace}/nightly"
+    assert template["metadata"]["labels"]["wakeboard.dev/run-uuid"] == str(run.uuid)
+    assert list(run.steps) == ["Job 1", "Job 1 scheduled", "Job 1 started", "Job 1 ended"]
+    assert run.steps["Job 1"]["logs"].startswith(f"kubectl logs --namespace {pool.namespace} job/report-wb-")
+    assert run.steps["Job 1 scheduled"]["node"] == "node-1"
+    assert run.steps["Job 1 ended"]["exit_code"] == 0
+
+
+# -- exactly one Job per attempt ---------------------------------------------------------------------------------------
+
+
+async def test_a_worker_that_takes_over_adopts_the_job(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    first = pool.start(run)
+    pod = await pool.pods.start()
+    await _recorded(run, "Job 1 started")
+    await _lose_lease(run, first)
+    second = pool.start(run, pool.process())
+    await pool.pods.end(pod, message="1")
+    assert (await second).result == 1
+    assert len(await pool.pods.jobs()) == 1
+
+
+async def test_a_job_whose_creator_died_before_it_was_recorded_is_adopted(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    first = pool.start(run)
+    await _recorded(run, "Job 1")
+    await _lose_lease(run, first)
+    run.steps.clear()
+    second = pool.start(run, pool.process())
+    await pool.pods.end(await pool.pods.start(), message="1")
+    assert (await second).result == 1
+    assert len(await pool.pods.jobs()) == 1
+
+
+async def test_two_workers_that_believe_to_have_the_run_share_one_job(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    stale = pool.run(id=run.id, uuid=run.uuid)
+    both = [pool.start(run), pool.start(stale, pool.process())]
+    await pool.pods.end(await pool.pods.start(), message="1")
+    assert [(await each).result for each in both] == [1, 1]
+    assert len(await pool.pods.jobs()) == 1
+
+
+async def test_a_job_that_ended_while_nobody_followed_it_gives_its_result(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    first = pool.start(run)
+    pod = await pool.pods.start()
+    await _recorded(run, "Job 1 started")
+    await _lose_lease(run, first)
+    await pool.pods.end(pod, 3)
+    await _ended(pool)
+    outcome = await pool.start(run, pool.process())
+    assert str(outcome.error).startswith(f"exit code 3 (pod {pod} on node node-1)")
+    assert len(await pool.pods.jobs()) == 1
+
+
+async def test_a_job_deleted_by_hand_is_a_failed_attempt_that_says_so(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(run := pool.run())
+    pod = await pool.pods.start()
+    await _recorded(run, "Job 1 started")
+    job = (await pool.pods.one_job())["metadata"]["name"]
+    await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
+    await pool.pods.deleting(pod)
+    assert not attempt.done()
+    await pool.pods.remove(pod)
+    outcome = await attempt
+    assert (outcome.status, str(outcome.error)) == ("failed", f"the Job {job} was deleted before it ended")
+
+
+async def test_a_recorded_job_that_was_deleted_meanwhile_is_not_created_again(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    first = pool.start(run)
+    await _recorded(run, "Job 1")
+    await _lose_lease(run, first)
+    job = (await pool.pods.one_job())["metadata"]["name"]
+    await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
+    outcome = await pool.start(run, pool.process())
+    assert str(outcome.error) == f"the Job {job} was deleted before it ended"
+    assert await pool.pods.jobs() == []
+
+
+async def test_the_next_attempt_has_a_job_of_its_own_made_from_the_edited_cron_job(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    attempt = pool.start(run)
+    await pool.pods.end(await pool.pods.start(), 1)
+    assert (await attempt).status == "failed"
+    edited = {"spec": {"jobTemplate": {"spec": {"template": {"spec": {"priority": 0, "hostname": "edited"}}}}}}
+    await pool.pods.call("PATCH", "/apis/batch/v1 cronjobs/report", edited, "application/merge-patch+json")
+    _next_attempt(run)
+    attempt = pool.start(run)
+    await pool.pods.end(await pool.pods.start(), message="2")
+    assert (await attempt).result == 2
+    first, second = await pool.pods.jobs()
+    assert "hostname" not in first["spec"]["template"]["spec"]
+    assert second["spec"]["template"]["spec"]["hostname"] == "edited"
+    assert "Job 2 ended" in run.steps
+
+
+async def test_a_run_that_a_user_retries_starts_again_with_a_new_job(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    attempt = pool.start(run)
+    await pool.pods.end(await pool.pods.start(), 1)
+    assert (await attempt).status == "failed"
+    run.attempt, run.run_at = 1, run.run_at + timedelta(hours=1)
+    attempt = pool.start(run)
+    await pool.pods.end(await pool.pods.start(), message="2")
+    assert (await attempt).result == 2
+    assert run.steps["Job 1"]["job"] != run.steps["Job 2"]["job"]
+
+
+async def test_the_job_of_an_earlier_attempt_is_gone_before_the_next_one_is_created(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    run = pool.run()
+    first = pool.start(run)
+    pod = await pool.pods.start()
+    await _recorded(run, "Job 1 started")
+    await _lose_lease(run, first)
+    _next_attempt(run)
+    second = pool.start(run)
+    await pool.pods.deleting(pod)
+    assert len(await pool.pods.jobs()) == 1
+    await pool.pods.remove(pod)
+    await pool.pods.end(await pool.pods.start(), message="2")
+    assert (await second).result == 2
+
+
+# -- cancel ------------------------------------------------------------------------------------------------------------
+
+
+async def test_a_cancelled_run_ends_when_its_pod_is_gone(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(run := pool.run())
+    pod = await pool.pods.start()
+    await _recorded(run, "Job 1 started")
+    run.cancel()
+    await pool.pods.deleting(pod)
+    await asyncio.sleep(0.5)  # nothing tells that the attempt goes on
+    assert not attempt.done()
+    await pool.pods.remove(pod)
+    assert (await attempt).status == "cancelled"
+    assert await pool.pods.jobs() == []
+
+
+async def test_a_run_cancelled_before_its_pod_is_scheduled_leaves_no_job(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(run := pool.run())
+    await pool.pods.one_pod()
+    run.cancel()
+    assert (await attempt).status == "cancelled"
+    assert await pool.pods.jobs() == []
+
+
+# -- what the cluster says ---------------------------------------------------------------------------------------------
+
+
+async def test_a_missing_cron_job_is_a_failed_attempt_that_names_it(pool: Pool) -> None:
+    outcome = await pool.start(pool.run())
+    assert (outcome.status, str(outcome.error)) == ("failed", f"the namespace {pool.namespace} has no CronJob report")
+
+
+async def test_a_job_that_a_quota_refuses_is_a_failed_attempt_that_names_the_quota(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    await _quota(pool, {"count/jobs.batch": "0"})
+    outcome = await pool.start(pool.run())
+    assert outcome.status == "failed"
+    assert "exceeded quota: small" in str(outcome.error)
+
+
+async def test_pods_that_a_quota_refuses_are_a_failed_attempt_that_names_the_quota(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    await _quota(pool, {"pods": "0"})
+    outcome = await pool.start(pool.run())
+    assert (outcome.status, type(outcome.error).__name__) == ("failed", "JobRefused")
+    assert "exceeded quota: small" in str(outcome.error)
+    assert await pool.pods.jobs() == []
+
+
+async def test_missing_rights_are_a_failed_attempt_that_names_them(pool: Pool) -> None:
+    rules = "/apis/rbac.authorization.k8s.io/v1 roles/jobs"
+    await pool.pods.call("PATCH", rules, {"rules": RULES[1:]}, "application/merge-patch+json")
+    outcome = await pool.start(pool.run())
+    assert 'cannot get resource "cronjobs"' in str(outcome.error)
+
+
+@pytest.mark.parametrize(
+    ("end", "kind", "message"),
+    [
+        ({"code": 3, "message": "no disk"}, "JobFailed", "exit code 3: no disk (pod "),
+        ({"code": 137, "reason": "OOMKilled"}, "OOMKilled", "OOMKilled, exit code 137 (pod "),
+    ],
+)
+async def test_the_error_says_how_the_container_ended(pool: Pool, end: dict[str, Any], kind: str, message: str) -> None:
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(pool.run())
+    await pool.pods.end(await pool.pods.start(), **end)
+    error = (await attempt).error
+    assert type(error).__name__ == kind
+    assert str(error).startswith(message)
+
+
+async def test_a_pod_that_no_node_takes_fails_with_the_schedulers_message(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(pool.run(), pool.process(jobs_start_seconds=3))
+    pod = (await pool.pods.one_pod())["metadata"]["name"]
+    words = "0/3 nodes are available: 3 Insufficient memory."
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    body = {"status": {"conditions": [condition]}}
+    await pool.pods.call("PATCH", f"/api/v1 pods/{pod}/status", body, "application/strategic-merge-patch+json")
+    error = (await attempt).error
+    assert (type(error).__name__, str(error)) == ("FailedScheduling", f"{words} (pod {pod}, after 3 s)")
+    assert await pool.pods.jobs() == []
+
+
+async def test_an_image_that_cannot_be_pulled_fails_with_the_kubelets_message(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempt_module, "STUCK_FOR_S", 0.5)
+    await pool.pods.apply_cron_job()
+    attempt = pool.start(pool.run())
+    pod = await pool.pods.schedule()
+    waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "example.com/report:1"'}
+    await pool.pods.set_status(pod, "Pending", {"waiting": waiting})
+    await pool.pods.deleting(pod)
+    await pool.pods.remove(pod)
+    error = (await attempt).error
+    assert type(error).__name__ == "ImagePullBackOff"
+    assert str(error).startswith('ImagePullBackOff: Back-off pulling image "example.com/report:1" (container main of')
+
+
+# -- what a payload may say --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ([], "a job payload is an object"),
+        ({}, "cronJob must name a CronJob"),
+        ({"cronJob": "../secrets"}, "cronJob must name a CronJob"),
+        ({"cronJob": "report", "image": "evil"}, "a job payload has no field 'image'"),
+        ({"cronJob": "report", "args": ["--drop"]}, "this pool lets no payload override env or args"),
+        ({"cronJob": "report", "env": {"A": "2"}}, "this pool lets no payload override env or args"),
+    ],
+)
+async def test_a_payload_cannot_change_what_a_cron_job_defines(pool: Pool, payload: Any, message: str) -> None:
+    await pool.pods.apply_cron_job()
+    outcome = await pool.start(FakeRun(payload, schedule=f"{pool.namespace}/nightly"))
+    assert outcome.status == "discarded"
+    assert message in str(outcome.error)
+    assert await pool.pods.jobs() == []
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"WAKEBOARD_RUN_ID": "1"}, "cannot set the variable 'WAKEBOARD_RUN_ID'"),
+        ({"A=B": "1"}, "cannot set the variable 'A=B'"),
+        ({"A": {"$secret": "x"}}, "env.A must be a text or a number"),
+    ],
+)
+async def test_an_invalid_override_is_refused_with_one_sentence(pool: Pool, env: Any, message: str) -> None:
+    outcome = await pool.start(pool.run({"cronJob": "report", "env": env}), pool.process(jobs_allow_overrides=True))
+    assert outcome.status == "discarded"
+    assert message in str(outcome.error)
+
+
+async def test_a_pool_that_allows_it_passes_env_and_args_literally(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    payload = {"cronJob": "report", "env": {"A": "$(HOME)", "N": 2}, "args": ["$(A)", "$$"]}
+    attempt = pool.start(pool.run(payload), pool.process(jobs_allow_overrides=True))
+    await pool.pods.end(await pool.pods.start(), message="1")
+    await attempt
+    (container,) = (await pool.pods.one_job())["spec"]["template"]["spec"]["containers"]
+    env = {each["name"]: each["value"] for each in container["env"]}
+    assert (env["A"], env["N"], container["args"]) == ("$$(HOME)", "2", ["$$(A)", "$$$$"])
+
+
+async def test_a_run_without_a_schedule_is_refused(pool: Pool) -> None:
+    outcome = await pool.start(FakeRun({"cronJob": "report"}))
+    assert outcome.status == "discarded"
+    assert "this run has none: create a JobSchedule" in str(outcome.error)
+
+
+async def test_a_schedule_cannot_start_cron_jobs_of_a_namespace_that_the_pool_does_not_serve(pool: Pool) -> None:
+    outcome = await pool.start(FakeRun({"cronJob": "report"}, schedule="kube-system/nightly"))
+    assert outcome.status == "discarded"
+    assert "add it to WAKEBOARD_JOBS_NAMESPACES" in str(outcome.error)
+
+
+# -- the watch ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def shop(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pool]:
+    """A pool on a control plane of the test's own."""
+    own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    token = tmp_path / "token"
+    token.write_text(await asyncio.to_thread(make_job_account, own_control_plane, "shop"))
+    pool = Pool(own_control_plane, "shop", token)
+    await pool.pods.apply_cron_job()
+    yield pool
+    await pool.close()
+
+
+async def test_runs_survive_a_restart_of_the_api_server(shop: Pool, own_control_plane: ControlPlane) -> None:
+    attempt = shop.start(run := shop.run())
+    pod = await shop.pods.start()
+    await _recorded(run, "Job 1 started")
+    own_control_plane.restart_api_server()
+    await shop.pods.end(pod, message="1")
+    assert (await attempt).result == 1
+    own_control_plane.api_server.kill()
+    second = shop.start(shop.run())
+    await asyncio.sleep(0.5)  # it waits for the API server
+    own_control_plane.start_api_server()
+    await shop.pods.end(await shop.pods.start(), message="2")
+    assert (await second).result == 2
+    assert len(await shop.pods.jobs()) == 2
+
+
+async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_control_plane: ControlPlane) -> None:
+    attempt = shop.start(run := shop.run())
+    pod = await shop.pods.start()
+    await _recorded(run, "Job 1 started")
+    tracker = shop.tracker
+    await tracker.stop()
+    for watch in tracker.watches:
+        watch.version = "1"
+    await shop.pods.end(pod, message="1")
+    await _ended(shop)
+    own_control_plane.restart_api_server()  # its caches have no older versions
+    tracker.start()
+    assert (await attempt).result == 1
+    assert tracker.watches[0].lists == 2
+
+
+# -- with real workers and a database ----------------------------------------------------------------------------------
+
+
+class Workers:
+    """Worker processes of a pool, and the runs of a schedule in its namespace."""
+
+    def __init__(self, pool: Pool, dsn: str, folder: Path, watcher: Watcher) -> None:
+        self.pool, self.dsn, self.folder, self.watcher = pool, dsn, folder, watcher
+
+    def worker(self, **settings: Any) -> Worker:
+        """A worker that stays."""
+        given = self.pool.settings() | {"handlers": "", "lease_seconds": 3, "grace_seconds": 0} | settings
+        return Worker(self.dsn, self.folder, "--forever", **given)
+
+    def enqueue(self, **columns: Any) -> int:
+        """A run of the CronJob `report`."""
+        columns = {"timeout_s": 600, **columns, "schedule": f"{self.pool.namespace}/nightly"}
+        return self.watcher.enqueue("job", payload='{"cronJob": "report"}', **columns)[0]
+
+    async def wait(self, query: str, *values: object) -> Any:
+        """Waits until a query is true."""
+        return await asyncio.to_thread(self.watcher.wait, query, *values)
+
+    async def started(self, run: int) -> None:
+        """Waits until the start of the pod is recorded."""
+        query = (
+            "select true from wakeboard.job_steps where run_id = %s and name like '%% started' and result is not null"
+        )
+        await self.wait(query, run)
+
+    async def is_now(self, run: int, status: str) -> dict[str, Any]:
+        """Waits for a status of the run. Returns the run."""
+        await self.wait("select status::text = %s from wakeboard.all_runs where id = %s", status, run)
+        return self.watcher.ask("select to_jsonb(run) from wakeboard.all_runs as run where id = %s", run)
+
+
+@pytest.fixture
+async def workers(pool: Pool, database: str, tmp_path: Path) -> AsyncIterator[Workers]:
+    await pool.pods.apply_cron_job()
+    with Watcher(database) as watcher:
+        yield Workers(pool, database, tmp_path, watcher)
+
+
+async def test_the_job_of_a_worker_that_is_killed_is_adopted(workers: Workers) -> None:
+    run = workers.enqueue()
+    with workers.worker() as first:
+        pod = await workers.pool.pods.start()
+        await workers.started(run)
+        first.send(signal.SIGKILL)
+        await asyncio.to_thread(first.exit_code)
+    with workers.worker():
+        await workers.wait("select crash_count = 1 and status = 'running' from wakeboard.job_runs where id = %s", run)
+        await workers.pool.pods.end(pod, message="1")
+        found = await workers.is_now(run, "succeeded")
+    assert (found["result"], found["attempts"]) == (1, 1)
+    assert len(await workers.pool.pods.jobs()) == 1
+
+
+async def test_a_worker_that_stops_leaves_its_job_to_the_next_one_at_no_cost(workers: Workers) -> None:
+    run = workers.enqueue()
+    with workers.worker() as first:
+        pod = await workers.pool.pods.start()
+        await workers.started(run)
+        first.send(signal.SIGTERM)
+        assert await asyncio.to_thread(first.exit_code) == 0
+    found = await workers.is_now(run, "queued")
+    assert (found["attempts"], found["release_count"], found["crash_count"]) == (0, 0, 0)
+    with workers.worker():
+        await workers.is_now(run, "running")
+        await workers.pool.pods.end(pod, message="1")
+        assert (await workers.is_now(run, "succeeded"))["result"] == 1
+    assert len(await workers.pool.pods.jobs()) == 1
+
+
+async def test_a_job_that_takes_too_long_is_gone_before_its_run_ends(workers: Workers) -> None:
+    run = workers.enqueue(timeout_s=6, max_attempts=1)
+    with workers.worker():
+        pod = await workers.pool.pods.start()
+        await workers.pool.pods.deleting(pod)
+        assert workers.watcher.status(run) == "running"
+        await workers.pool.pods.remove(pod)
+        found = await workers.is_now(run, "dead")
+    assert (found["error_type"], found["last_error"]) == ("Timeout", "it ran longer than its timeout of 6 s")
+    assert await workers.pool.pods.jobs() == []
+
+
+async def test_a_cancelled_run_holds_its_slot_until_its_pod_is_gone(workers: Workers) -> None:
+    first, second = workers.enqueue(limit_key="db"), workers.enqueue(limit_key="db")
+    with workers.worker():
+        pod = await workers.pool.pods.start()
+        workers.watcher.do("select wakeboard.cancel(array[%s::bigint])", first)
+        await workers.pool.pods.deleting(pod)
+        assert [workers.watcher.status(run) for run in (first, second)] == ["running", "queued"]
+        await workers.pool.pods.remove(pod)
+        await workers.is_now(first, "cancelled")
+        await workers.pool.pods.end(await workers.pool.pods.start(), message="2")
+        await workers.is_now(second, "succeeded")
+
+
+async def test_the_job_of_a_run_that_was_cancelled_between_two_workers_is_deleted(workers: Workers) -> None:
+    run = workers.enqueue()
+    with workers.worker() as first:
+        await workers.pool.pods.start()
+        await workers.started(run)
+        first.send(signal.SIGTERM)
+        await asyncio.to_thread(first.exit_code)
+    workers.watcher.do("select wakeboard.cancel(array[%s::bigint])", run)
+    await workers.is_now(run, "cancelled")
+    handler = workers.pool.process(dsn=workers.dsn)
+    await workers.pool.start(workers.pool.run({"cronJob": "none"}), handler)  # starts its watches
+    assert handler.cluster is not None
+    api, tracker = handler.cluster.api, handler.cluster.tracker
+    sweeper = asyncio.create_task(sweep_forever(api, tracker, handler.run_states, every_s=0.05, unfollowed_for_s=0))
+    while "deletionTimestamp" not in (await workers.pool.pods.one_job())["metadata"]:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    sweeper.cancel()
+    await asyncio.gather(sweeper, return_exceptions=True)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+
+
+async def _lose_lease(run: FakeRun, attempt: asyncio.Task[Outcome]) -> None:
+    """The lease expires. The store gives the attempt back."""
+    run.lose_lease()
+    assert (await attempt).status == "lease lost"
+    run.stopped_because, run.attempt = None, run.attempt - 1
+
+
+def _next_attempt(run: FakeRun) -> None:
+    """The run failed, and is due again later."""
+    run.attempt, run.run_at = 2, run.run_at + timedelta(seconds=10)
+
+
+async def _recorded(run: FakeRun, step: str) -> None:
+    while step not in run.steps:  # noqa: ASYNC110 - the event is in a dict
+        await asyncio.sleep(0.01)
+
+
+async def _ended(pool: Pool) -> None:
+    """Waits until the Job has ended."""
+    while not any(each["status"] == "True" for each in _conditions(await pool.pods.one_job())):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+
+
+def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:
+    conditions: list[dict[str, Any]] = job["status"].get("conditions") or []
+    return [each for each in conditions if each["type"] in ("Complete", "Failed")]
+
+
+async def _quota(pool: Pool, hard: dict[str, str]) -> None:
+    """Sets a quota, and waits until it is enforced."""
+    await pool.pods.call("POST", "/api/v1 resourcequotas", {"metadata": {"name": "small"}, "spec": {"hard": hard}})
+    while not (await pool.pods.call("GET", "/api/v1 resourcequotas/small")).get("status", {}).get("hard"):  # noqa: ASYNC110
+        await asyncio.sleep(0.05)

@@ -1,0 +1,177 @@
+"""Requests to the API server, with the token of this pod's service account, which is read again once a minute.
+
+The worker has aiohttp anyway. The official client would add 21 MB and half a second to each process of the pool, for
+models that this handler does not use (docs/decisions/0027-jobs-are-followed-over-one-watch.md).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+from wakeboard import __version__
+from wakeboard.api_server import ssl_context
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+    from pathlib import Path
+
+    from wakeboard.api_server import ApiServer
+
+REQUEST_TIMEOUT_S: Final = 30.0
+CONNECT_TIMEOUT_S: Final = 10.0
+SILENT_STREAM_S: Final = 150.0  # a watch gets a bookmark each minute; after this time its connection is dead
+TOKEN_AGE_S: Final = 60.0
+MAX_CONNECTIONS: Final = 20  # for requests; watches have connections of their own
+TURNS_TO_CLOSE: Final = 5  # of the event loop, until TLS connections are closed
+UNAVAILABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
+GONE: Final = 410
+ERROR: Final = 400
+LONGEST_MESSAGE: Final = 1_000  # characters
+
+
+class ApiUnavailable(Exception):
+    """The API server gave no answer, or one that asks to try again: `status`, or 0 without an answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class ApiRefused(Exception):
+    """The API server refused the request. `status`: of HTTP; `reason`: its machine-readable reason."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        self.status, self.reason = status, reason
+        super().__init__(message)
+
+
+class ApiClient:
+    """Requests to one API server, in one event loop. `token_file` None: no token, for tests."""
+
+    def __init__(self, server: ApiServer, token_file: Path | None) -> None:
+        self._server, self._token_file = server, token_file
+        self._token, self._token_read_at = "", float("-inf")
+        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S, sock_connect=CONNECT_TIMEOUT_S)
+        context = ssl_context(server.ca_file) if server.url.startswith("https:") else False
+        self._sessions = [
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context, limit=limit),
+                timeout=timeout,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": f"wakeboard-jobs/{__version__}", "Accept": "application/json"},
+                trust_env=False,
+            )
+            for limit in (MAX_CONNECTIONS, 0)
+        ]
+
+    async def request(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
+    ) -> dict[str, Any]:
+        """The JSON answer. Raises ApiUnavailable and ApiRefused."""
+        data = None if body is None else json.dumps(body).encode()
+        headers = self._headers() | ({"Content-Type": "application/json"} if data else {})
+        with _translating():
+            async with self._sessions[0].request(
+                method, self._server.url + path, params=query, data=data, headers=headers
+            ) as answer:
+                text = await answer.read()
+        _check(answer.status, text)
+        return json.loads(text)
+
+    async def text_tail(self, path: str, query: Mapping[str, str], longest: int, most_read: int) -> bytes:
+        """The last `longest` bytes of a text, of which at most `most_read` are read. Raises as `request`."""
+        with _translating():
+            async with self._sessions[0].get(
+                self._server.url + path, params=query, headers=self._headers() | {"Accept": "*/*"}
+            ) as answer:
+                if answer.status >= ERROR:
+                    _check(answer.status, await answer.read())
+                kept, read = bytearray(), 0
+                async for chunk in answer.content.iter_any():
+                    kept += chunk
+                    read += len(chunk)
+                    if len(kept) > 2 * longest:
+                        del kept[:-longest]
+                    if read > most_read:
+                        break
+        return bytes(kept[-longest:])
+
+    @asynccontextmanager
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+        """The events of a watch. Raises as `request`, also during the iteration."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENT_STREAM_S)
+        with _translating():
+            async with self._sessions[1].get(
+                self._server.url + path, params=query, headers=self._headers(), timeout=timeout
+            ) as answer:
+                if answer.status >= ERROR:
+                    _check(answer.status, await answer.read())
+                try:
+                    yield _documents(answer.content)
+                finally:
+                    if answer.connection is not None and answer.connection.transport is not None:
+                        answer.connection.transport.abort()  # a close would wait for the server
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        for session in self._sessions:
+            await session.close()
+        for _ in range(TURNS_TO_CLOSE):
+            await asyncio.sleep(0)
+
+    def _headers(self) -> dict[str, str]:
+        now = time.monotonic()
+        if self._token_file is not None and now - self._token_read_at > TOKEN_AGE_S:
+            try:
+                self._token = self._token_file.read_text("utf-8").strip()
+            except OSError as error:
+                raise ApiUnavailable(f"the token {self._token_file} cannot be read: {error.strerror}") from None
+            self._token_read_at = now
+        return {"Authorization": f"Bearer {self._token}"} if self._token else {}
+
+
+async def _documents(content: aiohttp.StreamReader) -> AsyncIterator[dict[str, Any]]:
+    """The JSON documents of a stream, one on each line. A line may be longer than the reader's buffer."""
+    begun = bytearray()
+    async for chunk in content.iter_any():
+        begun += chunk
+        if b"\n" not in chunk:
+            continue
+        *lines, rest = begun.split(b"\n")
+        begun = rest
+        for line in lines:
+            if line.strip():
+                yield json.loads(line)
+
+
+def _check(status: int, text: bytes) -> None:
+    if status < ERROR:
+        return
+    reason, message = "", f"status {status}"
+    try:
+        found = json.loads(text)
+        reason, message = str(found.get("reason") or ""), str(found.get("message") or message)
+    except (ValueError, AttributeError):
+        pass
+    message = message[:LONGEST_MESSAGE]
+    if status in UNAVAILABLE:
+        raise ApiUnavailable(message, status)
+    raise ApiRefused(status, reason, message)
+
+
+class _translating:  # noqa: N801 - used as a context manager
+    """Turns the errors of the connection into ApiUnavailable."""
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, (aiohttp.ClientError, TimeoutError, asyncio.IncompleteReadError, OSError)):
+            words = str(error) or type(error).__name__
+            raise ApiUnavailable(f"the API server cannot be reached: {words}") from error

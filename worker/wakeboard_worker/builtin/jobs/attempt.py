@@ -1,0 +1,472 @@
+"""One attempt of a run of the job type `job`: it creates or adopts the Job, and follows it to its end.
+
+**One Job per attempt.** The name of the Job is that of the attempt (template.py), so the API server refuses a second
+one, also from a worker that has lost its lease and creates late. The step `Job N` records that the Job was created.
+A worker that takes the run over finds one of these:
+
+- no record and no Job: it creates the Job;
+- no record and a Job: the other worker ended between creation and record; it adopts the Job;
+- a record and a Job: it adopts the Job, whether it runs or has ended;
+- a record and no Job: somebody deleted the Job, and the attempt has failed. It is not created a second time.
+
+Before the Job of a later attempt is created, other Jobs of the run that have not ended are deleted, and the attempt
+waits until their pods are gone.
+
+**Who ends a Job.** Cancellation, the timeout and a pod that does not start delete the Job in the foreground, and the
+attempt ends when the API server reports that it is gone, which is after its pods. A worker that lost the lease, or that
+stops, leaves the Job alone: the next worker adopts it. A stop gives the attempt back (Snooze) and is not counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard.errors import Snooze, TimedOut
+from wakeboard.rules.redact import redact
+from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
+from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
+from wakeboard_worker.builtin.jobs.observed import observed_job, observed_pod
+from wakeboard_worker.builtin.jobs.outcomes import (
+    CronJobMissing,
+    JobDeleted,
+    JobRefused,
+    error_of,
+    main_pod,
+    result_of,
+    start_error,
+    started,
+    stuck_container,
+    wants_log,
+)
+from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_name, job_of, stop_after_s
+from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
+from wakeboard_worker.builtin.output_text import MAX_CHARACTERS, decode_output
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from wakeboard.run import Run
+    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+    from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
+    from wakeboard_worker.builtin.jobs.observed import ObservedJob, ObservedPod
+    from wakeboard_worker.builtin.jobs.payload import JobPayload
+    from wakeboard_worker.builtin.jobs.tracker import Followed, Tracker
+
+log = logging.getLogger("wakeboard.jobs")
+
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
+ANSWER_WITHIN_S: Final = 60.0  # for a server that answers, but with 429 or 5xx
+POD_WITHIN_S: Final = 5.0  # for the last state of the pod of a Job that has ended
+REFUSED_FOR_S: Final = 5.0  # how long the cluster may fail to create a pod
+STUCK_FOR_S: Final = 30.0  # how long a container may wait for an image or for its configuration
+LOG_WITHIN_S: Final = 10.0
+LOG_LINES: Final = 500
+LOG_READ: Final = 4_194_304  # bytes
+CONFLICT, NOT_FOUND = 409, 404
+FOREVER: Final = float("inf")
+
+
+class Cluster:
+    """What all attempts of a process share. `generation` returns the generation of the schedule that made the run."""
+
+    def __init__(
+        self,
+        api: ApiClient,
+        tracker: Tracker,
+        rate: CreationRate,
+        *,
+        start_s: int,
+        ttl_s: int,
+        generation: Callable[[int], Awaitable[int | None]],
+    ) -> None:
+        self.api, self.tracker, self.rate = api, tracker, rate
+        self.start_s, self.ttl_s, self.generation = start_s, ttl_s, generation
+
+
+class _StopJob(Exception):
+    """The Job has to be deleted before the attempt ends with `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(str(error))
+
+
+class _Ended(Exception):
+    """The Job has ended before it reached a phase."""
+
+
+class JobAttempt:
+    """An attempt of `run` in the namespace of its schedule."""
+
+    def __init__(self, run: Run, payload: JobPayload, namespace: str, cluster: Cluster) -> None:
+        self._run, self._payload, self._namespace, self._cluster = run, payload, namespace, cluster
+        self._name = job_name(payload.cron_job, run.uuid, run.run_at)
+        self._began = time.monotonic()
+        self._number = 1  # of the Job among those of the run
+        self._posting: asyncio.Task[dict[str, Any]] | None = None
+        self._job: Followed | None = None
+        self._stop_at = FOREVER
+        self._created_at = self._began  # time.monotonic() when the Job was created
+        self._stuck_since = FOREVER
+
+    async def execute(self) -> Any:
+        """Returns the result of the Job. Raises what its end means for the run."""
+        try:
+            try:
+                return await self._execute()
+            except _StopJob as stop:
+                await self._end_job()
+                raise stop.error from None
+        except asyncio.CancelledError:
+            because = self._run.stopped_because
+            if because in (CANCELLED, TIMED_OUT):
+                text = await self._log_tail() if self._job else ""
+                await self._end_job()
+                if because == TIMED_OUT:
+                    raise self._timed_out(text) from None
+            if because == SHUTDOWN:
+                raise Snooze(0.0) from None
+            raise
+        finally:
+            if self._job is not None:
+                self._cluster.tracker.unfollow(self._job)
+
+    async def _execute(self) -> Any:
+        record = await self._recorded()
+        job = self._job or await self._adopt_recorded(record["uid"])
+        self._measure(job.job)
+        await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, _scheduling)
+        await self._phase("started", lambda pod: started(pod, job.job.container), lambda pod: _start(pod, job.job))
+        await self._run.step(f"Job {self._number} ended", self._wait_for_end)
+        pod = main_pod(job.pods.values())
+        text = await self._log_tail() if wants_log(job.job, pod) else ""
+        if job.job.ended == "Complete":
+            return result_of(job.job, pod, text)
+        raise error_of(job.job, pod, text)
+
+    # -- creation ------------------------------------------------------------------------------------------------------
+
+    async def _recorded(self) -> dict[str, str]:
+        """The record of the Job of this attempt, which is created if there is none. Numbers the Jobs of the run."""
+        while True:
+            record: dict[str, str] = await self._run.step(f"Job {self._number}", self._create)
+            if record["job"] == self._name:
+                return record
+            self._number += 1  # it is the record of an earlier attempt
+
+    async def _create(self) -> dict[str, str]:
+        """Creates the Job, or adopts the one of this name. Returns the record."""
+        if self._run.attempt > 1 or self._run.epoch > 1:
+            await self._end_other_jobs()
+        found = await self._read_job() if self._run.epoch > 1 else None
+        if found is None:
+            found = await self._post()
+        job = observed_job(found)
+        if job.run_uuid != str(self._run.uuid):
+            raise JobRefused(f"the namespace {self._namespace} has a Job {self._name} that belongs to another run")
+        self._follow(job)
+        logs = f"kubectl logs --namespace {self._namespace} job/{self._name} --container {job.container}"
+        return {"namespace": self._namespace, "job": self._name, "uid": job.uid, "logs": logs}
+
+    async def _post(self) -> dict[str, Any]:
+        run, name = self._run, self._payload.cron_job
+        try:
+            cron_job = await self._ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/cronjobs/{name}")
+        except ApiRefused as error:
+            if error.status == NOT_FOUND:
+                raise CronJobMissing(f"the namespace {self._namespace} has no CronJob {name}") from None
+            raise JobRefused(f"the CronJob {name} cannot be read: {error}") from None
+        facts = AttemptFacts(
+            run_id=run.id,
+            uuid=run.uuid,
+            attempt=run.attempt,
+            schedule=run.schedule or "",
+            generation=await self._cluster.generation(run.id),
+            scheduled_for=run.scheduled_for,
+            payload=run.payload,
+        )
+        await self._cluster.rate.turn()
+        left_s = run.timeout_s - (time.monotonic() - self._began)
+        body = job_of(cron_job, self._name, facts, self._payload, run.timeout_s, left_s, self._cluster.ttl_s)
+        # Shielded: an attempt that is cancelled must know whether its Job exists.
+        self._posting = asyncio.ensure_future(self._post_until_answered(body))
+        self._posting.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may have no reader
+        return await asyncio.shield(self._posting)
+
+    async def _post_until_answered(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            return await self._ask("POST", f"{JOBS_API}/namespaces/{self._namespace}/jobs", body=body)
+        except ApiRefused as error:
+            if error.status == CONFLICT and error.reason == "AlreadyExists":
+                found = await self._read_job()
+                if found is not None:
+                    return found
+                raise self._deleted() from None
+            raise JobRefused(f"the API server refused the Job: {error}") from None
+
+    async def _end_other_jobs(self) -> None:
+        """Deletes unfinished Jobs of other attempts of this run, and waits until they are gone."""
+        selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
+        found = await self._ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs", selector)
+        for item in found["items"]:
+            job = observed_job(item)
+            if job.name != self._name and not job.ended:
+                self._run.log.warning("the Job %s of an earlier attempt has not ended: it is deleted", job.name)
+                followed = self._cluster.tracker.follow(job)
+                try:
+                    await self._delete(followed)
+                finally:
+                    self._cluster.tracker.unfollow(followed)
+
+    async def _adopt_recorded(self, uid: str) -> Followed:
+        """Follows the Job that the record names. Raises JobDeleted."""
+        found = await self._read_job()
+        if found is None or found["metadata"]["uid"] != uid:
+            raise self._deleted()
+        return self._follow(observed_job(found), await self._read_pods(uid))
+
+    def _follow(self, job: ObservedJob, pods: list[ObservedPod] | None = None) -> Followed:
+        self._job = self._cluster.tracker.follow(job, pods or ())
+        return self._job
+
+    def _measure(self, job: ObservedJob) -> None:
+        """Computes when the Job has to be stopped. An adopted one began with its creation."""
+        age_s = max(0.0, (datetime.now(UTC) - job.created_at).total_seconds())
+        self._created_at = time.monotonic() - age_s
+        begun = min(self._began, self._created_at)
+        self._stop_at = begun + stop_after_s(self._run.timeout_s, job.grace_s)
+
+    # -- phases --------------------------------------------------------------------------------------------------------
+
+    async def _phase(
+        self, name: str, reached: Callable[[ObservedPod], bool], facts: Callable[[ObservedPod], dict[str, Any]]
+    ) -> None:
+        """Records a phase of the pod as a step, unless the Job ends before it."""
+
+        async def wait() -> dict[str, Any]:
+            pod = await self._until(reached)
+            if pod is None:
+                raise _Ended
+            return facts(pod)
+
+        with suppress(_Ended):
+            await self._run.step(f"Job {self._number} {name}", wait)
+
+    async def _wait_for_end(self) -> dict[str, Any]:
+        """Waits for the end of the Job and of its pod. Returns what the record shows."""
+        job = self._followed
+        await self._until(lambda _: False)
+        pod = main_pod(job.pods.values())
+        if pod is None or not pod.ended:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(POD_WITHIN_S):
+                    while (pod := main_pod(job.pods.values())) is None or not pod.ended:
+                        await job.event.wait()
+        if pod is None or not pod.ended:
+            for each in await self._read_pods(job.job.uid):
+                job.update_pod(each)
+            pod = main_pod(job.pods.values())
+        return _end(job.job, pod)
+
+    async def _until(self, reached: Callable[[ObservedPod], bool]) -> ObservedPod | None:
+        """Waits until the pod has reached something. None: the Job has ended before. Raises _StopJob and JobDeleted."""
+        job = self._followed
+        while True:
+            event = job.event
+            if job.suspect:
+                await self._confirm(job)
+            pod = main_pod(job.pods.values())
+            if pod is not None and reached(pod):
+                return pod
+            if job.job.ended:
+                return None
+            if job.gone:
+                await self._until_pods_are_gone(job)
+                raise self._deleted()
+            until = min(self._stop_at, self._check_start(job, pod))
+            if time.monotonic() >= self._stop_at:
+                raise _StopJob(self._timed_out(await self._log_tail()))
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(_loop_time(until)):
+                    await event.wait()
+
+    def _check_start(self, job: Followed, pod: ObservedPod | None) -> float:
+        """Returns when to check again. Raises _StopJob for a pod that does not start."""
+        if (pod is not None and started(pod, job.job.container)) or job.job.suspended:
+            return FOREVER
+        now = time.monotonic()
+        deadline, after = self._created_at + self._cluster.start_s, f"after {self._cluster.start_s} s"
+        if pod is None and job.refusal:
+            deadline, after = min(deadline, self._created_at + REFUSED_FOR_S), ""
+        is_stuck = pod is not None and stuck_container(pod) is not None
+        self._stuck_since = min(self._stuck_since, now) if is_stuck else FOREVER
+        if self._stuck_since + STUCK_FOR_S < deadline:
+            deadline, after = self._stuck_since + STUCK_FOR_S, f"for {STUCK_FOR_S:.0f} s"
+        if now >= deadline:
+            raise _StopJob(start_error(pod, job.refusal, after))
+        return deadline
+
+    def _timed_out(self, text: str) -> TimedOut:
+        """The timeout of the attempt, with what the pod waited for or printed last."""
+        words = f"it ran longer than its timeout of {self._run.timeout_s} s"
+        pod = main_pod(self._job.pods.values()) if self._job else None
+        if (
+            self._job is not None
+            and not self._job.job.ended
+            and (pod is None or not started(pod, self._job.job.container))
+        ):
+            return TimedOut(f"{words}: {start_error(pod, self._job.refusal, 'by then')}")
+        return TimedOut(f"{words}\n{text[-1_200:].strip()}".strip())
+
+    # -- end -----------------------------------------------------------------------------------------------------------
+
+    async def _end_job(self) -> None:
+        """Deletes the Job of this attempt, if there is one, and waits until it and its pods are gone."""
+        if self._posting is not None and self._job is None:
+            with suppress(Exception):
+                self._follow(observed_job(await self._posting))
+        if self._job is None:
+            found = await self._read_job()
+            if found is None or observed_job(found).run_uuid != str(self._run.uuid):
+                return
+            self._follow(observed_job(found))
+        if not self._followed.job.ended:
+            await self._delete(self._followed)
+
+    async def _delete(self, job: Followed) -> None:
+        """Deletes a Job in the foreground: the API server reports it as gone after its pods."""
+        path = f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}"
+        body = {"propagationPolicy": "Foreground", "preconditions": {"uid": job.job.uid}}
+        try:
+            await self._ask("DELETE", path, body=body)
+        except ApiRefused as error:
+            if error.status not in (NOT_FOUND, CONFLICT):
+                raise JobRefused(f"the Job {job.job.name} cannot be deleted: {error}") from None
+            job.gone = True
+        while not job.gone:
+            event = job.event
+            if job.suspect:
+                await self._confirm(job)
+            else:
+                await event.wait()
+
+    async def _until_pods_are_gone(self, job: Followed) -> None:
+        """Waits until the pods of a Job that somebody deleted are gone, for their grace period at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(job.job.grace_s + POD_WITHIN_S):
+                while job.has_pods:
+                    await job.event.wait()
+
+    def _deleted(self) -> Exception:
+        """The error of a Job that no longer exists: somebody deleted it, or another worker at its timeout."""
+        if time.monotonic() >= self._stop_at:
+            return self._timed_out("")
+        return JobDeleted(f"the Job {self._name} was deleted before it ended")
+
+    async def _log_tail(self) -> str:
+        """The end of the pod's log, without credentials; empty if it cannot be read."""
+        job = self._job
+        pod = main_pod(job.pods.values()) if job else None
+        if job is None or pod is None or not pod.node:
+            return ""
+        failed = next((each.name for each in pod.containers if each.exit_code), job.job.container)
+        path = f"{CORE_API}/namespaces/{pod.namespace}/pods/{pod.name}/log"
+        try:
+            async with asyncio.timeout(LOG_WITHIN_S):
+                raw = await self._cluster.api.text_tail(
+                    path, {"container": failed, "tailLines": str(LOG_LINES)}, 4 * MAX_CHARACTERS, LOG_READ
+                )
+        except (ApiRefused, ApiUnavailable, TimeoutError) as error:
+            self._run.log.info("the log of pod %s cannot be read: %s", pod.name, error)
+            return ""
+        text = redact(decode_output(raw).lstrip("\N{REPLACEMENT CHARACTER}"))
+        return text if len(text) <= MAX_CHARACTERS else "…" + text[1 - MAX_CHARACTERS :]
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _followed(self) -> Followed:
+        assert self._job is not None
+        return self._job
+
+    async def _confirm(self, job: Followed) -> None:
+        """Reads a Job that a list did not contain."""
+        job.suspect = False
+        try:
+            found = observed_job(
+                await self._ask("GET", f"{JOBS_API}/namespaces/{job.job.namespace}/jobs/{job.job.name}")
+            )
+        except ApiRefused as error:
+            if error.status != NOT_FOUND:
+                raise JobRefused(f"the Job {job.job.name} cannot be read: {error}") from None
+            job.gone = True
+        else:
+            job.gone = found.uid != job.job.uid
+            if not job.gone:
+                job.update(found)
+
+    async def _read_job(self) -> dict[str, Any] | None:
+        try:
+            return await self._ask("GET", f"{JOBS_API}/namespaces/{self._namespace}/jobs/{self._name}")
+        except ApiRefused as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise JobRefused(f"the Job {self._name} cannot be read: {error}") from None
+
+    async def _read_pods(self, job_uid: str) -> list[ObservedPod]:
+        selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
+        try:
+            found = await self._ask("GET", f"{CORE_API}/namespaces/{self._namespace}/pods", selector)
+        except ApiRefused as error:
+            raise JobRefused(f"the pods of {self._name} cannot be read: {error}") from None
+        return [pod for pod in map(observed_pod, found["items"]) if pod.job_uid == job_uid]
+
+    async def _ask(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Sends a request until the API server answers it. Raises ApiRefused.
+
+        An API server that cannot be reached is waited for. One that answers with 429 or 5xx has a minute.
+        """
+        pause_s, answers_since = MIN_BACKOFF_S, FOREVER
+        while True:
+            try:
+                return await self._cluster.api.request(method, path, query, body)
+            except ApiUnavailable as error:
+                now = time.monotonic()
+                answers_since = min(answers_since, now) if error.status else FOREVER
+                if now - answers_since > ANSWER_WITHIN_S:
+                    raise ApiRefused(error.status, "", str(error)) from error
+                await asyncio.sleep(pause_s)
+                pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
+
+
+def _loop_time(at: float) -> float | None:
+    """A time of time.monotonic() as asyncio.timeout_at takes it; None: never."""
+    return None if at == FOREVER else asyncio.get_running_loop().time() + at - time.monotonic()
+
+
+def _scheduling(pod: ObservedPod) -> dict[str, Any]:
+    return {"pod": pod.name, "node": pod.node, "at": _text(pod.scheduled_at)}
+
+
+def _start(pod: ObservedPod, job: ObservedJob) -> dict[str, Any]:
+    container = pod.container(job.container)
+    return {"pod": pod.name, "node": pod.node, "at": _text(container.started_at if container else None)}
+
+
+def _end(job: ObservedJob, pod: ObservedPod | None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"outcome": job.ended, "at": _text(job.ended_at)}
+    if pod is not None:
+        container = pod.container(job.container)
+        facts |= {"pod": pod.name, "node": pod.node, "exit_code": container.exit_code if container else None}
+    return facts
+
+
+def _text(at: datetime | None) -> str | None:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if at else None

@@ -1,0 +1,119 @@
+"""The job type `job`: runs what a CronJob of the schedule's namespace defines, as one Kubernetes Job per attempt.
+
+    payload: {cronJob: nightly-report, env: {REGION: eu}, args: [--all]}
+
+No pod spec comes from a payload. WAKEBOARD_JOBS_NAMESPACES names the namespaces whose CronJobs a pool may run, and
+WAKEBOARD_JOBS_ALLOW_OVERRIDES whether payloads may set `env` and `args`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from contextvars import Context
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.api_server import SERVICE_ACCOUNT, ApiServer
+from wakeboard.errors import Discard, WakeboardError
+from wakeboard.store.job_runs import JobRunStore
+from wakeboard.store.reconnecting import ReconnectingConnection
+from wakeboard_worker.builtin.jobs.api_client import ApiClient
+from wakeboard_worker.builtin.jobs.attempt import Cluster, JobAttempt
+from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
+from wakeboard_worker.builtin.jobs.orphans import sweep_forever
+from wakeboard_worker.builtin.jobs.outcomes import JobRefused
+from wakeboard_worker.builtin.jobs.payload import payload_of
+from wakeboard_worker.builtin.jobs.tracker import ALL_NAMESPACES, Tracker
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wakeboard.run import Run
+    from wakeboard.settings import Settings
+    from wakeboard.store.job_runs import RunState
+
+SYNC_WITHIN_S = 30.0
+STOP_GRACE_S = 8.0  # after the timeout, for the end of the pods; the lease holds for ten seconds
+
+
+class JobHandler:
+    """The handler of the job type `job`. Its watches start with the first run, as `cluster`; `close` ends them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._server = ApiServer.from_settings(
+            settings.jobs_api_server,
+            settings.jobs_ca_file,
+            "`job` needs a Kubernetes API server: run the worker in a cluster, or name a server in"
+            " WAKEBOARD_JOBS_API_SERVER.",
+        )
+        token = settings.jobs_token_file or ("" if settings.jobs_api_server else str(SERVICE_ACCOUNT / "token"))
+        self._token_file = Path(token) if token else None
+        self._namespaces = [ALL_NAMESPACES] if ALL_NAMESPACES in settings.jobs_namespaces else settings.jobs_namespaces
+        self.cluster: Cluster | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+        self._runs = ReconnectingConnection(
+            settings.dsn.get_secret_value(), f"wakeboard jobs {settings.pool}", JobRunStore
+        )
+
+    async def __call__(self, run: Run) -> Any:
+        """Run the Job of this attempt and return its result. Raises Discard, JobFailed and its kin, and TimedOut."""
+        payload = payload_of(run.payload, allow_overrides=self._settings.jobs_allow_overrides)
+        if run.schedule is None:
+            raise Discard("a job runs in the namespace of its schedule, and this run has none: create a JobSchedule")
+        namespace = run.schedule.partition("/")[0]
+        if namespace not in self._namespaces and self._namespaces != [ALL_NAMESPACES]:
+            raise Discard(f"this pool runs no CronJobs of {namespace}: add it to WAKEBOARD_JOBS_NAMESPACES")
+        cluster = self._open()
+        await self._sync(cluster)
+        return await JobAttempt(run, payload, namespace, cluster).execute()
+
+    async def close(self) -> None:
+        """End the watches and close the connections. Call it in the event loop of the runs."""
+        if self.cluster is not None:
+            assert self._sweeper is not None
+            self._sweeper.cancel()
+            await asyncio.gather(self._sweeper, return_exceptions=True)
+            await self.cluster.tracker.stop()
+            await self.cluster.api.close()
+            self.cluster = None
+        await self._runs.close()
+
+    def _open(self) -> Cluster:
+        if self.cluster is None:
+            settings = self._settings
+            api = ApiClient(self._server, self._token_file)
+            tracker = Tracker(api, self._namespaces)
+            self.cluster = Cluster(
+                api,
+                tracker,
+                CreationRate(settings.jobs_per_second),
+                start_s=settings.jobs_start_seconds,
+                ttl_s=settings.jobs_ttl_seconds,
+                generation=self._generation,
+            )
+            tracker.start()
+            self._sweeper = asyncio.create_task(sweep_forever(api, tracker, self.run_states), context=Context())
+        return self.cluster
+
+    async def _sync(self, cluster: Cluster) -> None:
+        """Wait until every watch has its first list. Raises JobRefused, with the reason of one that has none."""
+        try:
+            async with asyncio.timeout(SYNC_WITHIN_S):
+                for watch in cluster.tracker.watches:
+                    await watch.synced.wait()
+        except TimeoutError:
+            problem = next((watch.problem for watch in cluster.tracker.watches if watch.problem), "no answer")
+            raise JobRefused(f"the Jobs of this pool cannot be watched: {problem}") from None
+
+    async def run_states(self, ids: Sequence[int]) -> Mapping[int, RunState]:
+        """The states of those runs that exist, by id. Raises WakeboardError."""
+        return await (await self._runs.store()).run_states(ids)
+
+    async def _generation(self, run_id: int) -> int | None:
+        """The generation of the schedule that made the run; None: unknown. It is only shown."""
+        with suppress(WakeboardError):
+            state = (await self.run_states([run_id])).get(run_id)
+            return state.generation if state else None
+        return None

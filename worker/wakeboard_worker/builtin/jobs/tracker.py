@@ -1,0 +1,219 @@
+"""The Jobs and pods that this process follows, over one watch of Jobs, one of pods and one of events per namespace.
+
+An attempt calls `follow` and waits for `Followed.event`. Nothing is requested for a single Job while it runs. A Job
+that is missing from a list is not taken for deleted: `suspect` asks its attempt to read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextvars import Context
+from typing import TYPE_CHECKING, Any, Final
+
+from wakeboard_worker.builtin.jobs.observed import JOB_UID, ObservedJob, ObservedPod, observed_job, observed_pod
+from wakeboard_worker.builtin.jobs.template import RUN_UUID
+from wakeboard_worker.builtin.jobs.watch import Watch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+
+ALL_NAMESPACES: Final = "*"
+JOBS_API: Final = "/apis/batch/v1"
+CORE_API: Final = "/api/v1"
+REFUSED_PODS: Final = "involvedObject.kind=Job,reason=FailedCreate"
+
+
+class Followed:
+    """What is known of one Job. `event` is set at the next change; then it is another event."""
+
+    def __init__(self, job: ObservedJob) -> None:
+        self.job = job
+        self.pods: dict[str, ObservedPod] = {}  # by uid, in their last state
+        self.pods_gone: set[str] = set()  # the uids of those that no longer exist
+        self.event = asyncio.Event()
+        self.gone = False  # the API server has said that the Job no longer exists
+        self.suspect = False  # a list did not contain it
+        self.refusal = ""  # why the cluster could not create its pod
+        self.followers = 0
+        self.since = time.monotonic()
+
+    def notify(self) -> None:
+        """Wakes all who wait for a change."""
+        event, self.event = self.event, asyncio.Event()
+        event.set()
+
+    def update(self, job: ObservedJob) -> None:
+        """Takes a newer version of the Job."""
+        if job.version >= self.job.version:
+            self.job = job
+            self.notify()
+
+    @property
+    def has_pods(self) -> bool:
+        """Whether a pod of the Job may still run."""
+        return any(not pod.ended and uid not in self.pods_gone for uid, pod in self.pods.items())
+
+    def update_pod(self, pod: ObservedPod) -> None:
+        """Takes a newer version of a pod."""
+        known = self.pods.get(pod.uid)
+        if known is None or pod.version >= known.version:
+            self.pods[pod.uid] = pod
+            self.notify()
+
+
+class Tracker:
+    """Follows the Jobs of some namespaces. `*` stands for all namespaces."""
+
+    def __init__(self, api: ApiClient, namespaces: Sequence[str]) -> None:
+        self._followed: dict[str, Followed] = {}  # by the Job's uid
+        self._unfinished: dict[str, ObservedJob] = {}
+        self._unfinished_since: dict[str, float] = {}
+        self.watches: list[Watch] = []
+        for namespace in namespaces:
+            inside = "" if namespace == ALL_NAMESPACES else f"/namespaces/{namespace}"
+            for path, query, listener in (
+                (f"{JOBS_API}{inside}/jobs", {"labelSelector": RUN_UUID}, _Jobs(self, namespace)),
+                (f"{CORE_API}{inside}/pods", {"labelSelector": RUN_UUID}, _Pods(self)),
+                (f"{CORE_API}{inside}/events", {"fieldSelector": REFUSED_PODS}, _Refusals(self)),
+            ):
+                self.watches.append(Watch(api, path, query, listener))
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Starts the watches in the running event loop. Their log lines belong to no run."""
+        self._tasks = [asyncio.create_task(watch.run(), name="watch", context=Context()) for watch in self.watches]
+
+    async def stop(self) -> None:
+        """Ends the watches."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def follow(self, job: ObservedJob, pods: Iterable[ObservedPod] = ()) -> Followed:
+        """Starts to follow a Job that the API server has just returned. Call `unfollow` in the end."""
+        followed = self._followed.setdefault(job.uid, Followed(job))
+        followed.followers += 1
+        followed.update(job)
+        for pod in pods:
+            followed.update_pod(pod)
+        return followed
+
+    def unfollow(self, followed: Followed) -> None:
+        """Forgets a Job if nobody else follows it."""
+        followed.followers -= 1
+        if not followed.followers:
+            self._followed.pop(followed.job.uid, None)
+
+    def unfollowed(self, for_s: float) -> list[ObservedJob]:
+        """The Jobs that have not ended and that nobody in this process has followed for some time."""
+        seen_by = time.monotonic() - for_s
+        return [
+            job
+            for uid, job in self._unfinished.items()
+            if uid not in self._followed and self._unfinished_since[uid] < seen_by
+        ]
+
+    # -- what the watches report ---------------------------------------------------------------------------------------
+
+    def job_changed(self, job: ObservedJob, *, deleted: bool = False) -> None:
+        """A Job was added, changed or deleted."""
+        if deleted or job.ended:
+            self._unfinished.pop(job.uid, None)
+            self._unfinished_since.pop(job.uid, None)
+        else:
+            self._unfinished[job.uid] = job
+            self._unfinished_since.setdefault(job.uid, time.monotonic())
+        followed = self._followed.get(job.uid)
+        if followed is not None:
+            followed.gone = followed.gone or deleted
+            followed.update(job)
+
+    def jobs_listed(self, namespace: str, jobs: Sequence[ObservedJob], asked_at: float) -> None:
+        """These are all Jobs of a namespace, or of all."""
+        listed = {job.uid for job in jobs}
+        everywhere = namespace == ALL_NAMESPACES
+        for uid, job in list(self._unfinished.items()):
+            if uid not in listed and (everywhere or job.namespace == namespace):
+                del self._unfinished[uid], self._unfinished_since[uid]
+        for uid, followed in self._followed.items():
+            if uid not in listed and (everywhere or followed.job.namespace == namespace) and followed.since < asked_at:
+                followed.suspect = True
+                followed.notify()
+        for job in jobs:
+            self.job_changed(job)
+
+    def pod_changed(self, pod: ObservedPod, *, deleted: bool = False) -> None:
+        """A pod was added, changed or deleted. The last state of a deleted one is kept."""
+        followed = self._followed.get(pod.job_uid)
+        if followed is None:
+            return
+        if deleted:
+            followed.pods_gone.add(pod.uid)
+        followed.update_pod(pod)
+
+    def pods_refused(self, job_uid: str, message: str) -> None:
+        """The cluster could not create the pod of a Job."""
+        followed = self._followed.get(job_uid)
+        if followed is not None:
+            followed.refusal = message
+            followed.notify()
+
+
+class _Jobs:
+    def __init__(self, tracker: Tracker, namespace: str) -> None:
+        self._tracker, self._namespace = tracker, namespace
+        self._asked_at = 0.0
+
+    def read(self, item: Mapping[str, Any]) -> ObservedJob:
+        return observed_job(item)
+
+    def listing(self) -> None:
+        self._asked_at = time.monotonic()
+
+    def listed(self, items: Sequence[ObservedJob]) -> None:
+        self._tracker.jobs_listed(self._namespace, items, self._asked_at)
+
+    def changed(self, item: Mapping[str, Any], *, deleted: bool) -> None:
+        self._tracker.job_changed(observed_job(item), deleted=deleted)
+
+
+class _Pods:
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+
+    def read(self, item: Mapping[str, Any]) -> ObservedPod | None:
+        return observed_pod(item) if item["metadata"].get("labels", {}).get(JOB_UID) else None
+
+    def listing(self) -> None:
+        pass
+
+    def listed(self, items: Sequence[ObservedPod | None]) -> None:
+        for pod in items:
+            if pod is not None:
+                self._tracker.pod_changed(pod)
+
+    def changed(self, item: Mapping[str, Any], *, deleted: bool) -> None:
+        if (pod := self.read(item)) is not None:
+            self._tracker.pod_changed(pod, deleted=deleted)
+
+
+class _Refusals:
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+
+    def read(self, item: Mapping[str, Any]) -> tuple[str, str]:
+        return str(item["involvedObject"].get("uid", "")), str(item.get("message", ""))
+
+    def listing(self) -> None:
+        pass
+
+    def listed(self, items: Sequence[tuple[str, str]]) -> None:
+        for uid, message in items:
+            self._tracker.pods_refused(uid, message)
+
+    def changed(self, item: Mapping[str, Any], *, deleted: bool) -> None:
+        if not deleted:
+            self._tracker.pods_refused(*self.read(item))

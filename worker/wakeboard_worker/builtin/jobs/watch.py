@@ -1,0 +1,126 @@
+"""Lists a collection and watches it: a list gives the state, the watch every later change.
+
+The watch continues at the version of its last event or bookmark, also after a lost connection or a restart of the API
+server. If that version is too old (410), the collection is listed again. Nothing is requested while nothing changes,
+but for a new watch every five to ten minutes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from wakeboard_worker.builtin.jobs.api_client import GONE, ApiRefused, ApiUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from wakeboard_worker.builtin.jobs.api_client import ApiClient
+
+log = logging.getLogger("wakeboard.jobs")
+
+PAGE_SIZE: Final = 500
+MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 10.0
+MIN_WATCH_S, MAX_WATCH_S = 300, 600
+SHORTEST_WATCH_S: Final = 1.0
+
+
+class Listener(Protocol):
+    """What gets the state of a collection, and its changes."""
+
+    def read(self, item: Mapping[str, Any]) -> Any:
+        """Reduces an object of a list to what is kept."""
+
+    def listing(self) -> None:
+        """A list is about to be requested."""
+
+    def listed(self, items: Sequence[Any]) -> None:
+        """This is the whole collection, as `read` has reduced it."""
+
+    def changed(self, item: Mapping[str, Any], *, deleted: bool) -> None:
+        """One object was added, changed or deleted."""
+
+
+class Watch:
+    """Lists and watches `path`, with the selectors of `query`, until it is cancelled.
+
+    `synced`: it has been listed. `lists`: how often. `version`: of the last event. `problem`: why it cannot be watched.
+    """
+
+    def __init__(self, api: ApiClient, path: str, query: Mapping[str, str], listener: Listener) -> None:
+        self._api, self._path, self._query, self._listener = api, path, query, listener
+        self.version = ""
+        self._backoff_s = MIN_BACKOFF_S
+        self.synced = asyncio.Event()
+        self.problem = ""
+        self.lists = 0
+
+    async def run(self) -> None:
+        """Runs until it is cancelled. Errors are logged once, and retried with a backoff."""
+        while True:
+            try:
+                if not self.version:
+                    await self._list()
+                began = time.monotonic()
+                await self._watch()
+                if time.monotonic() - began < SHORTEST_WATCH_S:  # the server ends watches at once
+                    await asyncio.sleep(SHORTEST_WATCH_S)
+            except Exception as error:  # noqa: BLE001 - a watch never ends
+                if not isinstance(error, ApiUnavailable):
+                    self.version = ""  # expired (410), or an object that cannot be read: list again
+                if isinstance(error, ApiRefused) and error.status == GONE:
+                    continue
+                self._note(f"{error or type(error).__name__}")
+                await asyncio.sleep(self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
+                self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
+
+    async def _list(self) -> None:
+        self._listener.listing()
+        items: list[Any] = []
+        version, token = "", ""
+        while True:
+            page = await self._api.request(
+                "GET", self._path, {**self._query, "limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+            )
+            items += map(self._listener.read, page["items"])
+            version = page["metadata"]["resourceVersion"]
+            token = page["metadata"].get("continue")
+            if not token:
+                break
+        self._listener.listed(items)
+        self.version = version
+        self.lists += 1
+        self.synced.set()
+        self._worked()
+
+    async def _watch(self) -> None:
+        query = {
+            **self._query,
+            "watch": "1",
+            "resourceVersion": self.version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(MIN_WATCH_S, MAX_WATCH_S)),  # noqa: S311 - no secret
+        }
+        async with self._api.stream(self._path, query) as events:
+            self._worked()
+            async for event in events:
+                found = event["object"]
+                if event["type"] == "ERROR":
+                    raise ApiRefused(int(found.get("code") or 0), "", str(found.get("message") or "the watch failed"))
+                self.version = found["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    self._listener.changed(found, deleted=event["type"] == "DELETED")
+
+    def _worked(self) -> None:
+        self._backoff_s = MIN_BACKOFF_S
+        if self.problem:
+            log.info("%s is watched again", self._path)
+        self.problem = ""
+
+    def _note(self, problem: str) -> None:
+        if not self.problem:
+            log.warning("%s cannot be watched: %s", self._path, problem)
+        self.problem = problem
