@@ -7,7 +7,7 @@ A worker that takes the run over finds one of these:
 - no record and no Job: it creates the Job;
 - no record and a Job: the other worker ended between creation and record; it adopts the Job;
 - a record and a Job: it adopts the Job, whether it runs or has ended;
-- a record and no Job: somebody deleted the Job, and the attempt has failed. It is not created a second time.
+- a record and no Job: a user deleted the Job, and the attempt has failed. It is not created a second time.
 
 Before the Job of a later attempt is created, other Jobs of the run that have not ended are deleted, and the attempt
 waits until their pods are gone.
@@ -356,14 +356,14 @@ class JobAttempt:
                 await event.wait()
 
     async def _until_pods_are_gone(self, job: Followed) -> None:
-        """Waits until the pods of a Job that somebody deleted are gone, for their grace period at most."""
+        """Waits until the pods of a Job that a user deleted are gone, for their grace period at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(job.job.grace_s + POD_WITHIN_S):
                 while job.has_pods:
                     await job.event.wait()
 
     def _deleted(self) -> Exception:
-        """The error of a Job that no longer exists: somebody deleted it, or another worker at its timeout."""
+        """The error of a Job that no longer exists: a user deleted it, or another worker at its timeout."""
         if time.monotonic() >= self._stop_at:
             return self._timed_out("")
         return JobDeleted(f"the Job {self._name} was deleted before it ended")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from wakeboard_worker.builtin.jobs.observed import ObservedContainer, ObservedJob, ObservedPod
 
 SHOWN_CHARACTERS: Final = 1_200  # of the log, in errors
-# A container that waits for one of these may start later, but usually somebody has to change something first.
+# A container that waits for one of these may start later, but usually a user has to change something first.
 STUCK: Final = frozenset(
     {
         *("ImagePullBackOff", "ErrImagePull", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"),
@@ -48,7 +48,7 @@ class FailedScheduling(PodNotStarted):
 
 
 class JobDeleted(JobFailed):
-    """Somebody deleted the Job."""
+    """A user deleted the Job."""
 
 
 class JobRefused(JobFailed):
@@ -116,7 +116,7 @@ def start_error(pod: ObservedPod | None, refusal: str, patience: str) -> PodNotS
 
 
 def stuck_container(pod: ObservedPod) -> ObservedContainer | None:
-    """A container that waits for what usually somebody has to change."""
+    """A container that waits for what usually a user has to change."""
     return next((each for each in pod.containers if each.exit_code is None and each.reason in STUCK), None)
 
 
