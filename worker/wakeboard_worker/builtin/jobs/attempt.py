@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.errors import Snooze, TimedOut
+from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
 from wakeboard.rules.redact import redact
 from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
 from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
@@ -45,7 +46,6 @@ from wakeboard_worker.builtin.jobs.outcomes import (
 )
 from wakeboard_worker.builtin.jobs.template import RUN_UUID, AttemptFacts, job_name, job_of, stop_after_s
 from wakeboard_worker.builtin.jobs.tracker import CORE_API, JOBS_API
-from wakeboard_worker.builtin.output_text import MAX_CHARACTERS, decode_output
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
