@@ -127,6 +127,16 @@ def answers() -> dict[str, Answer]:
         "next": Answer(NextTicks),
         "runs": Answer(RunRow, many=True),
         "run": Answer(RunDetails),
+        "explain": Answer(
+            {
+                "kind": "`run` or `schedule`",
+                "id": "id of the run or of the schedule",
+                "name": "namespace/name of the schedule; null for a run without one",
+                "state": "status of the run, or state of the schedule",
+                "facts": "a list of objects: `fact`, the name of the fact; `text`, the sentence; `at`, the time in it"
+                " or null",
+            }
+        ),
         "failures": Answer(FailureRow, many=True),
         "alerts": Answer(AlertRow, many=True),
         "alerts test": Answer({"run": "id of the run", "status": "its status", "error": "its error, or null"}),

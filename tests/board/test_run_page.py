@@ -12,7 +12,8 @@ from tests.board.conftest import fetched
 from tests.board.past_runs import PAYLOAD, dead_run, retried_run, worker_of
 from wakeboard.board import BoardOptions
 from wakeboard.board.access.viewer import Permission
-from wakeboard.board.pages.run_timeline import bar, timeline, what_next
+from wakeboard.board.pages.run import what_next
+from wakeboard.board.pages.run_timeline import bar, timeline
 from wakeboard.store.connection import connect
 from wakeboard.store.queries.run_page import RunHistory, read_run_history
 
@@ -140,8 +141,11 @@ async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: Sql
 async def test_a_waiting_run_says_what_it_waits_for(worker: SqlClient):
     first = worker.enqueue()
     second = worker.enqueue()
-    assert await next_of(worker, first) == ["It is due since …."]
-    assert await next_of(worker, second) == ["It waits behind 1 run of its queue."]
+    assert await next_of(worker, first) == [
+        "It is due since ….",
+        "A worker that is free and allows a timeout of 600 s claims it.",
+    ]
+    assert await next_of(worker, second) == ["It waits behind 1 earlier run of its queue."]
 
     later = worker.enqueue(run_at="2999-01-01")
     assert await next_of(worker, later) == ["It is due …."]
@@ -149,8 +153,8 @@ async def test_a_waiting_run_says_what_it_waits_for(worker: SqlClient):
     worker.sql("select pause('queue:default', 'the server moves')")
     worker.sql("select pause('all')")
     assert (await next_of(worker, first))[:2] == [
-        "Everything is paused.",
-        "The queue default is paused: the server moves.",
+        "Everything is paused by postgres since ….",
+        "The queue default is paused by postgres since …: the server moves.",
     ]
 
 
@@ -167,13 +171,18 @@ async def test_a_run_behind_a_full_limit_says_which(worker: SqlClient):
     running = worker.enqueue(limit_key="openai")
     worker.claim_limited("openai")
     waiting = worker.enqueue(limit_key="openai")
-    assert (await next_of(worker, waiting))[0] == "The limit key openai allows 1 run at a time, and 1 is running."
-    assert (await next_of(worker, running))[0].startswith("The worker worker-a executes attempt 1 of 5.")
+    assert (await next_of(worker, waiting))[0] == (
+        f"The limit key openai allows 1 run at a time, and 1 is running: run {running}."
+    )
+    assert (await next_of(worker, running))[0] == "The worker worker-a has been executing attempt 1 of 5 since …."
 
     definition = worker.define("slow", policy="Queue")
-    worker.claims(worker.value("select id from run_now(%s)", definition))
+    first = worker.value("select id from run_now(%s)", definition)
+    worker.claims(first)
     second = worker.value("select id from run_now(%s)", definition)
-    assert (await next_of(worker, second))[0] == "The schedule has the concurrency policy Queue, and 1 is running."
+    assert (await next_of(worker, second))[0] == (
+        f"The schedule has the concurrency policy Queue, and 1 is running: run {first}."
+    )
 
 
 async def test_a_viewer_of_some_namespaces_learns_no_number_of_other_runs(worker: SqlClient):
@@ -205,7 +214,7 @@ async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient)
     running = worker.enqueue()
     worker.claims(running)
     worker.cancel(running)
-    assert (await next_of(worker, running))[1] == "A stop was requested …."
+    assert (await next_of(worker, running))[2] == "A stop was requested …."
     stopping = [event for event in timeline(await history_of(worker, running)) if event.kind in {"action", "cancel"}]
     assert [event.title for event in stopping] == ["postgres (sql) asked this run to stop"]
     worker.let_lapse(running)

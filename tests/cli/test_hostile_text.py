@@ -76,6 +76,7 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
         ("alerts", "test", HOSTILE, "--wait", "1"),
         ("board", "--port", HOSTILE),
         ("run", number), ("run", number, "--json"), ("run", HOSTILE), ("next", "billing/calm"), ("next", HOSTILE),
+        ("explain", number), ("explain", number, "--json"), ("explain", "billing/calm"), ("explain", HOSTILE),
         ("import", folder), ("import", folder, "--crontab", "--json"), ("import", HOSTILE), ("import", "-n", HOSTILE),
         ("apply", folder), ("enqueue", "ping", HOSTILE), ("run-now", HOSTILE), ("run-now", "billing/calm"),
         ("pause", "queue:default"), ("pause", HOSTILE), ("pauses",), ("resume", HOSTILE), ("limits",),

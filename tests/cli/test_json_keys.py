@@ -21,6 +21,7 @@ ARGUMENTS = {
     "next": ["next", "@daily"],
     "runs": ["runs"],
     "run": ["run", "1"],
+    "explain": ["explain", "1"],
     "failures": ["failures"],
     "alerts": ["alerts"],
     "alerts check": ["alerts", "check", "alerts.yaml"],

@@ -23,6 +23,7 @@ COMMANDS = (
         "next",
         "runs",
         "run",
+        "explain",
         "failures",
         "alerts",
         "alerts check",
@@ -103,6 +104,7 @@ def _warn_of_unknown_settings() -> None:
         "wakeboard schedules          when schedules are due",
         "wakeboard runs               the newest runs",
         "wakeboard run 1042           one run in detail",
+        "wakeboard explain 1042       why it does not run now",
         "wakeboard COMMAND --help     the help of a command",
     )
 )

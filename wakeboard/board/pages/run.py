@@ -10,10 +10,11 @@ from starlette.responses import PlainTextResponse
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
-from wakeboard.board.pages.run_timeline import Bar, Event, Fact, bar, hidden_attempts, timeline, what_next
+from wakeboard.board.pages.run_timeline import Bar, Event, bar, hidden_attempts, timeline
 from wakeboard.board.routing import BoardRequest, Page, page, stream
 from wakeboard.rules.mask_json import mask_json, pretty_json
 from wakeboard.rules.object_ids import is_id
+from wakeboard.rules.run_explanation import explain_run
 from wakeboard.rules.sanitize import printable
 from wakeboard.store.queries.run_page import (
     LONGEST_STEP_RESULT,
@@ -30,9 +31,11 @@ if TYPE_CHECKING:
 
     from starlette.responses import Response
 
+    from wakeboard.rules.facts import Fact
     from wakeboard.store.connection import AsyncConnection
 
 OPEN_LINES: Final = 40  # longer texts are folded
+SHOWN_ELSEWHERE: Final = frozenset({"advice", "error"})  # facts that the page has as buttons, or below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +98,14 @@ def run_model(history: RunHistory, *, may_reveal: bool, with_counts: bool) -> Ru
         steps={step.name: shown for step in history.steps if (shown := _step_result(step))},
         may_reveal=may_reveal,
     )
+
+
+def what_next(history: RunHistory, *, with_counts: bool = True) -> list[Fact]:
+    """What happens to the run next, or why it does not run now. Facts only, the most important first."""
+    if history.situation is None:
+        return []
+    facts = explain_run(history.situation, with_counts=with_counts)
+    return [fact for fact in facts if fact.name not in SHOWN_ELSEWHERE]
 
 
 def json_shown(title: str, text: str, raw: str) -> Text:

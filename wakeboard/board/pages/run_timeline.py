@@ -1,4 +1,4 @@
-"""What happened to a run as one timeline and one bar, and what happens to it next. Pure functions of what was read."""
+"""What happened to a run as one timeline and one bar. Pure functions of what was read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.rules.humanize import counted, lasted, reason_in_words
-from wakeboard.store.queries.run_page import MOST_AHEAD, MOST_ATTEMPTS
+from wakeboard.store.queries.run_page import MOST_ATTEMPTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.run_page import (
-        LimitOfRun,
-        Obstacles,
         RunHistory,
         ShownAttempt,
         ShownEffect,
@@ -42,15 +40,6 @@ _ACTIONS: Final = {
     "replay": "replayed this run",
     "reveal": "was shown masked values",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A sentence about what happens next. `moment`: shown in the middle, where `before` ends and `after` begins."""
-
-    before: str
-    moment: datetime | None = None
-    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,77 +96,6 @@ class Bar:
     def duration(self) -> timedelta:
         """From the beginning to the end."""
         return self.end - self.begin
-
-
-# -- what happens next -------------------------------------------------------------------------------------------------
-
-
-def what_next(history: RunHistory, *, with_counts: bool = True) -> list[Fact]:
-    """What happens to the run next, or why it does not run now. Facts only, the most important first.
-
-    `with_counts` False: without numbers of other runs, which may belong to namespaces that the viewer may not see.
-    """
-    run = history.run
-    match run.status:
-        case "running":
-            return list(_running(run, history.now))
-        case "dead":
-            return [Fact("It stays dead until a user retries or discards it. Dead since", run.dead_at, ".")]
-        case "queued" | "failed" if history.obstacles:
-            return list(_waiting(run, history.obstacles, history.now, with_counts=with_counts))
-        case _:
-            return []
-
-
-def _running(run: ShownRun, now: datetime) -> Iterator[Fact]:
-    worker = f"The worker {run.worker}" if run.worker else "A worker"
-    if run.locked_until and run.locked_until < now:
-        yield Fact(
-            f"{worker} has not renewed its lease, which expired", run.locked_until, ". Maintenance takes it back."
-        )
-    else:
-        yield Fact(
-            f"{worker} executes attempt {run.attempts} of {run.max_attempts}. Its lease ends", run.locked_until, ""
-        )
-    if run.cancel_requested_at:
-        yield Fact("A stop was requested", run.cancel_requested_at, ".")
-
-
-def _waiting(run: ShownRun, obstacles: Obstacles, now: datetime, *, with_counts: bool) -> Iterator[Fact]:
-    if run.run_at > now:
-        yield Fact("It is retried" if run.status == "failed" else "It is due", run.run_at, ".")
-    if run.start_before and run.start_before < now and not run.started_at:
-        yield Fact("It is skipped: it had to start before", run.start_before, ".")
-    for scope, reason in obstacles.pauses:
-        what = "Everything" if scope == "all" else f"The queue {run.queue}"
-        yield Fact(f"{what} is paused{f': {reason}' if reason else ''}.")
-    if not obstacles.queue_served:
-        yield Fact(f"No worker has served the queue {run.queue} in the last 10 minutes.")
-    elif not obstacles.type_served:
-        yield Fact(f"No worker of the queue {run.queue} has had a handler for {run.job_type} in the last 10 minutes.")
-    yield from _full_limits(obstacles.limits, with_counts=with_counts)
-    if run.crash_count >= 2:  # noqa: PLR2004 - a quarantined run, see docs/architecture.md
-        yield Fact(f"It was running at {counted(run.crash_count, 'crash')}, so a worker executes it alone.")
-    if obstacles.ahead:
-        ahead = f"more than {MOST_AHEAD:,} runs" if obstacles.ahead > MOST_AHEAD else counted(obstacles.ahead, "run")
-        yield Fact(f"It waits behind {ahead if with_counts else 'other runs'} of its queue.")
-    elif run.run_at <= now:
-        yield Fact("It is due since", run.run_at, ".")
-
-
-def _full_limits(limits: Sequence[LimitOfRun], *, with_counts: bool) -> Iterator[Fact]:
-    for limit in limits:
-        if limit.next_start_s >= 1:
-            why = "is paused by a handler" if limit.paused else "has used up its rate"
-            yield Fact(f"The limit key {limit.key} {why}; the next run starts in {limit.next_start_s:,.0f} s.")
-        if limit.running >= limit.max_running:
-            whose = (
-                f"The schedule has the concurrency policy {limit.schedule_policy}"
-                if limit.schedule_policy
-                else f"The limit key {limit.key} allows {counted(limit.max_running, 'run')} at a time"
-            )
-            running = f"{limit.running:,} {'is' if limit.running == 1 else 'are'}" if with_counts else "as many are"
-            yield Fact(f"{whose}, and {running} running.")
 
 
 # -- the timeline ------------------------------------------------------------------------------------------------------

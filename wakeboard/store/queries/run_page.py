@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from psycopg.rows import class_row, dict_row, scalar_row
+from psycopg.rows import class_row, scalar_row
 
 from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
-from wakeboard.store.queries.listings import LIVE_COLUMNS, NEXT_START_S, PAST_COLUMNS, RunRow
+from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_details import AttemptRow
+from wakeboard.store.queries.run_situation import read_run_situation
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from wakeboard.rules.run_explanation import RunSituation
+
 MOST_ATTEMPTS: Final = 100
 MOST_STEPS: Final = 200
 MOST_AUDIT_ROWS: Final = 100
-MOST_AHEAD: Final = 1000
 LONGEST_STEP_RESULT: Final = 4000  # characters
 _NEIGHBOURS: Final = 6
 
@@ -83,38 +85,6 @@ class ScheduleOfRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LimitOfRun:
-    """A limit key that a run needs a slot of.
-
-    `schedule_policy`: the key is the schedule's own, for this policy. `next_start_s`: seconds until its rate limit, or
-    a handler's pause (`paused`), lets a run start; 0: now.
-    """
-
-    key: str
-    max_running: int
-    running: int
-    schedule_policy: str | None
-    next_start_s: float
-    paused: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obstacles:
-    """What may keep a run from being claimed.
-
-    `pauses`: (scope, reason) of the pauses of everything and of its queue. `type_served`, `queue_served`: a worker
-    knew the job type in this queue, or served the queue, in the last 10 minutes. `ahead`: free runs of its queue that
-    are due and are claimed before it, at most `MOST_AHEAD` + 1; None: it is not due, or waits in another order.
-    """
-
-    pauses: list[tuple[str, str]]
-    limits: list[LimitOfRun]
-    type_served: bool
-    queue_served: bool
-    ahead: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun(RunRow):
     """A run. `payload` and `result` are JSON texts. `has_lease`: a worker holds it until `locked_until`."""
 
@@ -137,7 +107,10 @@ class ShownRun(RunRow):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHistory:
-    """The run of a page, what happened to it, and what surrounds it. Attempts are the newest ones, oldest first."""
+    """The run of a page, what happened to it, and what surrounds it. Attempts are the newest ones, oldest first.
+
+    `situation`: what explains why it has not ended; None: it has ended.
+    """
 
     now: datetime
     run: ShownRun
@@ -148,7 +121,7 @@ class RunHistory:
     actions: list[AuditRow]
     earlier: list[Neighbour]
     later: list[Neighbour]
-    obstacles: Obstacles | None
+    situation: RunSituation | None
 
 
 _MORE: LiteralString = """
@@ -226,59 +199,6 @@ union all
  order by scheduled_for, id
  limit %(count)s
 """
-_PAUSES: LiteralString = """
-select scope || ' ' || reason
-  from wakeboard.pauses as pause
- where scope in ('all', 'queue:' || %(queue)s)
- order by scope
-"""
-_LIMITS: LiteralString = (
-    """
-select bound.key,
-       coalesce(stored.max_running, 1) as max_running,
-       (select count(*) from (select from wakeboard.job_runs
-                                where limit_key = bound.key and holds_slot limit 10000) as run)
-         + (select count(*) from (select from wakeboard.job_runs
-                                   where shared_limit_key = bound.key and holds_slot limit 10000) as run) as running,
-       case when bound.key = 'schedule:' || run.definition_id
-            then (select concurrency_policy from wakeboard.job_definitions where id = run.definition_id) end
-         as schedule_policy,
-       """
-    + NEXT_START_S
-    + """ as next_start_s,
-       coalesce(stored.paused_until > statement_timestamp(), false) as paused
-  from wakeboard.job_runs as run
- cross join unnest(array[run.limit_key::text, run.shared_limit_key]) as bound (key)
-  left join wakeboard.job_limits as stored on stored.key = bound.key
- where run.id = %(id)s and bound.key is not null
-"""
-)
-_OTHERS: LiteralString = """
-select exists (select from wakeboard.worker_types
-                where queue = run.queue and job_type = run.job_type
-                  and last_known_at > statement_timestamp() - interval '10 minutes') as type_served,
-       exists (select from wakeboard.worker_types
-                where queue = run.queue and last_known_at > statement_timestamp() - interval '10 minutes')
-         as queue_served,
-       case when run.run_at <= statement_timestamp() and run.limit_key is null and run.crash_count < 2 then
-         (select count(*) from (
-            (select from generate_series(run.priority::integer + 1, 5) as level (priority)
-              cross join lateral (
-                select from wakeboard.job_runs as other
-                 where other.queue = run.queue and other.priority = level.priority and other.limit_key is null
-                   and other.crash_count < 2 and other.dead_at is null and other.locked_by = 0
-                   and other.run_at <= statement_timestamp()
-                 order by other.run_at, other.id limit %(most)s) as found)
-            union all
-            (select from wakeboard.job_runs as other
-              where other.queue = run.queue and other.priority = run.priority and other.limit_key is null
-                and other.crash_count < 2 and other.dead_at is null and other.locked_by = 0
-                and (other.run_at, other.id) < (run.run_at, run.id)
-              order by other.run_at, other.id limit %(most)s)
-             limit %(most)s) as before) end as ahead
-  from wakeboard.job_runs as run
- where run.id = %(id)s
-"""
 _NOW: LiteralString = "select clock_timestamp()"
 
 
@@ -318,7 +238,7 @@ async def read_run_history(
         actions=(await audit_rows(conn, AuditFilter(run_id=run.id), MOST_AUDIT_ROWS))[::-1],
         earlier=(await read(conn, class_row(Neighbour), _EARLIER, around))[::-1] if schedule else [],
         later=await read(conn, class_row(Neighbour), _LATER, around) if schedule else [],
-        obstacles=await _obstacles(conn, run) if run.status in {"queued", "failed"} else None,
+        situation=await read_run_situation(conn, run_id) if run.finished_at is None else None,
     )
 
 
@@ -336,15 +256,3 @@ async def _schedule(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> Schedu
 async def _namespace(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> str | None:
     schedule = await _schedule(conn, run)
     return schedule.namespace if schedule else None
-
-
-async def _obstacles(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> Obstacles:
-    values = {"id": run.id, "queue": run.queue, "most": MOST_AHEAD + 1}
-    pauses = [pause.partition(" ") for pause in await read(conn, scalar_row, _PAUSES, values)]
-    others = await read(conn, dict_row, _OTHERS, values)
-    other: dict[str, Any] = others[0] if others else {"type_served": True, "queue_served": True, "ahead": None}
-    return Obstacles(
-        pauses=[(scope, reason) for scope, _, reason in pauses],
-        limits=await read(conn, class_row(LimitOfRun), _LIMITS, values),
-        **other,
-    )

@@ -1,0 +1,383 @@
+"""`wakeboard explain` names each obstacle of a run or a schedule, in one sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.sample_store import WORKER
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Cli
+    from tests.cli.sample_store import SampleStore
+
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC \([^)]*\)")
+Explain = Callable[[object], list[str]]
+
+
+@pytest.fixture
+def explain(cli: Cli) -> Explain:
+    """The lines of `wakeboard explain`, with … for each time."""
+
+    def lines(what: object) -> list[str]:
+        result = cli("explain", str(what))
+        assert result.code == 0, result.err
+        return [TIME.sub("…", line) for line in result.lines]
+
+    return lines
+
+
+@pytest.fixture
+def served(sample: SampleStore) -> SampleStore:
+    """A store with a worker that has handlers for ping and report."""
+    sample.register_worker("report")
+    return sample
+
+
+# -- runs that wait
+
+
+def test_a_run_that_nothing_holds_is_claimable(served: SampleStore, explain: Explain):
+    run = served.enqueue()
+    assert explain(run) == [
+        f"run {run} of ping is queued.",
+        "It is due since ….",
+        "A worker that is free and allows a timeout of 600 s claims it.",
+    ]
+
+
+def test_a_run_that_is_not_due_says_when_it_is(served: SampleStore, explain: Explain):
+    assert explain(served.enqueue(run_at="2999-01-01"))[1:] == ["It is due …."]
+    failed = served.enqueue()
+    served.fail(failed)
+    assert explain(failed) == [f"run {failed} of ping is failed.", "It is retried …."]
+
+
+def test_a_run_past_its_deadline_says_that_it_is_skipped(served: SampleStore, explain: Explain):
+    run = served.enqueue()
+    served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", run)
+    assert explain(run)[1:] == ["It is skipped: it had to start before ….", "It is due since …."]
+
+
+def test_a_pause_says_what_it_holds_who_paused_and_why(served: SampleStore, explain: Explain):
+    definition = served.add_schedule("report")
+    run = served.run_now(definition)
+    served.sql("select wakeboard.pause('all', 'the disk is full', 'ana')")
+    served.sql("select wakeboard.pause('queue:default', actor => 'bob')")
+    served.sql("select wakeboard.pause(%s, 'wrong figures', 'eve')", f"schedule:{definition}")
+    assert explain(run)[1:4] == [
+        "Everything is paused by ana since …: the disk is full.",
+        "The queue default is paused by bob since ….",
+        "Its schedule, which creates no further runs meanwhile, is paused by eve since …: wrong figures.",
+    ]
+
+
+def test_a_run_behind_a_full_limit_names_the_runs_that_hold_it(served: SampleStore, explain: Explain):
+    served.sql("select wakeboard.set_limit('openai', 2)")
+    holders = [served.enqueue(limit_key="openai") for _ in range(2)]
+    for run in holders:
+        served.sql("update wakeboard.job_runs set run_at = run_at - interval '1 s' where id = %s", run)
+    query = "select id from wakeboard.claim_limited(%s, 60, '{default}', '{ping}', '{openai}', 2)"
+    assert sorted(row[0] for row in served.sql(query, WORKER)) == holders
+
+    waiting = explain(served.enqueue(limit_key="openai"))
+
+    assert waiting[1] == (
+        f"The limit key openai allows 2 runs at a time, and 2 are running: runs {holders[0]}, {holders[1]}."
+    )
+
+
+def test_a_limit_that_many_runs_hold_names_a_few_of_them(served: SampleStore, explain: Explain):
+    served.sql("select wakeboard.set_limit('openai', 9)")
+    holders = [served.enqueue(limit_key="openai") for _ in range(9)]
+    served.claim(holders[0])
+    line = explain(served.enqueue(limit_key="openai"))[1]
+    assert re.search(r"9 are running: runs \d+, \d+, \d+, \d+, \d+ and 4 more\.$", line)
+
+
+def test_a_run_behind_an_exhausted_rate_says_when_the_next_one_starts(served: SampleStore, cli: Cli, explain: Explain):
+    cli("limit", "mail", "--rate", "1/hour")
+    served.claim(served.enqueue(limit_key="mail"))
+    line = explain(served.enqueue(limit_key="mail"))[1]
+    assert re.fullmatch(r"The limit key mail has used up its rate; the next run starts in (59|60) min\.", line)
+
+
+def test_a_limit_that_a_handler_paused_says_so(served: SampleStore, explain: Explain):
+    run = served.enqueue(limit_key="mail")
+    served.sql(
+        "insert into wakeboard.job_limits (key, max_running, paused_until) values ('mail', 1, now() + interval '1 h')"
+    )
+    assert explain(run)[1] == "The limit key mail is paused by a handler; the next run starts in 60 min."
+
+
+def test_a_run_whose_schedule_runs_one_at_a_time_names_the_run_before(served: SampleStore, explain: Explain):
+    definition = served.add_schedule("report", concurrency_policy="Queue")
+    first = served.run_now(definition)
+    served.claim(first)
+    assert explain(served.run_now(definition))[1] == (
+        f"The schedule has the concurrency policy Queue, and 1 is running: run {first}."
+    )
+
+
+def test_a_run_that_no_worker_serves_says_so(served: SampleStore, explain: Explain):
+    assert explain(served.enqueue(queue="gpu"))[1] == "No worker has served the queue gpu in the last 10 minutes."
+    assert explain(served.enqueue("unknown"))[1] == (
+        "No worker of the queue default has had a handler for unknown in the last 10 minutes."
+    )
+
+
+def test_a_quarantined_run_says_that_it_runs_alone(served: SampleStore, explain: Explain):
+    run = served.enqueue()
+    served.sql("update wakeboard.job_runs set crash_count = 2 where id = %s", run)
+    assert explain(run)[1] == "It was running at 2 crashes, so a worker executes it alone."
+
+
+def test_a_run_counts_the_runs_before_it(served: SampleStore, explain: Explain):
+    served.enqueue()
+    for _ in range(2):
+        served.enqueue(priority=5)
+    served.enqueue(queue="other")
+    run = served.enqueue()
+    assert explain(run)[1:] == ["It waits behind 2 runs of higher priority and 1 earlier run of its queue."]
+    for _ in range(3):
+        served.enqueue(limit_key="mail", priority=4)
+    assert explain(served.enqueue(limit_key="mail"))[1] == (
+        "It waits behind 3 runs of higher priority of its queue and limit key."
+    )
+
+
+def test_the_number_of_runs_before_it_is_bounded(served: SampleStore, explain: Explain):
+    served.sql("insert into wakeboard.job_runs (job_type, priority) select 'ping', 5 from generate_series(1, 1100)")
+    assert explain(served.enqueue())[1] == "It waits behind 1,000+ runs of higher priority of its queue."
+
+
+# -- runs that run, are dead or have ended
+
+
+def test_a_running_run_says_where_since_when_and_for_how_long(served: SampleStore, explain: Explain):
+    run = served.enqueue()
+    served.claim(run)
+    served.sql("select wakeboard.cancel(array[%s]::bigint[])", run)
+    assert explain(run) == [
+        f"run {run} of ping is running.",
+        "The worker worker-a has been executing attempt 1 of 5 since ….",
+        "Its lease ends … unless the worker renews it.",
+        "A stop was requested ….",
+    ]
+    served.sql("update wakeboard.job_runs set locked_until = now() - interval '1 s' where id = %s", run)
+    assert explain(run)[1] == (
+        "The worker worker-a has not renewed its lease, which expired …. Maintenance takes it back."
+    )
+
+
+def test_a_dead_run_says_why_and_what_to_type(served: SampleStore, explain: Explain):
+    run = served.enqueue()
+    served.fail(run, "no\nluck", outcome="discarded")
+    assert explain(run) == [
+        f"run {run} of ping is dead.",
+        "It stays dead until a user retries or discards it. Dead since ….",
+        "Its last error, after 1 of 5 attempts: ValueError: no luck",
+        f"`wakeboard retry {run}` runs it again, `wakeboard discard {run}` moves it to history.",
+    ]
+    served.sql("update wakeboard.job_runs set crash_count = 3 where id = %s", run)
+    assert explain(run)[2] == "It was running at 3 crashes of its workers."
+
+
+def test_a_finished_run_says_what_happened(served: SampleStore, explain: Explain):
+    run = served.run_with_status("succeeded")
+    again = f"`wakeboard replay {run}` enqueues a copy of it."
+    happened = explain(run)
+    assert re.fullmatch(r"Attempt 1 of 5 succeeded …, after \d+ ms\.", happened[1])
+    assert happened[2] == again
+
+    cancelled = served.enqueue()
+    served.sql("select wakeboard.cancel(array[%s]::bigint[], 'a mistake', 'ana')", cancelled)
+    assert explain(cancelled)[1] == "It was cancelled by ana …: a mistake."
+    assert explain(served.run_with_status("discarded"))[2] == (
+        "Its last error, after 1 of 5 attempts: ValueError: no luck"
+    )
+
+
+def test_a_skipped_run_says_why(served: SampleStore, explain: Explain):
+    run = served.enqueue()
+    served.sql("update wakeboard.job_runs set start_before = now() - interval '1 min' where id = %s", run)
+    served.sql("select wakeboard.skip_past_deadline()")
+    assert explain(run) == [f"run {run} of ping is skipped.", "It was skipped …: it was too late to start."]
+
+
+# -- schedules
+
+
+def test_an_active_schedule_says_when_its_next_tick_is(served: SampleStore, explain: Explain):
+    served.add_schedule("report")
+    assert explain("report") == ["schedule billing/report is active.", "Its next tick is …."]
+    assert explain("billing/report") == explain("report")
+
+
+def test_a_schedule_without_cron_says_how_to_start_it(served: SampleStore, explain: Explain):
+    served.add_schedule("report", None)
+    assert explain("report") == [
+        "schedule billing/report is on demand.",
+        "It has no cron expression: `wakeboard run-now billing/report` starts it.",
+    ]
+
+
+def test_a_suspended_schedule_says_by_what(served: SampleStore, explain: Explain):
+    served.add_schedule("report", suspended=True, next_run_at=None)
+    assert explain("report") == [
+        "schedule billing/report is suspended.",
+        "It is suspended by its specification (suspend: true): no tick becomes a run.",
+    ]
+
+
+def test_a_paused_schedule_says_who_paused_and_why(served: SampleStore, explain: Explain):
+    definition = served.add_schedule("report")
+    served.sql("select wakeboard.pause(%s, 'wrong figures.', 'eve')", f"schedule:{definition}")
+    assert explain("report") == [
+        "schedule billing/report is paused.",
+        "It is paused by eve since …: wrong figures.",
+    ]
+
+
+def test_a_removed_schedule_says_by_which_source(served: SampleStore, explain: Explain):
+    definition = served.add_schedule("report")
+    served.sql("update wakeboard.job_definitions set removed_at = now(), next_run_at = null where id = %s", definition)
+    assert explain("report") == [
+        "schedule billing/report is removed.",
+        "It was removed …: its source file:test no longer declares it.",
+    ]
+
+
+def test_a_schedule_whose_removal_waits_says_what_to_confirm(served: SampleStore, explain: Explain):
+    definition = served.add_schedule("report")
+    served.sql("select wakeboard.request_removal('file:test', 'hash', 12)")
+    assert explain("report")[1] == (
+        "The removal of 12 schedules of its source waits for `wakeboard confirm removal file:test` since …;"
+        " it may be one of them."
+    )
+    served.sql("select wakeboard.suspend_definitions('file:test', array[%s]::bigint[])", definition)
+    assert explain("report") == [
+        "schedule billing/report is suspended.",
+        "It is suspended, because its object no longer exists: no tick becomes a run.",
+        "The removal of 12 schedules of its source waits for `wakeboard confirm removal file:test` since ….",
+    ]
+
+
+def test_a_stalled_schedule_says_why(served: SampleStore, explain: Explain):
+    served.add_schedule("report")
+    served.sql("update wakeboard.job_definitions set schedule_error = E'no such\\nzone'")
+    assert explain("report") == [
+        "schedule billing/report is stalled.",
+        "It has stalled, because its next ticks cannot be computed: no such zone",
+    ]
+
+
+def test_a_late_tick_says_that_nobody_does_maintenance(sample: SampleStore, explain: Explain):
+    sample.add_schedule("report", due_in="-10 min")
+    assert explain("report")[1:3] == [
+        "Its tick of … has not become a run yet.",
+        "No operator leads, and no worker has been seen yet.",
+    ]
+    sample.register_worker("report")
+    sample.sql("select * from wakeboard.reap(0, always => true)")
+    assert explain("report")[2:] == ["Maintenance was last done …."]
+    for table, column in (("workers", "last_seen"), ("worker_types", "last_known_at")):
+        sample.sql(f"update wakeboard.{table} set {column} = now() - interval '5 min'")
+    assert explain("report")[2] == "No operator leads, and no worker has been seen since …."
+    sample.sql("select * from wakeboard.acquire_leadership('k8s:one', 'operator', '1.0', 15)")
+    assert explain("report")[2] == "Maintenance was last done …."
+
+
+@pytest.mark.parametrize(
+    ("policy", "meanwhile"),
+    [
+        ("Forbid", " The concurrency policy Forbid skips its ticks meanwhile."),
+        ("Queue", " The concurrency policy Queue lets its next run wait meanwhile."),
+        ("Replace", " The concurrency policy Replace cancels what is unfinished at its next tick."),
+        ("Allow", ""),
+    ],
+)
+def test_a_schedule_names_the_run_in_its_way(served: SampleStore, explain: Explain, policy: str, meanwhile: str):
+    run = served.run_now(served.add_schedule("report", concurrency_policy=policy))
+    assert explain("report")[2:] == [
+        f"Its run {run} is unfinished.{meanwhile}",
+        f"`wakeboard explain {run}` explains the first one.",
+    ]
+
+
+def test_a_schedule_that_no_worker_serves_says_so(served: SampleStore, explain: Explain):
+    served.add_schedule("draw", queue="gpu")
+    assert explain("draw")[2] == "No worker has served the queue gpu in the last 10 minutes."
+    served.add_schedule("other", job_type="unknown")
+    assert explain("other")[2] == "No worker of the queue default has had a handler for unknown in the last 10 minutes."
+
+
+def test_a_schedule_names_its_dead_runs_its_last_run_and_skipped_ticks(served: SampleStore, explain: Explain):
+    definition = served.add_schedule("report")
+    first, second = served.run_now(definition), served.run_now(definition)
+    served.succeed(first)
+    served.fail(second, outcome="discarded")
+    enqueue = (
+        "select * from wakeboard.enqueue_due_ticks(%s, %s, array(select next_run_at from wakeboard.job_definitions"
+    )
+    served.sql(
+        f"{enqueue} where id = any (%s)), array[now() + interval '1 h'], array[now() - interval '1 min'], '{{null}}',"
+        " '{}', '{}', %s, array[now() - interval '1 h'], array[now() - interval '1 min'], '{60}', '{Paused}')",
+        [definition], [1], [definition], [definition],
+    )  # fmt: skip
+    assert explain("report")[2:] == [
+        f"Its run {second} is dead.",
+        "60 ticks up to … were skipped: it was paused.",
+        f"Its last run {first} succeeded ….",
+    ]
+    skipped = served.value("select id from wakeboard.job_run_history where status = 'skipped'")
+    assert explain(skipped)[1:] == ["60 ticks up to … were skipped: it was paused."]
+
+
+# -- what the user types, and the answer
+
+
+def test_a_schedule_may_be_called_like_a_uuid(served: SampleStore, explain: Explain):
+    served.add_schedule("deadbeef")
+    assert explain("deadbeef")[0] == "schedule billing/deadbeef is active."
+    run = served.enqueue()
+    uuid = served.value("select uuid::text from wakeboard.job_runs where id = %s", run)
+    assert explain(uuid[:8])[0] == explain(uuid)[0] == f"run {run} of ping is queued."
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("99", "there is no run 99; it may be older than the retention of the history."),
+        ("billing/wekly", "there is no schedule 'billing/wekly'; did you mean billing/weekly?"),
+        ("00000000", "'00000000' is not a run"),
+    ],
+)
+def test_what_does_not_exist_is_one_sentence(sample: SampleStore, cli: Cli, what: str, sentence: str):
+    sample.add_schedule("weekly")
+    result = cli("explain", what)
+    assert result.code != 0
+    assert sentence in result.err
+
+
+def test_json_has_each_fact_with_its_name_and_time(served: SampleStore, cli: Cli):
+    run = served.enqueue(run_at="2999-01-01 00:00Z")
+    assert cli("explain", str(run), "--json").json == {
+        "kind": "run", "id": run, "name": None, "state": "queued",
+        "facts": [
+            {
+                "fact": "not_due",
+                "text": "It is due 2999-01-01T00:00:00.000Z.",
+                "at": "2999-01-01T00:00:00.000Z",
+            }
+        ],
+    }  # fmt: skip
+    definition = served.add_schedule("report")
+    found = cli("explain", "report", "--json").json
+    assert (found["kind"], found["id"], found["name"], found["state"]) == (
+        "schedule", definition, "billing/report", "active",
+    )  # fmt: skip
+    assert [fact["fact"] for fact in found["facts"]] == ["next_tick"]

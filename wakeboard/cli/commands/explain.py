@@ -1,0 +1,99 @@
+"""The command `wakeboard explain`: why a run or a schedule does not run now, one sentence for each fact."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from wakeboard.cli.support.options import AsJson
+from wakeboard.cli.support.output import print_json
+from wakeboard.cli.support.session import query_store
+from wakeboard.cli.support.shell_completion import complete_schedule
+from wakeboard.cli.support.tables import print_lines
+from wakeboard.cli.support.time_args import iso, with_offset
+from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import relative
+from wakeboard.rules.sanitize import one_line
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from wakeboard.cli.support.lookup import UuidRange
+    from wakeboard.cli.support.session import Session
+    from wakeboard.rules.facts import Fact
+    from wakeboard.rules.run_explanation import RunSituation
+    from wakeboard.rules.schedule_explanation import ScheduleSituation
+
+EXAMPLES = ("wakeboard explain 1042", "wakeboard explain billing/close-day", "wakeboard explain 1042 --json")
+
+
+def command(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SCHEDULE",
+            help="A run: its id or uuid, or the first 8 characters of its uuid. A schedule: NAME or NAMESPACE/NAME.",
+            autocompletion=complete_schedule,
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Say why a run or a schedule does not run now.
+
+    The first line is the state. Each further line is one fact: what it waits for, or what happened to it.
+    """
+    from wakeboard.rules.run_explanation import RunSituation, explain_run
+    from wakeboard.rules.schedule_explanation import explain_schedule
+
+    found, now = query_store(lambda session: _read(session, text))
+    if isinstance(found, RunSituation):
+        kind, name, state, facts = "run", found.schedule, found.status, explain_run(found)
+        title = f"run {found.id} of {found.schedule or found.job_type} is {state}."
+    else:
+        kind, name, state, facts = "schedule", f"{found.namespace}/{found.name}", found.state, explain_schedule(found)
+        title = f"schedule {name} is {state}."
+    if as_json:
+        answer: dict[str, Any] = {"kind": kind, "id": found.id, "name": name, "state": state}
+        print_json({**answer, "facts": [_json_fact(fact) for fact in facts]})
+        return
+    print_lines([one_line(title), *(one_line(fact.text(lambda at: _moment(at, now))) for fact in facts)])
+
+
+def _json_fact(fact: Fact) -> dict[str, Any]:
+    return {"fact": fact.name, "text": fact.text(iso), "at": fact.moment}
+
+
+def _moment(at: datetime, now: datetime) -> str:
+    return f"{with_offset(at)} ({relative(at, now)})"
+
+
+async def _read(session: Session, text: str) -> RunSituation | ScheduleSituation:
+    """What the user named: a run, or a schedule, which may be called like the beginning of a uuid."""
+    from wakeboard.cli.support.lookup import find_runs, find_schedule, no_such_run
+    from wakeboard.store.queries.run_situation import read_run_situation
+    from wakeboard.store.queries.schedule_situation import read_schedule_situation
+
+    wanted = _run_in(text)
+    if wanted is None or (not isinstance(wanted, int) and await session.listings.schedule_names(text)):
+        known = await find_schedule(session.listings, text, include_removed=True)
+        schedule = await read_schedule_situation(session.conn, known.id)
+        if schedule:
+            return schedule
+    (run_id,) = await find_runs(session.listings, [wanted or 0])
+    run = await read_run_situation(session.conn, run_id)
+    if run is None:
+        raise no_such_run(text)
+    return run
+
+
+def _run_in(text: str) -> int | UuidRange | None:
+    """The run that the text names; None: it can only be a schedule. Raises InvalidValue for a number that is no id."""
+    from wakeboard.cli.support.lookup import parse_run
+
+    try:
+        return parse_run(text)
+    except InvalidValue:
+        if text.isdigit():
+            raise
+        return None
