@@ -123,6 +123,9 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "worker.mode": {"enum": ["cronjob", "forever"]},
     "worker.queues": {**NAMES, "minItems": 1},
     "worker.replicas": {"type": ["integer", "null"], "minimum": 0},
+    "worker.scaling.leadSeconds": {"type": "integer", "minimum": 0, "maximum": 300},
+    "worker.scaling.maxReplicas": {"type": "integer", "minimum": 1},
+    "worker.scaling.runsPerWorker": {"type": ["integer", "null"], "minimum": 1},
     "worker.schedule": {"type": "string", "minLength": 1},
     "worker.startDeadlineSeconds": {"type": ["integer", "null"], "minimum": 30},
 }

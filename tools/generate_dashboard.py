@@ -101,6 +101,13 @@ ROWS: dict[str, list[Panel]] = {
             width=12,
         ),
         Panel(
+            title="Backlog for autoscalers",
+            description="For each queue: runs that execute, are due, or become due within a minute, ticks included.",
+            unit="none",
+            queries={"{{queue}}": f"max by (queue) (wakeboard_backlog_runs{S})"},
+            width=12,
+        ),
+        Panel(
             title="Oldest due run",
             description="For each queue, how long its oldest due run has waited. 0 if the queue is paused.",
             unit="s",

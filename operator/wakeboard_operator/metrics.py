@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from wakeboard_operator.leadership import Leadership
     from wakeboard_operator.watch import Supervisor
 
+BACKLOG_WITHIN_S = 60
+"""What becomes due within as many seconds counts as work: a pod needs them to start."""
+
 
 class Metrics:
     """All metrics of this process. Their names are public: alerts and dashboards use them."""
@@ -87,6 +90,12 @@ class Metrics:
         self.due = Gauge(
             "wakeboard_due_runs", "Due runs that no worker has claimed (bounded scan).", ["queue"], registry=registry
         )
+        self.backlog = Gauge(
+            "wakeboard_backlog_runs",
+            f"Runs that execute, are due, or become due within {BACKLOG_WITHIN_S} seconds, with ticks (bounded scan).",
+            ["queue"],
+            registry=registry,
+        )
         self.oldest_due_s = Gauge(
             "wakeboard_oldest_due_seconds",
             "Age of the oldest due run, 0 while its queue is paused.",
@@ -108,6 +117,7 @@ class Metrics:
                 self.schedules,
                 self.foreign,
                 self.due,
+                self.backlog,
                 self.oldest_due_s,
                 self.running,
                 self.dead,
@@ -172,6 +182,12 @@ class Metrics:
         self._first_at = self._first_at or now
         self.worker_age_s.set((now - (facts.maintenance.last_worker or self._first_at)).total_seconds())
         self.pending_removals.set(sum(removal.confirmed_at is None for removal in facts.removals))
+
+    def record_backlog(self, runs: Mapping[str, int]) -> None:
+        """Sets the work of each queue, for autoscalers."""
+        self.backlog.clear()
+        for queue, count in runs.items():
+            self.backlog.labels(queue).set(count)
 
     def count_foreign(self, counts: Mapping[str, int]) -> None:
         """Sets the number of schedules of other installations, by whether an operator of theirs answers."""

@@ -30,13 +30,14 @@ from wakeboard.store.connection import require_schema
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
+from wakeboard.store.queries.queue_backlog import read_queue_backlog
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard_operator.alert_deliveries import AlertDeliveries
 from wakeboard_operator.cache import ResourceCache
 from wakeboard_operator.health import Health
 from wakeboard_operator.kube_client import Cluster, ListFailed, WriteFailed, logged_in
 from wakeboard_operator.leadership import Leadership, outages
-from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.reconciler import Reconciler
 from wakeboard_operator.status_writer import StatusWriter
 from wakeboard_operator.wake_cleanup import not_started_in_time
@@ -387,6 +388,7 @@ class Operator:
             finished = await finished_since(conn, until)
             until = finished.until
             self._metrics.record_health(facts)
+            self._metrics.record_backlog(await read_queue_backlog(conn, BACKLOG_WITHIN_S))
             self._metrics.record_finished(finished.runs)
             self._metrics.count_conditions(reconciler.cache)
             foreign = reconciler.ownership.counts(time.monotonic())

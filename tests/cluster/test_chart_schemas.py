@@ -25,7 +25,15 @@ MANIFESTS = sorted(
     if "kind:" in path.read_text()  # the others are patches
 )
 # Not Kubernetes' own: their definitions are another project's, and this API server does not know them.
-FOREIGN = "HTTPRoute", "PodMonitor", "PrometheusRule", "ServiceMonitor"
+FOREIGN = (
+    "HTTPRoute",
+    "PodMonitor",
+    "PrometheusRule",
+    "ScaledJob",
+    "ScaledObject",
+    "ServiceMonitor",
+    "TriggerAuthentication",
+)
 MISSPELT = """
 apiVersion: wakeboard.dev/v1alpha1
 kind: JobSchedule

@@ -15,8 +15,9 @@ from wakeboard.store.connection import connect
 from wakeboard.store.leader_api import LeadershipState
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
+from wakeboard.store.queries.queue_backlog import read_queue_backlog
 from wakeboard_operator.leadership import Leadership
-from wakeboard_operator.metrics import Metrics
+from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.operator import no_worker_seen
 from wakeboard_operator.watch import PendingChanges, Supervisor
 
@@ -65,6 +66,24 @@ async def test_a_leader_tells_about_schedules_and_runs_and_a_standby_does_not(
     assert standby["wakeboard_leader"] == 0
     of_leaders = ("wakeboard_due_runs", "wakeboard_dead_runs", "wakeboard_api_server_up", "wakeboard_last_reconcile")
     assert not any(name.startswith(of_leaders) for name in standby)
+
+
+async def test_the_backlog_of_each_queue_counts_the_ticks_of_the_next_minute(
+    leadership: Leadership, database: str
+) -> None:
+    metrics = Metrics()
+    async with await connect(database) as conn:
+        await conn.execute("select wakeboard.enqueue('ping')")
+        await conn.execute(
+            "insert into wakeboard.job_definitions"
+            " (source, namespace, name, spec_hash, job_type, queue, schedule, cron_fields, next_run_at)"
+            " select 'file:t', 't', queue, '-', 'ping', queue, '0 8 * * *', '-', now() + away::interval"
+            "   from (values ('default', '30 s'), ('mail', '1 hour')) as made (queue, away)"
+        )
+        metrics.record_backlog(await read_queue_backlog(conn, BACKLOG_WITHIN_S))
+    found = exported_values(metrics, leadership)
+    assert found["wakeboard_backlog_runs default"] == 2
+    assert found["wakeboard_backlog_runs mail"] == 0
 
 
 async def test_a_paused_queue_is_not_called_late(leadership: Leadership, database: str) -> None:

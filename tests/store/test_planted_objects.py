@@ -35,6 +35,7 @@ from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
 from wakeboard.store.queries.listings import Listings, RunFilter
+from wakeboard.store.queries.queue_backlog import read_queue_backlog
 from wakeboard.store.queries.recent_events import EventQueries
 from wakeboard.store.queries.rollups import read_series, read_top
 from wakeboard.store.queries.run_details import read_run_details
@@ -126,6 +127,7 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "facts": lambda: schedule_states(conn, [1]),
         "vitals": lambda: read_health_facts(conn),
         "finished": lambda: finished_since(conn, NOW),
+        "queue backlog": lambda: read_queue_backlog(conn, 60),
         "failures": lambda: failures_since(conn, NOW, "ping"),
         "audit rows": lambda: audit_rows(conn, AuditFilter(namespaces=["x"], run_id=1, since=NOW, outline=True), 9),
         "bulk actions": lambda: bulk_actions(conn, 9, unfinished=True),

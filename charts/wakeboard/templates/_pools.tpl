@@ -21,6 +21,9 @@ empty value of the pool.
 {{- $pool := deepCopy $.Values.worker }}
 {{- include "wakeboard.overlay" (list $pool (deepCopy (get $.Values.pools $name | default dict))) }}
 {{- include "wakeboard.checkPool" (list $name $pool) }}
+{{- if and $pool.scaling.enabled (eq $pool.mode "cronjob") }}
+{{- $_ := set $pool "drainLookaheadSeconds" (max (int64 $pool.drainLookaheadSeconds) (int64 $pool.scaling.leadSeconds)) }}
+{{- end }}
 {{- toYaml $pool }}
 {{- end }}
 
@@ -44,6 +47,19 @@ empty value of the pool.
 {{- end }}
 {{- if gt (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds) }}
 {{- fail (printf "pools.%s: drainLookaheadSeconds (%d) is longer than maxLifetimeSeconds (%d), after which a worker claims nothing." $name (int64 $pool.drainLookaheadSeconds) (int64 $pool.maxLifetimeSeconds)) }}
+{{- end }}
+{{- end }}
+{{- if $pool.scaling.enabled }}
+{{- if and (eq $pool.mode "cronjob") $pool.scaling.minReplicas }}
+{{- fail (printf "pools.%s: scaling.minReplicas applies to mode forever only, because a worker of mode cronjob ends when nothing is due. Remove it, or set mode to forever." $name) }}
+{{- end }}
+{{- if gt (int64 $pool.scaling.minReplicas) (int64 $pool.scaling.maxReplicas) }}
+{{- fail (printf "pools.%s: scaling.minReplicas (%d) is above scaling.maxReplicas (%d)." $name (int64 $pool.scaling.minReplicas) (int64 $pool.scaling.maxReplicas)) }}
+{{- end }}
+{{- range $pool.queues }}
+{{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9._/-]*$" .) }}
+{{- fail (printf "pools.%s: the queue %q is not a name of letters, digits, dots, underscores, slashes and hyphens." $name .) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- if and $pool.secretName $pool.secretsDir }}
@@ -177,5 +193,52 @@ spec:
 default
 {{- else -}}
 {{ first $served }}
+{{- end }}
+{{- end }}
+
+{{/* The spec of a wake's Job: (list $ name pool) */}}
+{{- define "wakeboard.wakeJob" -}}
+{{- $ := index . 0 }}{{- $name := index . 1 }}{{- $pool := index . 2 -}}
+backoffLimit: 0 # the next wake is the retry
+activeDeadlineSeconds: {{ $pool.activeDeadlineSeconds | default (include "wakeboard.maxWakeSeconds" $pool) | int64 }}
+ttlSecondsAfterFinished: {{ $pool.ttlSecondsAfterFinished }}
+podFailurePolicy:
+  rules:
+    - action: Ignore # a drained node is no failure: the pod starts on another one
+      onPodConditions:
+        - {type: DisruptionTarget, status: "True"}
+template:
+  {{- $args := list }}
+  {{- if $pool.lingerSeconds }}{{- $args = list "--linger" (toString (int64 $pool.lingerSeconds)) }}{{- end }}
+  {{- include "wakeboard.workerTemplate" (list $ $name $pool $args) | nindent 2 }}
+{{- end }}
+
+{{/*
+How KEDA scales a pool: (list $ pool). The query counts what executes, so that KEDA does not stop a worker with runs, and the ticks
+that become due while a pod starts.
+*/}}
+{{- define "wakeboard.scaling" -}}
+{{- $ := index . 0 }}{{- $pool := index . 1 }}{{- $scaling := $pool.scaling }}
+{{- $runs := int64 ($scaling.runsPerWorker | default $pool.concurrency) -}}
+pollingInterval: 10
+minReplicaCount: {{ $scaling.minReplicas }}
+maxReplicaCount: {{ $scaling.maxReplicas }}
+triggers:
+  - type: postgresql
+    metadata:
+      query: >-
+        select coalesce(sum(due + soon + ticks), 0)::float8
+        from wakeboard.backlog('{ {{- join "," $pool.queues -}} }', {{ int64 $scaling.leadSeconds }}, {{ int64 $pool.maxTimeoutSeconds }}, {{ min 1000000 (mul $runs (int64 $scaling.maxReplicas)) }})
+      targetQueryValue: {{ $runs | quote }}
+      activationTargetQueryValue: "0"
+    authenticationRef:
+      name: {{ include "wakeboard.name" (list $ "scaling") }}
+{{- end }}
+
+{{/* "true" if KEDA scales a pool. */}}
+{{- define "wakeboard.scales" -}}
+{{- range $name, $_ := .Values.pools }}
+{{- $pool := include "wakeboard.pool" (list $ $name) | fromYaml }}
+{{- if $pool.scaling.enabled }}true{{ break }}{{ end }}
 {{- end }}
 {{- end }}
