@@ -149,7 +149,9 @@ select greatest(0, extract(epoch from min(claim.at) - greatest(created.run_at, c
  group by created.run_id, created.run_at, created.at
 """
 _CLOCK_ERROR_H: Final = "select max(abs(extract(epoch from worker_clock - at))) / 3600 from chaos.effects"
-_REAP_LATENESS: Final = "select extract(epoch from at - expired_at) from chaos.transitions where what = 'reaped'"
+_REAP_LATENESS: Final = (  # without the leases that a report ended before they expired
+    "select extract(epoch from at - expired_at) from chaos.transitions where what = 'reaped' and at > expired_at"
+)
 _TICK_LATENESS: Final = """
 select extract(epoch from run.created_at - run.scheduled_for)
   from wakeboard.all_runs as run join wakeboard.job_definitions as def on def.id = run.definition_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from chaos.faults.fault import Fault, WorkerFault
 from chaos.processes import LEASE_S
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from chaos.processes import ManagedProcess
 
 
+ENDS_WITHIN_S: Final = 5.0
+_REPORT: Final = (
+    "select reported.* from chaos.workers_seen as seen"
+    " cross join lateral wakeboard.report_worker_terminated(seen.worker_id, %s, 'chaos', seen.name) as reported"
+    " where seen.name = %s"
+)
+
+
 class WorkerKilled(WorkerFault):
     """SIGKILL of a worker at a random moment, while it claims, runs or completes."""
 
@@ -23,6 +31,23 @@ class WorkerKilled(WorkerFault):
 
     def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
         worker.send(signal.SIGKILL)
+        return True
+
+
+class WorkerEndReported(WorkerFault):
+    """SIGKILL of a worker whose end is reported, as by the operator: at once, twice, and after others have its runs."""
+
+    name = "worker killed and reported"
+    weight = 14
+
+    def hit(self, worker: ManagedProcess, environment: Environment, draw: Draw) -> bool:
+        worker.send(signal.SIGKILL)
+        if not worker.wait(ENDS_WITHIN_S):
+            return True
+        cause = draw.choose(["OOMKilled", "Error", "Evicted", "Deleted"])
+        for pause_s in (draw.between(0.0, 0.5), 0.0, draw.between(0.0, 2 * LEASE_S)):
+            time.sleep(pause_s)
+            environment.query(_REPORT, cause, worker.name)
         return True
 
 

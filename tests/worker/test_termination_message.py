@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
+import pytest
+
+from testbed.processes import OUR_PACKAGES, inherited_environment, wait_for
 from wakeboard_operator.terminations import WORKER_LINE
 from wakeboard_worker.termination_message import MAX_BYTES, write_worker_id
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.worker.conftest import Store
 
 LONGEST = 2**63 - 1
 
@@ -41,3 +48,38 @@ def test_outside_of_a_container_nothing_is_written(tmp_path: Path) -> None:
     write_worker_id(7, str(tmp_path / "none"))
     write_worker_id(7, str(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+# A /dev of its own, in which the first argument is seen as the file that a kubelet would mount.
+MOUNTED = """
+set -e
+message=$1; shift
+mkdir "$message.dev" && mount --rbind /dev "$message.dev" && mount -t tmpfs tmpfs /dev
+for name in null zero random urandom; do touch /dev/$name && mount --bind "$message.dev/$name" /dev/$name; done
+mkdir /dev/shm && mount --rbind "$message.dev/shm" /dev/shm
+touch /dev/termination-log && mount --bind "$message" /dev/termination-log
+exec "$@"
+"""
+
+
+def test_a_registered_worker_has_written_its_id_and_registered_its_pod(store: Store, tmp_path: Path) -> None:
+    unshare = ["unshare", "--mount", "--propagation=private"]
+    if subprocess.run([*unshare, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no right to make a mount namespace")
+    message = tmp_path / "termination-log"
+    message.touch()
+    environment = {
+        **inherited_environment(),
+        "PYTHONPATH": OUR_PACKAGES,
+        "WAKEBOARD_DSN": store.dsn,
+        "WAKEBOARD_POD_UID": "7ae459a2-ab13-494a-895c-5189046d5920",
+    }
+    command = [*unshare, "sh", "-c", MOUNTED, "sh", str(message), sys.executable, "-m", "wakeboard_worker", "--forever"]
+    log = tmp_path / "log"
+    with log.open("wb") as output, subprocess.Popen(command, env=environment, stdout=output, stderr=output) as process:
+        try:
+            wait_for(message.read_text, why=log.read_text)
+            rows = store.watcher.rows("select worker_id::text, pod_uid from wakeboard.workers")
+        finally:
+            process.kill()
+    assert rows == [(*WORKER_LINE.findall(message.read_text()), environment["WAKEBOARD_POD_UID"])]

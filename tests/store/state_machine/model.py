@@ -394,7 +394,7 @@ class StoreModel:
             return "cancelled"
         costs = disrupted and run.releases >= 4
         dead = costs and run.attempts >= run.max_attempts if disrupted else run.crashes >= 2
-        run.free(began=bool(run.expired) or not run.waits_for_start)
+        run.free(began=run.expired == "crash" if run.expired else not run.waits_for_start)
         run.epoch += 1
         run.attempts -= not costs
         run.releases += disrupted

@@ -36,8 +36,9 @@ begin
     return query select null::bigint, 0, 0, 0, 0, 0;
     return;
   end if;
-  select max(id) as last_id, count(*) = slice as more into scanned
-    from (select id from job_runs where id > report_worker_terminated.after_id order by id limit slice) as run;
+  select max(id) as last_id, count(*) = slice as more,
+         coalesce(array_agg(id) filter (where locked_by = report_worker_terminated.worker), '{}') as held into scanned
+    from (select id, locked_by from job_runs where id > report_worker_terminated.after_id order by id limit slice) as run;
 
   with locked as (
     select id, attempts, max_attempts, lease_epoch, started_at, definition_id, disrupted and release_count >= 4 as costs_the_attempt,
@@ -48,7 +49,7 @@ begin
                 when crash_count + 1 >= crashes_until_dead then 'crashed dead'
                 else 'crashed' end as decision
       from job_runs as run
-     where run.id > report_worker_terminated.after_id and run.id <= scanned.last_id
+     where run.id = any (scanned.held)
        and run.locked_by = report_worker_terminated.worker
      order by run.id
        for update of run skip locked
@@ -93,7 +94,6 @@ begin
   select case when scanned.more then scanned.last_id end, ended.released::integer, ended.crashed::integer, ended.dead::integer,
          coalesce(cardinality(ended.cancelled), 0),
          (select count(*) from job_runs
-           where id > report_worker_terminated.after_id and id <= scanned.last_id
-             and locked_by = report_worker_terminated.worker)::integer;
+           where id = any (scanned.held) and locked_by = report_worker_terminated.worker)::integer;
 end
 $$;
