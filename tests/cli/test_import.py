@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.rules.import_examples import cron_job
+from wakeboard.local.worker_settings import read_env_file
 from wakeboard.manifests.loader import load_folder
 
 if TYPE_CHECKING:
@@ -200,16 +201,15 @@ def test_a_crontab_becomes_commands_and_settings_of_the_workers(
     assert (schedule.full_name, schedule.spec.job_type, schedule.spec.payload) == (
         "ops/backup", "command", {"command": "backup"},
     )  # fmt: skip
-    name, _, value = (tmp_path / "jobs" / "wakeboard.env").read_text().partition("=")
-    assert (name, json.loads(value)) == (
-        "WAKEBOARD_COMMANDS",
-        {
+    settings = read_env_file(tmp_path / "jobs")  # as `wakeboard up` reads it
+    assert {name: json.loads(value) for name, value in settings.items()} == {
+        "WAKEBOARD_COMMANDS": {
             "backup": {
                 "argv": ["/usr/bin/env", "PATH=/usr/bin:/bin", "/bin/sh", "-c", "/srv/backup.sh | awk '{print}'"],
                 "literal": True,
             }
-        },
-    )
+        }
+    }
 
 
 def test_a_folder_of_crontabs_is_read_as_cron_reads_it(bare_cli: Cli, tmp_path: Path):

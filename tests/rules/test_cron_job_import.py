@@ -150,6 +150,7 @@ def test_a_sentence_that_does_not_apply_is_absent(spec: Any, job: Any, absent: s
         ({}, {"podFailurePolicy": {"rules": []}}, {"restartPolicy": "OnFailure"}, {}, "needs restartPolicy: Never"),
         ({}, {}, {"restartPolicy": "Always"}, {}, "neither Never nor OnFailure"),
         ({}, {}, {"containers": []}, {}, "has no containers"),
+        ({}, {}, {}, {"labels": {"app.kubernetes.io/part-of": "wakeboard"}}, "it is wakeboard's own"),
         ({}, {}, {}, {"name": "x" * 53}, "its name has 53 characters, and Kubernetes allows 52"),
         ({}, {}, {}, {"name": None, "generateName": "report-"}, "generateName and no name"),
         ({}, {}, {}, {"name": None}, "metadata.name is missing"),

@@ -290,6 +290,8 @@ def _refusals(
 ) -> Iterator[str]:
     if cron_job.get("apiVersion") != API_VERSION:
         yield f"apiVersion is {_shown(cron_job.get('apiVersion'))}, which Kubernetes no longer has; write {API_VERSION}"
+    if _mapping(metadata, "labels").get("app.kubernetes.io/part-of") == "wakeboard":
+        yield "it is wakeboard's own and starts its workers; without it nothing would run"
     yield from _name_refusals(metadata)
     for place, value, kind in _typed_fields(spec, job):
         if value is not None and (not isinstance(value, kind) or (isinstance(value, bool) and kind is int)):
