@@ -1,6 +1,6 @@
-# wakeboard's images:  docker build --target worker .     (or operator, board, worker-build)
+# wakeboard's images:  docker build --target worker .     (or operator, board, jobs, worker-build)
 #
-#   operator, worker, board    without installer and compiler; user 65532
+#   operator, worker, board, jobs   without installer and compiler; user 65532
 #   worker-build               the worker with its installer, to add packages in a multi-stage build: docs/worker-image.md
 #
 # Everything is installed by hash from locks/. Without a network: `make wheelhouse` first, then build with
@@ -128,6 +128,22 @@ COPY --from=worker-code /ours/ /
 RUN pip freeze --exclude wakeboard > /locks/installed.txt
 ENV PIP_CONSTRAINT=/locks/installed.txt UV_CONSTRAINT=/locks/installed.txt
 WORKDIR /app
+
+# For pools with `jobs`, which mount a token: the worker without the code of users.
+FROM runtime AS jobs
+COPY --from=worker-packages /opt/wakeboard /opt/wakeboard
+COPY --from=worker-code /ours/ /
+COPY NOTICE sbom/worker.cdx.json /usr/share/doc/wakeboard/
+ENTRYPOINT ["/opt/wakeboard/bin/python", "-m", "wakeboard_worker"]
+ARG BASE
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="wakeboard jobs" \
+      org.opencontainers.image.description="Runs the CronJobs of a cluster as Kubernetes Jobs." \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
 
 FROM runtime AS worker
 COPY --from=worker-packages /opt/wakeboard /opt/wakeboard

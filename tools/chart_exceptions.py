@@ -71,9 +71,9 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         ("CKV_K8S_38",),
-        r"(Deployment/.*(operator|board)|Pod/.*-smoke-test)",
-        "The operator, the board behind a proxy and the pod of `helm test` talk to the API server; no other pod mounts"
-        " a token.",
+        r"(Deployment/.*(operator|board|container-jobs)|Pod/.*-smoke-test)",
+        "The operator, the board behind a proxy, a pool with jobs and the pod of `helm test` talk to the API server; no"
+        " other pod mounts a token.",
     ),
     Exemption(
         ("CKV_K8S_8", "CKV_K8S_9"),

@@ -79,8 +79,15 @@ BOARD_SET_BY_THE_CHART: Mapping[str, Any] = {
 # The connection string of a Secret, the file of another login, and what only a board outside of a cluster needs.
 BOARD_OTHERS = {"board_acting_dsn", "board_tokens_file", "board_api_server", "board_api_server_ca_file"}
 SET_BY_THE_CHART = {"alerts_file", "board_url", "dsn", "pool", "operator_port", "release"}
-# What only a pool with `jobs` has.
-OF_JOBS = {name for name in Settings.model_fields if name.startswith("jobs_")}
+JOBS: Mapping[str, Any] = {
+    "jobs_namespaces": ["shop", "billing"],
+    "jobs_allow_overrides": True,
+    "jobs_per_second": 12.5,
+    "jobs_start_seconds": 60,
+    "jobs_ttl_seconds": 7200,
+}
+JOBS_VALUES = {to_camel(name.removeprefix("jobs_")): value for name, value in JOBS.items()}
+OF_JOBS = JOBS.keys() | {"jobs_api_server", "jobs_ca_file", "jobs_token_file"}  # the last three: outside of a cluster
 OF_MIGRATIONS = {"operator_role", "worker_role", "client_role", "viewer_role", "scaler_role"}
 
 
@@ -93,7 +100,7 @@ def documents() -> list[dict[str, Any]]:
     return rendered(
         {
             "worker": camel(WORKER),
-            "pools": {"mail": {}, "stay": {"mode": "forever"}},
+            "pools": {"mail": {}, "stay": {"mode": "forever"}, "boxes": {"jobs": {"enabled": True, **JOBS_VALUES}}},
             "operator": camel(OPERATOR),
             "board": {
                 "enabled": True,
@@ -128,6 +135,23 @@ def test_every_setting_of_a_worker_can_be_set_and_arrives(
     assert {name: arrived[name] for name in expected} == expected
     assert arrived["pool"] == pod.rpartition("-")[2]
     assert Settings.model_fields.keys() == expected.keys() | SET_BY_THE_CHART & arrived.keys() | OF_MIGRATIONS | OF_JOBS
+
+
+def test_every_setting_of_a_pool_with_jobs_can_be_set_and_arrives(
+    documents: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_in(monkeypatch, dict(pod_specs(documents))["Deployment/wakeboard-worker-boxes"]["containers"][0])
+    arrived = read_settings().model_dump()
+    assert {name: arrived[name] for name in JOBS} == JOBS
+
+
+def test_the_defaults_of_jobs_are_the_defaults_of_settings() -> None:
+    defaults = read_settings().model_dump()
+    (worker,) = (value for value in read_values() if value.path == ("worker",))
+    found = {each.path[-1]: each.default for each in worker.leaves() if each.path[1] == "jobs"}
+    assert {name: found[to_camel(name.removeprefix("jobs_"))] for name in JOBS} == {
+        name: defaults[name] for name in JOBS
+    }
 
 
 def test_every_setting_of_an_operator_can_be_set_and_arrives(

@@ -19,7 +19,12 @@ empty value of the pool.
 {{- define "wakeboard.pool" -}}
 {{- $ := index . 0 }}{{- $name := index . 1 }}
 {{- $pool := deepCopy $.Values.worker }}
-{{- include "wakeboard.overlay" (list $pool (deepCopy (get $.Values.pools $name | default dict))) }}
+{{- $given := deepCopy (get $.Values.pools $name | default dict) }}
+{{- if dig "jobs" "enabled" $pool.jobs.enabled $given }}
+{{- $image := dict "repository" "wakeboard/jobs" "tag" "" "digest" "" }}
+{{- include "wakeboard.overlay" (list $pool (dict "mode" "forever" "graceSeconds" 0 "concurrency" 1000 "lingerSeconds" 0 "image" $image)) }}
+{{- end }}
+{{- include "wakeboard.overlay" (list $pool $given) }}
 {{- include "wakeboard.checkPool" (list $name $pool) }}
 {{- if and $pool.scaling.enabled (eq $pool.mode "cronjob") }}
 {{- $_ := set $pool "drainLookaheadSeconds" (max (int64 $pool.drainLookaheadSeconds) (int64 $pool.scaling.leadSeconds)) }}
@@ -62,6 +67,14 @@ empty value of the pool.
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if $pool.jobs.enabled }}
+{{- if not (or $pool.jobs.namespaces $pool.jobs.allNamespaces) }}
+{{- fail (printf "pools.%s: jobs.enabled needs the namespaces whose CronJobs the pool may run, e.g. jobs.namespaces: [shop], or jobs.allNamespaces." $name) }}
+{{- end }}
+{{- if and $pool.jobs.namespaces $pool.jobs.allNamespaces }}
+{{- fail (printf "pools.%s: jobs.allNamespaces includes every namespace: leave jobs.namespaces empty." $name) }}
+{{- end }}
+{{- end }}
 {{- if and $pool.secretName $pool.secretsDir }}
 {{- fail (printf "pools.%s: secretName mounts the secrets at its own path: leave secretsDir empty." $name) }}
 {{- end }}
@@ -72,9 +85,28 @@ empty value of the pool.
 {{ add (int64 .maxLifetimeSeconds) (int64 .maxTimeoutSeconds) (int64 .graceSeconds) }}
 {{- end }}
 
+{{/* The service account of a pool with jobs, and of its roles: (list $ "mail") */}}
+{{- define "wakeboard.jobsName" -}}
+{{ include "wakeboard.truncate" (list (include "wakeboard.name" (list (index . 0) (printf "jobs-%s" (index . 1)))) 63) }}
+{{- end }}
+
+{{/* What a pool with jobs may do in a namespace. */}}
+{{- define "wakeboard.jobsRules" -}}
+- {apiGroups: [batch], resources: [cronjobs], verbs: [get]}
+- {apiGroups: [batch], resources: [jobs], verbs: [create, get, list, watch, delete]}
+- {apiGroups: [""], resources: [pods], verbs: [get, list, watch]}
+- {apiGroups: [""], resources: [pods/log], verbs: [get]}
+- {apiGroups: [""], resources: [events], verbs: [list, watch]}
+{{- end }}
+
+{{/* The service account of a pool: (list $ name pool) */}}
 {{- define "wakeboard.workerServiceAccount" -}}
-{{- $ := index . 0 }}{{- $pool := index . 1 -}}
+{{- $ := index . 0 }}{{- $pool := index . 2 -}}
+{{- if $pool.jobs.enabled -}}
+{{ $pool.serviceAccountName | default (include "wakeboard.jobsName" (list $ (index . 1))) }}
+{{- else -}}
 {{ $pool.serviceAccountName | default (ternary (include "wakeboard.name" (list $ "worker")) "default" $.Values.workerServiceAccount.create) }}
+{{- end }}
 {{- end }}
 
 {{/* A worker's pod template: (list $ name pool args) */}}
@@ -91,8 +123,8 @@ metadata:
     {{- toYaml . | nindent 4 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "wakeboard.workerServiceAccount" (list $ $pool) }}
-  automountServiceAccountToken: false
+  serviceAccountName: {{ include "wakeboard.workerServiceAccount" (list $ $name $pool) }}
+  automountServiceAccountToken: {{ $pool.jobs.enabled }}
   enableServiceLinks: false
   {{- if eq $pool.mode "cronjob" }}
   restartPolicy: Never
@@ -171,6 +203,11 @@ spec:
 {{ include "wakeboard.settings" (list $pool (list
   "queues" "handlers" "concurrency" "threads" "leaseSeconds" "graceSeconds" "pollSeconds" "drainLookaheadSeconds"
   "maxLifetimeSeconds" "maxTimeoutSeconds" "maxWorkers" "httpAllowedHosts" "httpAllowedPrivateNetworks" "httpMaxBodyBytes" "commands")) | trim }}
+{{- if $pool.jobs.enabled }}
+- name: WAKEBOARD_JOBS_NAMESPACES
+  value: {{ ternary "*" (join "," $pool.jobs.namespaces) $pool.jobs.allNamespaces | quote }}
+{{ include "wakeboard.settings" (list $pool.jobs (list "allowOverrides" "perSecond" "startSeconds" "ttlSeconds") "JOBS_") | trim }}
+{{- end }}
 {{- $alerts := include "wakeboard.deliversAlerts" (list $ $pool) }}
 {{- if $alerts }}
 {{ include "wakeboard.alertsEnv" $ }}
