@@ -62,6 +62,21 @@ def test_the_same_idempotency_key_enqueues_one_run(cli: Cli):
     assert (refused.code, "which has another payload" in refused.err) == (1, True)
 
 
+def test_a_unique_window_keeps_or_replaces_the_run_that_waits(cli: Cli, sample: SampleStore):
+    def enqueue(at: int, *words: str) -> str:
+        window = ("--unique-for", "1h", "--unique-by", "customer")
+        return cli("enqueue", "sync", f'{{"customer": 7, "at": {at}}}', *window, *words).out
+
+    assert enqueue(1) == "run 1 is queued: sync, due now.\n"
+    assert enqueue(2) == "run 1 was enqueued within 1h; no run was enqueued.\n"
+    assert enqueue(3, "--if-exists", "replace", "--in", "10m") == (
+        "run 1 was waiting; it has this payload now, due in 10 min.\n"
+    )
+    assert sample.sql("select id, payload -> 'at' from wakeboard.job_runs") == [(1, 3)]
+    sample.sql("select wakeboard.cancel('{1}')")
+    assert enqueue(4, "--if-exists", "replace") == "run 1 was enqueued within 1h; no run was enqueued.\n"
+
+
 def test_enqueue_reads_the_payload_from_standard_input(cli: Cli, sample: SampleStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'["a", 1]')))
 
@@ -82,6 +97,12 @@ def test_enqueue_reads_the_payload_from_standard_input(cli: Cli, sample: SampleS
         (["{}", "--in", "99999999999w"], "is too"),
         (['{"a": "' + "x" * 70_000 + '"}'], "payload is 70,009 bytes, more than 64 KiB (65536); pass ids, not blobs"),
         (["{}", "--queue", "q" * 64], "at most 63"),
+        (["{}", "--unique-for", "soon"], "'soon' is not a duration; write for example 90s"),
+        (["{}", "--unique-for", "32d"], "--unique-for is 32d; write whole seconds from 1s to 31d."),
+        (["{}", "--unique-for", "0.5s"], "--unique-for is 0.5s; write whole seconds from 1s to 31d."),
+        (["{}", "--unique-for", "1h", "--key", "k"], "a run has unique_for or an idempotency key, not both"),
+        (["{}", "--unique-by", "customer"], "write --unique-for, too, for example --unique-for 1h"),
+        (["{}", "--if-exists", "replace"], "write --unique-for, too, for example --unique-for 1h"),
     ],
 )
 def test_an_invalid_enqueue_is_refused_with_a_valid_example(cli: Cli, words: list[str], sentence: str):

@@ -102,6 +102,7 @@ VALID: Final = {
     "host": "'here'",
     "idempotency_key": "'key'",
     "idempotency_keys": "'{key}'",
+    "if_exists": "'keep'",
     "ids": "'{1}'",
     "enqueue_due_ticks.ids": "array(select id from wakeboard.job_definitions)",
     "job_type": "'ping'",
@@ -134,6 +135,8 @@ VALID: Final = {
     "priority": "3",
     "rate_count": "60",
     "rate_period_s": "60",
+    "unique_by": "null",
+    "unique_for": "null",
     "units": "2",
     "progresses": "'{0.5}'",
     "queue": "'default'",
@@ -186,6 +189,15 @@ VALID: Final = {
     "within_s": "60",
     "worker": str(WORKER),
     "worker_id": str(WORKER),
+}
+
+# Values in place of those in VALID: a run has a unique window or an idempotency key.
+UNIQUE: Final = {
+    "idempotency_key": "null",
+    "idempotency_keys": "null",
+    "if_exists": "'replace'",
+    "unique_by": "'{a}'",
+    "unique_for": "60",
 }
 
 NUMBERS: Final = ("-1", "0")
@@ -283,6 +295,20 @@ REFUSED: Final = (
     ("enqueue_many('{ping,ping}', '{\"{}\"}')", "differ in length"),
     ("enqueue_many('{ping}', '{\"{}\"}', priorities => '{1,2}')", "differ in length"),
     ("enqueue_many('{null}', array['{}']::jsonb[])", "a job type is null; write a job type for each run"),
+    ("enqueue('ping', unique_for => 0)", "unique_for is 0; write a number of seconds from 1 to 2678400 (31 days)"),
+    ("enqueue('ping', unique_for => 2678401)", "unique_for is 2678401; write a number of seconds from 1 to"),
+    ("enqueue('ping', unique_by => '{a}')", "unique_for is null; write a number of seconds from 1 to"),
+    ("enqueue('ping', if_exists => 'replace')", "unique_for is null; write a number of seconds from 1 to"),
+    ("enqueue('ping', unique_for => 9, if_exists => 'drop')", 'if_exists is "drop"; write keep or replace'),
+    ("enqueue('ping', unique_for => 9, unique_by => '{null}')", 'unique_by is "{NULL}"; write up to 16 keys of the'),
+    ("enqueue('ping', unique_for => 9, unique_by => array_fill('a'::text, '{17}'))", "write up to 16 keys of the"),
+    ("enqueue('ping', unique_for => 9, unique_by => array[repeat('x', 257)])", "write up to 16 keys of the payload"),
+    ("enqueue('ping', unique_for => 9, idempotency_key => 'a')", "has unique_for or an idempotency key, not both"),
+    (
+        "enqueue_many('{ping}', '{\"{}\"}', idempotency_keys => '{a}', unique_for => 9)",
+        "a run has unique_for or an idempotency key, not both; leave one of them out",
+    ),
+    ("enqueue_many('{ping}', '{\"{}\"}', unique_for => -1)", "unique_for is -1; write a number of seconds from 1 to"),
     ("set_limit(null, 1)", "key is null; write the name of a limit key"),
     ("set_retention(null, '7 days')", "history is null; write an interval, such as 30 days"),
     ("replay(null)", "ids is null; write an array of"),
@@ -389,17 +415,34 @@ def call_of(function: str, values: list[str], given: list[Argument]) -> str:
     return f"select * from wakeboard.{function}({casts})"
 
 
+def problems(conn: psycopg.Connection[Any], function: str, given: list[Argument], valid: list[str]) -> list[str]:
+    """The calls with these values, and with one invalid value in place of each of them, that end in another way."""
+    calls = [valid]
+    for at, argument in enumerate(given):
+        calls += [[*valid[:at], value, *valid[at + 1 :]] for value in argument.invalid]
+    wrong: list[str] = []
+    for values in calls:
+        call = call_of(function, values, given)
+        if (found := problem(conn, call)) is not None:
+            wrong.append(f"{call[:300]}\n    {found}")
+    return wrong
+
+
 def test_every_argument_of_every_function_is_bounded(conn: psycopg.Connection[Any]) -> None:
     wrong: list[str] = []
     for function, given in arguments(conn).items():
-        valid = [argument.valid for argument in given]
-        calls = [valid]
-        for at, argument in enumerate(given):
-            calls += [[*valid[:at], value, *valid[at + 1 :]] for value in argument.invalid]
-        for values in calls:
-            call = call_of(function, values, given)
-            if (found := problem(conn, call)) is not None:
-                wrong.append(f"{call[:300]}\n    {found}")
+        wrong += problems(conn, function, given, [argument.valid for argument in given])
+    assert not wrong, "\n".join([f"{len(wrong)} calls:", *wrong])
+
+
+@pytest.mark.parametrize("function", ["enqueue", "enqueue_many"])
+def test_every_argument_of_a_unique_enqueue_is_bounded(conn: psycopg.Connection[Any], function: str) -> None:
+    given = arguments(conn)[function]
+    valid = [UNIQUE.get(argument.name, argument.valid) for argument in given]
+    for _ in range(2):  # the second time, the run exists
+        conn.execute(call_of(function, valid, given).encode())
+        conn.commit()
+    wrong = problems(conn, function, given, valid)
     assert not wrong, "\n".join([f"{len(wrong)} calls:", *wrong])
 
 

@@ -130,6 +130,32 @@ def test_a_function_with_new_parameters_replaces_the_former_one(empty_database: 
     assert ask(empty_database, "select answer from wakeboard.retry('{1}')") == "refused: there is no such run"
 
 
+def test_rights_that_an_administrator_granted_on_enqueue_outlive_its_new_parameters(empty_database: str) -> None:
+    role = f"app_{ask(empty_database, 'select current_database()')}"
+    migrated(empty_database, up_to=18)
+    former = (
+        "enqueue(job_type text, payload jsonb, queue text, priority integer, run_at timestamptz, idempotency_key text,"
+        " limit_key text, max_attempts integer, timeout_s integer, backoff text, backoff_base_s integer,"
+        " backoff_cap_s integer)"
+    )
+    former_many = (
+        "enqueue_many(job_types text[], payloads jsonb[], queues text[], priorities integer[], run_ats timestamptz[],"
+        " idempotency_keys text[], limit_keys text[], max_attempts integer, timeout_s integer)"
+    )
+    do(empty_database, f"create role {role}", f"grant usage on schema wakeboard to {role}")
+    for function in (former, former_many):
+        do(empty_database, f"create function wakeboard.{function} returns integer language sql as 'select 1'")
+    do(empty_database, f"grant execute on all functions in schema wakeboard to {role}")
+    try:
+        migrated(empty_database)
+        may = "select array_agg(has_function_privilege(%r, oid, 'execute')) from pg_proc where proname like 'enqueue%%'"
+        names = "and proname in ('enqueue', 'enqueue_many')"
+        assert ask(empty_database, f"{may % role} {names}") == [True, True]
+        do(empty_database, f"set role {role}; select wakeboard.enqueue('ping')")
+    finally:
+        do(empty_database, f"drop owned by {role} cascade; drop role {role}")
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     assert [migration.version for migration in migrations()] == list(range(1, NEWEST + 1))
     assert (NEWEST, migrations()[-1].name) == (connection.SCHEMA_VERSION, connection.NEWEST_MIGRATION)

@@ -20,15 +20,23 @@ from wakeboard.rules.canonical_json import check_payload, check_text
 from wakeboard.store.statements import checked_call, translating
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Iterable, Sequence
     from uuid import UUID
 
+
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
+IfExists: TypeAlias = Literal["keep", "replace"]
 
 # In the caller's session, with the caller's search_path.
 _ENQUEUE = checked_call("""
 select id, uuid, created
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+""")
+# Apart from the others: a database that has not been migrated yet knows only those.
+_ENQUEUE_UNIQUE = checked_call("""
+select id, uuid, created
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                         %s, %s::pg_catalog.text[], %s)
 """)
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _ENQUEUE_MANY = checked_call("""
@@ -39,11 +47,23 @@ select id, created
          %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
          %b::pg_catalog.text[], %s, %s)
 """)
+_ENQUEUE_MANY_UNIQUE = checked_call("""
+select id, created
+  from wakeboard.enqueue_many(
+         %b::pg_catalog.text[],
+         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
+         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
+         %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s)
+""")
+_STATUS = checked_call("select status from wakeboard.get_run(%s, %s)")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 class Enqueued(NamedTuple):
-    """A run that an application enqueued. `created` is False if its idempotency key belongs to an earlier run."""
+    """A run that an application enqueued.
+
+    `created` is False if it is an earlier run, which has the idempotency key or the unique values.
+    """
 
     id: int
     uuid: UUID
@@ -86,6 +106,9 @@ def enqueue(
     backoff: BackoffStrategy = ...,
     backoff_base_s: int = ...,
     backoff_cap_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
 ) -> Enqueued: ...
 @overload
 def enqueue(
@@ -103,6 +126,9 @@ def enqueue(
     backoff: BackoffStrategy = ...,
     backoff_base_s: int = ...,
     backoff_cap_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
 ) -> Awaitable[Enqueued]: ...
 def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
@@ -119,12 +145,19 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     backoff: BackoffStrategy = "exponential",
     backoff_base_s: int = 10,
     backoff_cap_s: int = 3600,
+    unique_for: int | None = None,
+    unique_by: Sequence[str] | None = None,
+    if_exists: IfExists = "keep",
 ) -> Enqueued | Awaitable[Enqueued]:
     """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
 
     A failed run is retried after `backoff_base_s` seconds, doubled with each attempt up to `backoff_cap_s` (fixed:
     always `backoff_base_s`).
     With an idempotency key (unique per job type) a second call returns the first run with `created` False.
+    With `unique_for`, in seconds from 1 to 2,678,400 (31 days), so does a call within this time whose payload has the
+    same values of the keys `unique_by`: at most 16 names; None means the whole payload. If the first run still waits
+    (queued or failed), `if_exists="replace"` gives it the new payload and `run_at`, and its attempts and its
+    `unique_for` begin again. "keep" leaves it as it is, and a run that is running, dead or has ended is always kept.
     Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
     _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
@@ -140,20 +173,37 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
+    query, unique = _ENQUEUE, _unique_values(unique_for, unique_by, if_exists)
+    if unique:
+        query, values = _ENQUEUE_UNIQUE, (*values, *unique)
     if isinstance(conn, psycopg.AsyncConnection):
-        return _first_async(conn, values)
+        return _first_async(conn, query, values)
     with translating(conn):
-        rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values).fetchall()
+        rows = conn.cursor(row_factory=tuple_row).execute(query, values).fetchall()
     return Enqueued(*rows[0])
 
 
 @overload
 def enqueue_many(
-    conn: psycopg.Connection[Any], jobs: Iterable[Job], *, max_attempts: int = ..., timeout_s: int = ...
+    conn: psycopg.Connection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
 ) -> list[EnqueuedJob]: ...
 @overload
 def enqueue_many(
-    conn: psycopg.AsyncConnection[Any], jobs: Iterable[Job], *, max_attempts: int = ..., timeout_s: int = ...
+    conn: psycopg.AsyncConnection[Any],
+    jobs: Iterable[Job],
+    *,
+    max_attempts: int = ...,
+    timeout_s: int = ...,
+    unique_for: int | None = ...,
+    unique_by: Sequence[str] | None = ...,
+    if_exists: IfExists = ...,
 ) -> Awaitable[list[EnqueuedJob]]: ...
 def enqueue_many(
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
@@ -161,30 +211,65 @@ def enqueue_many(
     *,
     max_attempts: int = 5,
     timeout_s: int = 600,
+    unique_for: int | None = None,
+    unique_by: Sequence[str] | None = None,
+    if_exists: IfExists = "keep",
 ) -> list[EnqueuedJob] | Awaitable[list[EnqueuedJob]]:
-    """Enqueues many runs in one statement, all or none. Returns them in order. Raises as `enqueue` does."""
+    """Enqueues many runs in one statement, all or none. Returns them in order. Raises as `enqueue` does.
+
+    `unique_for`, `unique_by` and `if_exists` hold for each of them, also between runs of one call.
+    """
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     columns = _columns(list(jobs))
-    values = (*columns, max_attempts, timeout_s)
+    values: tuple[Any, ...] = (*columns, max_attempts, timeout_s)
+    query, unique = _ENQUEUE_MANY, _unique_values(unique_for, unique_by, if_exists)
+    if unique:
+        query, values = _ENQUEUE_MANY_UNIQUE, (*values, *unique)
     if isinstance(conn, psycopg.AsyncConnection):
-        return _all_async(conn, values)
+        return _all_async(conn, query, values)
     with translating(conn):
-        rows = conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values).fetchall()
+        rows = conn.cursor(row_factory=tuple_row).execute(query, values).fetchall()
     return list(map(EnqueuedJob._make, rows))
 
 
-async def _first_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> Enqueued:
+async def still_waits(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
+    """Whether a run is queued or failed.
+
+    In the transaction of an `enqueue` with `if_exists="replace"`: whether it has replaced this earlier run.
+    """
     with translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE, values)
+        cursor = await conn.cursor(row_factory=tuple_row).execute(_STATUS, (run.id, run.uuid))
+        return await cursor.fetchone() in {("queued",), ("failed",)}
+
+
+async def _first_async(conn: psycopg.AsyncConnection[Any], query: bytes, values: tuple[Any, ...]) -> Enqueued:
+    with translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(query, values)
         rows = await cursor.fetchall()
     return Enqueued(*rows[0])
 
 
-async def _all_async(conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...]) -> list[EnqueuedJob]:
+async def _all_async(conn: psycopg.AsyncConnection[Any], query: bytes, values: tuple[Any, ...]) -> list[EnqueuedJob]:
     with translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(_ENQUEUE_MANY, values)
+        cursor = await conn.cursor(row_factory=tuple_row).execute(query, values)
         rows = await cursor.fetchall()
     return list(map(EnqueuedJob._make, rows))
+
+
+def _unique_values(
+    unique_for: int | None, unique_by: Sequence[str] | None, if_exists: IfExists
+) -> tuple[int | None, list[str] | None, IfExists] | None:
+    """The arguments of a unique window. None if nothing of it is given."""
+    if unique_for is None and unique_by is None and if_exists == "keep":
+        return None
+    if unique_for is not None:
+        _check_numbers(unique_for=[unique_for])
+    if isinstance(unique_by, str | bytes):
+        raise InvalidValue(f"unique_by is {unique_by!r}; write a list, such as [{unique_by!r}]")
+    names = None if unique_by is None else list(unique_by)
+    _check_column("unique_by", names or ())
+    _check_texts(if_exists=if_exists)
+    return unique_for, names, if_exists
 
 
 def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from wakeboard.cli.support.payload_arg import read_payload
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.shell_completion import complete_queue
 from wakeboard.cli.support.time_args import parse_duration, parse_time, time_after
+from wakeboard.errors import InvalidValue
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -19,13 +21,23 @@ if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.store.enqueue import Enqueued
 
+MAX_UNIQUE_FOR_S = 31 * 86_400
+
 EXAMPLES = (
     "wakeboard enqueue ping",
     """wakeboard enqueue send_mail '{"to": "ada@example.com"}' --queue mail --priority 5""",
     "wakeboard enqueue close_month --at 2026-12-31T23:30+01:00",
     "wakeboard enqueue charge '{\"order\": 7}' --key order-7      at most one run with this key",
+    "wakeboard enqueue sync '{\"customer\": 7}' --unique-for 1h --unique-by customer",
     "generate | wakeboard enqueue import -                      payload from standard input",
 )
+
+
+class IfExists(StrEnum):
+    """What happens to an equal run that still waits."""
+
+    KEEP = "keep"
+    REPLACE = "replace"
 
 
 def command(
@@ -51,40 +63,79 @@ def command(
     limit_key: Annotated[
         str | None, typer.Option(metavar="KEY", help="The limit key of the run (see `wakeboard limit`).")
     ] = None,
+    unique_for: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="If an equal run was enqueued within this time, none is enqueued."),
+    ] = None,
+    unique_by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="Runs with equal values of this key of the payload are equal. Repeat it for more keys."
+        ),
+    ] = None,
+    if_exists: Annotated[
+        IfExists, typer.Option(metavar="keep|replace", help="What to do with an equal run that still waits.")
+    ] = IfExists.KEEP,
     as_json: AsJson = False,
 ) -> None:
     """Enqueue a run.
 
     The payload is a JSON object or list of at most 64 KiB. Without --at or --in the run is due now.
+    Without --unique-by, runs with equal payloads are equal. `replace` gives a waiting run the new payload and time.
     """
     if at is not None and after is not None:
         raise typer.BadParameter("use --at or --in, not both", param_hint="--in")
+    if unique_for is None and (unique_by or if_exists is IfExists.REPLACE):
+        hint = "--unique-by" if unique_by else "--if-exists"
+        raise typer.BadParameter("write --unique-for, too, for example --unique-for 1h", param_hint=hint)
     time = parse_time(at) if at is not None else None
     delay = parse_duration(after) if after is not None else None
+    unique_for_s = _whole_seconds(unique_for) if unique_for is not None else None
     value = read_payload(payload)
 
-    async def send(session: Session) -> tuple[Enqueued, datetime | None]:
+    async def send(session: Session) -> tuple[Enqueued, datetime | None, bool]:
         from wakeboard.store.enqueue import enqueue as enqueue_run
+        from wakeboard.store.enqueue import still_waits
 
         due = time_after(delay, session.now) if delay is not None else time
-        enqueued = await enqueue_run(
-            session.conn,
-            job_type,
-            value,
-            queue=queue,
-            priority=priority,
-            run_at=due,
-            idempotency_key=key,
-            limit_key=limit_key,
-        )
-        return enqueued, due
+        async with session.conn.transaction():
+            enqueued = await enqueue_run(
+                session.conn,
+                job_type,
+                value,
+                queue=queue,
+                priority=priority,
+                run_at=due,
+                idempotency_key=key,
+                limit_key=limit_key,
+                unique_for=unique_for_s,
+                unique_by=unique_by or None,
+                if_exists=if_exists.value,
+            )
+            replaced = (
+                if_exists is IfExists.REPLACE and not enqueued.created and await still_waits(session.conn, enqueued)
+            )
+        return enqueued, due, replaced
 
-    (enqueued, due), now = query_store(send)
+    (enqueued, due, replaced), now = query_store(send)
     if as_json:
         print_json(enqueued)
-    elif enqueued.created:
-        from wakeboard.rules.humanize import relative
+        return
+    from wakeboard.rules.humanize import relative
 
-        print_message(f"run {enqueued.id} is queued: {job_type}, due {relative(due or now, now)}.")
-    else:
+    when = f"due {relative(due or now, now)}"
+    if enqueued.created:
+        print_message(f"run {enqueued.id} is queued: {job_type}, {when}.")
+    elif replaced:
+        print_message(f"run {enqueued.id} was waiting; it has this payload now, {when}.")
+    elif unique_for_s is None:
         print_message(f"run {enqueued.id} already has this key; no run was enqueued.")
+    else:
+        print_message(f"run {enqueued.id} was enqueued within {unique_for}; no run was enqueued.")
+
+
+def _whole_seconds(text: str) -> int:
+    seconds = parse_duration(text).total_seconds()
+    if not 1 <= seconds <= MAX_UNIQUE_FOR_S or seconds % 1:
+        raise InvalidValue(f"--unique-for is {text}; write whole seconds from 1s to 31d.")
+    return int(seconds)

@@ -3,14 +3,20 @@
 -- A null in place of another argument than the job type means its default.
 -- With an idempotency key, the first call creates the run. Later calls return the same run with created = false, while it is live and for
 -- the key retention after it ended. Raises WB002 if the key belongs to a run with another payload.
+-- With `unique_for` (seconds), one run of the job type has the values of the payload's keys `unique_by` (at most 16 names; null: the whole
+-- payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with created = false, even if it has
+-- ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it is queued or failed; its
+-- attempts and its time begin again, and everything else stays. A run that is running, dead or has ended is left as it is.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
+--   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
 
 create or replace function wakeboard.enqueue(
   job_type text, payload jsonb default '{}', queue text default 'default', priority integer default 3,
   run_at timestamptz default null, idempotency_key text default null, limit_key text default null,
   max_attempts integer default 5, timeout_s integer default 600, backoff text default 'exponential',
-  backoff_base_s integer default 10, backoff_cap_s integer default 3600)
+  backoff_base_s integer default 10, backoff_cap_s integer default 3600,
+  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep')
 returns table (id bigint, uuid uuid, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -34,6 +40,16 @@ begin
   end if;
   checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := coalesce(queue, 'default'); checked_key := limit_key;
   checked_priority := coalesce(priority, 3);
+  if unique_for is not null or unique_by is not null or if_exists <> 'keep' then
+    perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null);
+    return query
+    select run_id, run_uuid, false
+      from unique_run(checked_type, unique_key(checked_payload, unique_by), unique_for, new_id, new_uuid, coalesce(if_exists = 'replace', false),
+                      checked_payload, coalesce(enqueue.run_at, statement_timestamp()));
+    if found then
+      return;
+    end if;
+  end if;
   if enqueue.idempotency_key is not null then
     hash := md5(checked_payload::text);
     loop

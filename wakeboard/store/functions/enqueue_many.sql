@@ -1,13 +1,15 @@
 -- for: client, worker, operator
 -- Enqueues many runs in one statement: all or none. The arrays have equal lengths; an array that is null means the default for all runs.
 -- Returns id and created in the order of the arrays. Idempotency keys work as in `enqueue`, also between runs of one call.
+-- So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs.
 -- Example:
 --   select * from wakeboard.enqueue_many('{send_mail, send_mail}', array['{"to": 1}', '{"to": 2}']::jsonb[]);
 
 create or replace function wakeboard.enqueue_many(
   job_types text[], payloads jsonb[], queues text[] default null, priorities integer[] default null,
   run_ats timestamptz[] default null, idempotency_keys text[] default null, limit_keys text[] default null,
-  max_attempts integer default 5, timeout_s integer default 600)
+  max_attempts integer default 5, timeout_s integer default 600,
+  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep')
 returns table (id bigint, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
@@ -15,6 +17,7 @@ as $$
 #variable_conflict use_column
 declare
   new_ids bigint[];
+  keys bytea[];                        -- of unique runs
   -- Random once, and from there by a hash: some servers take a microsecond for each random uuid.
   seed constant text := gen_random_uuid()::text;
   -- What is the same for all runs is checked once.
@@ -37,6 +40,43 @@ begin
   end if;
   perform refuse_value('limit_key', key) from unnest(limit_keys) as key where key like '%:%';     -- the keys of schedules
   perform refuse_value('priority', priority::text) from unnest(priorities) as priority where priority not between 1 and 5;
+  if unique_for is not null or unique_by is not null or if_exists <> 'keep' then
+    perform check_unique(unique_for, unique_by, if_exists, num_nonnulls(variadic idempotency_keys) > 0);
+    keys := array(select unique_key(coalesce(job.payload, '{}')::run_payload, unique_by)
+                    from unnest(job_types, payloads) with ordinality as job (job_type, payload, place) order by job.place);
+    new_ids := array(select nextval('job_runs_id_seq') from unnest(job_types));
+    perform from job_runs as run           -- all that may be replaced, in the order in which other functions lock runs
+      where if_exists = 'replace' and run.status in ('queued', 'failed') and run.id = any (array(
+        select known.run_id from unnest(job_types, keys) as job (job_type, key) join job_unique_keys as known using (job_type, key)))
+      order by run.id for no key update;
+    return query
+    with job as materialized (
+      select job.*, row_number() over (partition by job.job_type, job.key order by job.place) = 1 as is_first
+        from unnest(job_types, payloads, queues, priorities, run_ats, limit_keys, new_ids, keys) with ordinality
+               as job (job_type, payload, queue, priority, run_at, limit_key, id, key, place)
+    ), chosen as materialized (            -- one for each key: the first, or the one that replaces the others
+      select distinct on (job_type, key) * from job
+       order by job_type, key, case when if_exists = 'replace' then -place else place end   -- two callers with the same keys do not deadlock
+    ), answer as materialized (
+      select chosen.*, known.run_id
+        from chosen
+        left join lateral unique_run(
+          chosen.job_type::job_type_name, chosen.key, unique_for, chosen.id, md5(seed || chosen.id)::uuid,
+          coalesce(if_exists = 'replace', false), coalesce(chosen.payload, '{}'), coalesce(chosen.run_at, statement_timestamp())) as known on true
+    ), inserted as (
+      insert into job_runs (
+        id, uuid, scheduled_for, run_at, timeout_s, max_attempts, backoff_base_s, backoff_cap_s, priority, queue, job_type, payload,
+        limit_key)
+      select answer.id, md5(seed || answer.id)::uuid, coalesce(answer.run_at, statement_timestamp()),
+             coalesce(answer.run_at, statement_timestamp()), checked_timeout, checked_attempts, base, cap, coalesce(answer.priority, 3),
+             coalesce(answer.queue, 'default'), answer.job_type, coalesce(answer.payload, '{}'), answer.limit_key
+        from answer where answer.run_id is null order by answer.place
+    )
+    select coalesce(answer.run_id, answer.id), answer.run_id is null and job.is_first
+      from job join answer on answer.job_type = job.job_type and answer.key = job.key
+     order by job.place;
+    return;
+  end if;
   if num_nonnulls(queues, priorities, run_ats, idempotency_keys, limit_keys) = 0 and job_types[1] = all(job_types) then
     checked_type := job_types[1];
     return query

@@ -1,0 +1,515 @@
+"""Unique windows: for a time, one run of a job type has the values of the payload's keys that an application names."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import psycopg
+import pytest
+
+import wakeboard
+from wakeboard import Job
+from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.store.connection import connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+LATER = datetime(2031, 1, 1, 8, tzinfo=UTC)
+HOUR: dict[str, Any] = {"unique_for": 3600, "unique_by": ["customer"]}
+REPLACE: dict[str, Any] = {**HOUR, "if_exists": "replace"}
+END_WINDOWS = "update job_unique_keys set unique_until = now()"
+
+
+@pytest.fixture
+def application(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """An application's connection in autocommit mode."""
+    with closing(psycopg.connect(database, autocommit=True)) as conn:
+        yield conn
+
+
+@pytest.fixture
+def other_application(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """A second one, in a transaction of its own from its first statement."""
+    with closing(psycopg.connect(database)) as conn:
+        yield conn
+
+
+def sync(conn: psycopg.Connection[Any], customer: object, **named: Any) -> wakeboard.Enqueued:
+    return wakeboard.enqueue(conn, "ping", {"customer": customer}, **{**HOUR, **named})
+
+
+# -- one run in a window -----------------------------------------------------------------------------------------------
+
+
+def test_one_run_is_created_for_a_customer_and_hour_and_the_answer_names_it(
+    application: psycopg.Connection[Any], admin: SqlClient
+) -> None:
+    first, again, other = (sync(application, customer) for customer in (7, 7, 8))
+    assert (first.created, again.created, other.created) == (True, False, True)
+    assert (again.id, again.uuid) == (first.id, first.uuid)
+    assert admin.column("select id from job_runs order by id") == [first.id, other.id]
+
+
+def test_other_values_of_a_kept_run_do_not_change(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+    wakeboard.enqueue(application, "ping", {"customer": 7, "since": 1}, **HOUR)
+    wakeboard.enqueue(application, "ping", {"customer": 7, "since": 2}, run_at=LATER, priority=5, **HOUR)
+    query = "select payload::jsonb, priority, run_at <= now() from job_runs"
+    assert [tuple(row) for row in admin.sql(query)] == [({"customer": 7, "since": 1}, 3, True)]
+
+
+def test_when_the_window_has_ended_the_next_call_creates_a_run(
+    application: psycopg.Connection[Any], admin: SqlClient
+) -> None:
+    first = sync(application, 7)
+    admin.sql(END_WINDOWS)
+    second = sync(application, 7)
+    assert second.created
+    assert second.id != first.id
+    assert sync(application, 7).id == second.id
+
+
+@pytest.mark.parametrize("ending", ["succeeded", "cancelled", "dead", "discarded"])
+@pytest.mark.parametrize("if_exists", ["keep", "replace"])
+def test_a_run_that_has_ended_within_the_window_is_named(
+    application: psycopg.Connection[Any], admin: SqlClient, worker: SqlClient, ending: str, if_exists: str
+) -> None:
+    first = sync(application, 7)
+    if ending == "cancelled":
+        admin.cancel(first.id)
+    elif ending == "succeeded":
+        worker.complete(worker.claims(first.id))
+    else:
+        worker.fail(worker.claims(first.id), outcome="discarded")
+        if ending == "discarded":
+            admin.discard(first.id)
+    again = sync(application, 7, if_exists=if_exists)
+    assert (again.created, again.id, again.uuid) == (False, first.id, first.uuid)
+    assert admin.column("select id from all_runs") == [first.id]
+
+
+def test_each_job_type_has_windows_of_its_own(application: psycopg.Connection[Any]) -> None:
+    assert sync(application, 7).created
+    assert wakeboard.enqueue(application, "pong", {"customer": 7}, **HOUR).created
+
+
+def test_a_window_of_another_job_type_or_without_one_does_not_count(
+    application: psycopg.Connection[Any], admin: SqlClient
+) -> None:
+    wakeboard.enqueue(application, "ping", {"customer": 7})
+    assert sync(application, 7).created
+    assert wakeboard.enqueue(application, "ping", {"customer": 7}).created
+    assert admin.value("select count(*) from job_runs") == 3
+
+
+def test_the_run_belongs_to_the_transaction_of_the_application(
+    application: psycopg.Connection[Any], other_application: psycopg.Connection[Any]
+) -> None:
+    assert sync(other_application, 7).created
+    other_application.rollback()
+    assert sync(application, 7).created
+
+
+# -- equal values ------------------------------------------------------------------------------------------------------
+
+EQUAL: list[tuple[Any, Any, list[str] | None]] = [
+    ({"customer": 7, "at": 1}, {"at": 2, "customer": 7}, ["customer"]),
+    ({"customer": 7, "shop": 1, "at": 1}, {"customer": 7, "shop": 1, "at": 2}, ["shop", "customer", "shop"]),
+    (
+        {"customer": {"a": 1, "b": [2, {"c": 3, "d": 4}]}},
+        {"customer": {"b": [2, {"d": 4, "c": 3}], "a": 1}},
+        ["customer"],
+    ),
+    ({"customer": 1}, {"customer": 1.0}, ["customer"]),
+    ({"customer": [{"a": 10.50}, {}]}, {"customer": [{"a": 10.5}, {}]}, ["customer"]),
+    ({}, {"customer": None}, ["customer"]),
+    ({"customer": {"a": None}}, {"customer": {}}, ["customer"]),
+    ({}, [], ["customer"]),
+    ({"customer": 7}, {"customer": 8}, []),
+    ({"customer": 7, "at": 1}, {"at": 1, "customer": 7}, None),
+    ({"customer": "x" * 60_000, "at": 1}, {"customer": "x" * 60_000, "at": 2}, ["customer"]),
+]
+DIFFERENT: list[tuple[Any, Any, list[str] | None]] = [
+    ({"customer": 7}, {"customer": "7"}, ["customer"]),
+    ({"customer": 7}, {"customer": 8}, ["customer"]),
+    ({"customer": 7}, {"customer": 8}, None),
+    ({"customer": 7}, {"customer": 7, "at": 1}, None),
+    ({"customer": []}, {"customer": {}}, ["customer"]),
+    ({"customer": [1, 2]}, {"customer": [2, 1]}, ["customer"]),
+    ({"customer": False}, {"customer": None}, ["customer"]),
+    ({"customer": "1.0"}, {"customer": "1"}, ["customer"]),
+    ({"a": "x", "b": "y"}, {"a": "y", "b": "x"}, ["a", "b"]),
+    ({"a": 1, "b": None}, {"a": None, "b": 1}, ["a", "b"]),
+    ({"customer": "x" * 60_000 + "y"}, {"customer": "x" * 60_000 + "z"}, ["customer"]),
+]
+
+
+@pytest.mark.parametrize(("one", "two", "names"), EQUAL, ids=range(len(EQUAL)))
+def test_payloads_with_the_same_meaning_are_equal(
+    application: psycopg.Connection[Any], one: Any, two: Any, names: list[str] | None
+) -> None:
+    first = wakeboard.enqueue(application, "ping", one, unique_for=60, unique_by=names)
+    (again,) = wakeboard.enqueue_many(application, [Job("ping", two)], unique_for=60, unique_by=names)
+    assert (again.id, again.created) == (first.id, False)
+
+
+@pytest.mark.parametrize(("one", "two", "names"), DIFFERENT, ids=range(len(DIFFERENT)))
+def test_payloads_with_another_value_are_different(
+    application: psycopg.Connection[Any], one: Any, two: Any, names: list[str] | None
+) -> None:
+    for payload in (one, two):
+        assert wakeboard.enqueue(application, "ping", payload, unique_for=60, unique_by=names).created
+
+
+def test_the_names_are_part_of_what_is_compared(application: psycopg.Connection[Any]) -> None:
+    for names in (None, [], ["a"], ["b"], ["a", "b"]):
+        assert wakeboard.enqueue(application, "ping", {"a": 1, "b": 1}, unique_for=60, unique_by=names).created
+
+
+# -- replacing a run that waits ----------------------------------------------------------------------------------------
+
+
+def test_a_queued_run_gets_the_newest_payload_and_time(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, queue="q", priority=5, **REPLACE)
+    admin.sql("update job_unique_keys set unique_until = now() + interval '1 s'")
+    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, run_at=LATER, **REPLACE)
+    assert (again.id, again.uuid, again.created) == (first.id, first.uuid, False)
+    query = "select id, payload::jsonb, run_at, scheduled_for, queue, priority from job_runs"
+    assert [tuple(row) for row in admin.sql(query)] == [(first.id, {"customer": 7, "at": 2}, LATER, LATER, "q", 5)]
+    assert admin.value("select unique_until > now() + interval '59 min' from job_unique_keys"), "the window goes on"
+
+
+def test_a_replaced_run_is_claimed_once_at_its_new_time(
+    application: psycopg.Connection[Any], worker: SqlClient, admin: SqlClient
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, run_at=LATER, **REPLACE)
+    assert worker.claim() == []
+    admin.sql("listen wakeboard")
+    wakeboard.enqueue(application, "ping", {"customer": 7, "at": 3}, **REPLACE)
+    assert len(list(admin.conn.notifies(timeout=5, stop_after=1))) == 1, "waiting workers learn the new time"
+    assert [lease.id for lease in worker.claim()] == [first.id]
+    assert worker.claim() == []
+
+
+def test_a_failed_run_gets_the_newest_payload_and_its_attempts_begin_again(
+    application: psycopg.Connection[Any], admin: SqlClient, worker: SqlClient
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    lease = worker.claims(first.id)
+    worker.step(lease, "Collect", 1)
+    worker.fail(lease)
+    wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    assert admin.value("select count(*) from job_steps") == 1, "the same payload keeps its steps"
+    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, **REPLACE)
+    assert (again.id, again.created) == (first.id, False)
+    query = "select status, attempts, payload::jsonb, run_at <= now() from job_runs"
+    assert [tuple(row) for row in admin.sql(query)] == [("queued", 0, {"customer": 7, "at": 2}, True)]
+    assert admin.value("select count(*) from job_steps") == 0, "a result of another payload is not used"
+    worker.complete(worker.claims(first.id))
+
+
+def test_a_crash_of_a_replaced_run_still_counts(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+    sync(application, 7)
+    admin.sql("update job_runs set crash_count = 2")
+    sync(application, 7, if_exists="replace")
+    assert admin.value("select crash_count from job_runs") == 2
+
+
+def test_a_running_run_is_named_and_not_replaced(
+    application: psycopg.Connection[Any], admin: SqlClient, worker: SqlClient
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    lease = worker.claims(first.id)
+    until = admin.value("select unique_until from job_unique_keys")
+    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, run_at=LATER, **REPLACE)
+    assert (again.id, again.created) == (first.id, False)
+    assert admin.value("select payload::jsonb from job_runs") == {"customer": 7, "at": 1}
+    assert admin.value("select unique_until from job_unique_keys") == until
+    assert worker.complete(lease) == []
+
+
+def test_a_retried_run_is_still_the_one_of_its_window(
+    application: psycopg.Connection[Any], admin: SqlClient, worker: SqlClient
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    worker.fail(worker.claims(first.id), outcome="discarded")
+    admin.retry(first.id)
+    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, **REPLACE)
+    assert (again.id, again.created) == (first.id, False)
+    assert admin.value("select payload::jsonb from job_runs") == {"customer": 7, "at": 2}
+
+
+def test_a_replay_is_another_run_and_changes_no_window(
+    application: psycopg.Connection[Any], admin: SqlClient, worker: SqlClient
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    worker.complete(worker.claims(first.id))
+    admin.sql("select replay(%s)", [first.id])
+    again = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 2}, **REPLACE)
+    assert (again.id, again.created) == (first.id, False)
+    assert admin.value("select payload::jsonb from job_runs") == {"customer": 7, "at": 1}, "of the replay"
+
+
+# -- many in one call --------------------------------------------------------------------------------------------------
+
+
+def test_many_are_answered_in_their_order_and_created_once(
+    application: psycopg.Connection[Any], admin: SqlClient
+) -> None:
+    known = sync(application, 2)
+    jobs = [Job("ping", {"customer": customer}) for customer in (3, 2, 1, 3)]
+    made = wakeboard.enqueue_many(application, jobs, **HOUR)
+    assert [run.created for run in made] == [True, False, True, False]
+    assert (made[1].id, made[3].id) == (known.id, made[0].id)
+    assert admin.column("select (payload ->> 'customer')::integer from job_runs order by id") == [2, 3, 1]
+    agrees = (
+        "select bool_and(key.run_uuid = run.uuid) from job_unique_keys as key join job_runs as run on run.id = run_id"
+    )
+    assert admin.value(agrees)
+
+
+@pytest.mark.parametrize(("window", "kept"), [(HOUR, 1), (REPLACE, 3)], ids=["keep", "replace"])
+def test_of_several_in_one_call_the_first_is_kept_or_the_last_replaces_it(
+    application: psycopg.Connection[Any], admin: SqlClient, window: dict[str, Any], kept: int
+) -> None:
+    jobs = [Job("ping", {"customer": 7, "at": at}) for at in (1, 2, 3)]
+    for created in (True, False):
+        made = wakeboard.enqueue_many(application, jobs, **window)
+        assert len({run.id for run in made}) == 1
+        assert [run.created for run in made] == [created, False, False]
+        assert admin.column("select (payload ->> 'at')::integer from job_runs") == [kept]
+
+
+def test_many_replace_those_that_wait(
+    application: psycopg.Connection[Any], admin: SqlClient, worker: SqlClient
+) -> None:
+    running = sync(application, 0)
+    worker.claims(running.id)
+    jobs = [Job("ping", {"customer": customer, "at": 1}) for customer in range(3)]
+    wakeboard.enqueue_many(application, jobs, **REPLACE)
+    jobs = [Job("ping", {"customer": customer, "at": 2}, run_at=LATER) for customer in range(4)]
+    made = wakeboard.enqueue_many(application, jobs, **REPLACE)
+    assert [run.created for run in made] == [False, False, False, True]
+    query = "select (payload ->> 'at')::integer, run_at = %s from job_runs order by id"
+    assert [tuple(row) for row in admin.sql(query, LATER)] == [(None, False), (2, True), (2, True), (2, True)]
+
+
+def test_one_invalid_run_of_many_creates_none(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+    with pytest.raises(WakeboardError, match="priority is 6"):
+        wakeboard.enqueue_many(application, [Job("ping", {"customer": 1}), Job("ping", {}, priority=6)], **HOUR)
+    assert admin.value("select count(*) from job_runs") == 0
+    assert admin.value("select count(*) from job_unique_keys") == 0
+
+
+# -- at once -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("window", ["new", "ended"])
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_enqueue_waits_for_a_transaction_that_creates_the_run(
+    application: psycopg.Connection[Any],
+    other_application: psycopg.Connection[Any],
+    admin: SqlClient,
+    meanwhile: ThreadPoolExecutor,
+    *,
+    many: bool,
+    window: str,
+    ends: str,
+) -> None:
+    if window == "ended":
+        sync(application, 7)
+        admin.sql(END_WINDOWS)
+    theirs = sync(other_application, 7)
+    if many:
+        ours = meanwhile.submit(wakeboard.enqueue_many, application, [Job("ping", {"customer": 7})], **HOUR)
+    else:
+        ours = meanwhile.submit(sync, application, 7)
+    admin.wait_until_a_session_waits()
+    getattr(other_application, ends)()
+    found = ours.result(30)
+    run = found[0] if isinstance(found, list) else found
+    assert run.created == (ends == "rollback")
+    assert (run.id == theirs.id) == (ends == "commit")
+    assert admin.value("select run_id from job_unique_keys") == run.id
+
+
+def test_enqueue_does_not_wait_for_a_transaction_that_found_the_run(
+    application: psycopg.Connection[Any], other_application: psycopg.Connection[Any]
+) -> None:
+    sync(application, 7)
+    assert not sync(other_application, 7).created
+    application.execute("set lock_timeout = '5s'")
+    assert not sync(application, 7).created
+
+
+def test_two_that_replace_a_run_do_so_one_after_the_other(
+    application: psycopg.Connection[Any],
+    other_application: psycopg.Connection[Any],
+    admin: SqlClient,
+    meanwhile: ThreadPoolExecutor,
+) -> None:
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    wakeboard.enqueue(other_application, "ping", {"customer": 7, "at": 2}, **REPLACE)
+    ours = meanwhile.submit(wakeboard.enqueue, application, "ping", {"customer": 7, "at": 3}, **REPLACE)
+    admin.wait_until_a_session_waits()
+    other_application.commit()
+    assert ours.result(30).id == first.id
+    assert admin.column("select (payload ->> 'at')::integer from job_runs") == [3]
+
+
+def test_a_worker_claims_a_run_after_the_transaction_that_replaces_it(
+    application: psycopg.Connection[Any], other_application: psycopg.Connection[Any], worker: SqlClient
+) -> None:
+    first = sync(application, 7)
+    sync(other_application, 7, if_exists="replace")
+    assert worker.claim() == [], "a claim waits for no lock"
+    other_application.commit()
+    assert [lease.id for lease in worker.claim()] == [first.id]
+
+
+@pytest.mark.parametrize("ends", ["commit", "rollback"])
+def test_a_run_that_a_worker_is_claiming_is_replaced_only_if_the_claim_fails(
+    application: psycopg.Connection[Any],
+    admin: SqlClient,
+    worker: SqlClient,
+    meanwhile: ThreadPoolExecutor,
+    ends: str,
+) -> None:
+    wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    worker.sql("begin")
+    worker.claim()
+    ours = meanwhile.submit(wakeboard.enqueue, application, "ping", {"customer": 7, "at": 2}, **REPLACE)
+    admin.wait_until_a_session_waits()
+    worker.sql(ends)
+    assert not ours.result(30).created
+    expected = 1 if ends == "commit" else 2
+    assert admin.column("select (payload ->> 'at')::integer from job_runs") == [expected]
+
+
+def test_a_run_whose_window_another_caller_took_over_is_not_replaced(
+    application: psycopg.Connection[Any], admin: SqlClient, meanwhile: ThreadPoolExecutor, worker: SqlClient
+) -> None:
+    """While a caller waits for the run, its window ends, and another client enqueues: that is the run to replace."""
+    first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
+    worker.sql("begin")
+    worker.sql("select from job_runs where id = %s for update", first.id)
+    ours = meanwhile.submit(wakeboard.enqueue, application, "ping", {"customer": 7, "at": 2}, **REPLACE)
+    admin.wait_until_a_session_waits()
+    admin.sql(END_WINDOWS)
+    payload = '{"customer": 7, "at": 3}'
+    query = "select id, created from enqueue('ping', %s, unique_for => 60, unique_by => '{customer}')"
+    (second,) = admin.sql(query, payload)
+    assert second.created
+    worker.sql("commit")
+    assert ours.result(30).id == second.id
+    assert admin.column("select (payload ->> 'at')::integer from job_runs order by id") == [1, 2]
+
+
+def test_callers_at_once_create_one_run_for_each_window(
+    database: str, admin: SqlClient, meanwhile: ThreadPoolExecutor
+) -> None:
+    def call(caller: int) -> list[wakeboard.Enqueued]:
+        with closing(psycopg.connect(database, autocommit=True)) as conn:
+            return [sync(conn, turn // 2, if_exists=("keep", "replace")[caller % 2]) for turn in range(40)]
+
+    made = [run for runs in meanwhile.map(call, range(8)) for run in runs]
+    assert len({run.id for run in made}) == 20
+    assert sum(run.created for run in made) == 20
+    assert admin.value("select count(*) from job_runs") == 20
+
+
+@pytest.mark.parametrize("window", ["new", "ended", "open"])
+def test_two_callers_that_enqueue_many_in_opposite_orders_both_end(
+    application: psycopg.Connection[Any],
+    other_application: psycopg.Connection[Any],
+    admin: SqlClient,
+    open_client: Callable[[int], SqlClient],
+    meanwhile: ThreadPoolExecutor,
+    window: str,
+) -> None:
+    jobs = [Job("ping", {"customer": customer}) for customer in range(5)]
+    if window != "new":
+        wakeboard.enqueue_many(application, jobs, **HOUR)
+        if window == "ended":
+            admin.sql(END_WINDOWS)
+    holder = open_client(0)
+    with holder.conn.transaction():
+        sync(holder.conn, 2, if_exists="replace")
+        other_application.autocommit = True
+        down = meanwhile.submit(wakeboard.enqueue_many, other_application, jobs[::-1], **REPLACE)
+        admin.wait_until_a_session_waits()
+        up = meanwhile.submit(wakeboard.enqueue_many, application, jobs, **REPLACE)
+    assert {run.id for run in down.result(30)} == {run.id for run in up.result(30)}
+
+
+# -- rules -------------------------------------------------------------------------------------------------------------
+
+
+def test_windows_that_have_ended_are_deleted(application: psycopg.Connection[Any], admin: SqlClient) -> None:
+    sync(application, 7)
+    admin.sql(END_WINDOWS)
+    live = sync(application, 8)
+    assert admin.value("select delete_expired(always => true)") == 1
+    assert admin.column("select run_id from job_unique_keys") == [live.id]
+
+
+def test_a_call_in_repeatable_read_fails_rather_than_creating_a_second_run(
+    application: psycopg.Connection[Any], other_application: psycopg.Connection[Any]
+) -> None:
+    other_application.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    other_application.execute("select 1")
+    sync(application, 7)
+    with pytest.raises(WakeboardError, match="serialize"):
+        sync(other_application, 7)
+
+
+@pytest.mark.parametrize(
+    ("named", "sentence"),
+    [
+        ({"unique_for": timedelta(hours=1)}, r"unique_for is datetime\.timedelta.*; write a whole number"),
+        ({"unique_for": 0}, r"unique_for is 0; write a number of seconds from 1 to 2678400 \(31 days\)"),
+        ({"unique_for": 9, "unique_by": "customer"}, r"unique_by is 'customer'; write a list, such as \['customer'\]"),
+        ({"unique_for": 9, "unique_by": [1]}, "unique_by is 1, which is not text"),
+        ({"unique_for": 9, "unique_by": ["a\0"]}, "leave it out"),
+        ({"unique_for": 9, "unique_by": [str(n) for n in range(17)]}, "write up to 16 keys of the payload"),
+        ({"unique_for": 9, "if_exists": "drop"}, 'if_exists is "drop"; write keep or replace'),
+        ({"unique_for": 9, "if_exists": 1}, "if_exists is 1, which is not text"),
+        ({"unique_by": ["a"]}, "unique_for is null; write a number of seconds"),
+        ({"if_exists": "replace"}, "unique_for is null; write a number of seconds"),
+    ],
+)
+def test_arguments_that_define_no_window_are_refused(
+    application: psycopg.Connection[Any], named: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises((InvalidValue, WakeboardError), match=sentence):
+        wakeboard.enqueue(application, "ping", **named)
+    with pytest.raises((InvalidValue, WakeboardError), match=sentence):
+        wakeboard.enqueue_many(application, [Job("ping")], **named)
+
+
+def test_a_unique_window_and_an_idempotency_key_exclude_each_other(application: psycopg.Connection[Any]) -> None:
+    sentence = "a run has unique_for or an idempotency key, not both; leave one of them out"
+    with pytest.raises(WakeboardError, match=sentence):
+        sync(application, 7, idempotency_key="a")
+    with pytest.raises(WakeboardError, match=sentence):
+        wakeboard.enqueue_many(application, [Job("ping"), Job("ping", idempotency_key="a")], unique_for=9)
+
+
+def test_an_async_application_may_use_windows(database: str) -> None:
+    async def enqueue() -> list[bool]:
+        async with await connect(database) as conn:
+            first = await wakeboard.enqueue(conn, "ping", {"customer": 7}, **HOUR)
+            many = await wakeboard.enqueue_many(conn, [Job("ping", {"customer": 7})], **HOUR)
+            return [first.created, many[0].created]
+
+    assert anyio.run(enqueue) == [True, False]

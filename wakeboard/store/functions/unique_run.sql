@@ -1,0 +1,52 @@
+-- internal (called by enqueue and enqueue_many)
+-- Returns the run that has this unique key. No row: the run `new_id`, which the caller creates, has it now, for `unique_for` seconds.
+-- With `replaces`, a returned run that waits gets `payload` and `run_at`, and its window begins again. It keeps its crashes, and the
+-- effects that it has done; steps whose results come from another payload are forgotten.
+-- Waits for a transaction that is giving the key to a run and, with `replaces`, for one that has locked the run.
+
+create or replace function wakeboard.unique_run(
+  job_type text, key bytea, unique_for integer, new_id bigint, new_uuid uuid, replaces boolean, payload jsonb, run_at timestamptz)
+returns table (run_id bigint, run_uuid uuid) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+as $$
+#variable_conflict use_column
+declare
+  known job_unique_keys;
+  waiting job_runs;
+  ends_at timestamptz := statement_timestamp() + make_interval(secs => unique_for);
+begin
+  loop
+    insert into job_unique_keys (job_type, key, run_id, run_uuid, unique_until)
+    values (unique_run.job_type, unique_run.key, new_id, new_uuid, ends_at)
+    on conflict on constraint a_unique_key_has_one_run_per_job_type do nothing;
+    if found then
+      return;
+    end if;
+    select * into known from job_unique_keys where job_type = unique_run.job_type and key = unique_run.key;
+    continue when not found;               -- the key was deleted between the two statements
+    if known.unique_until <= statement_timestamp() then
+      update job_unique_keys set run_id = new_id, run_uuid = new_uuid, unique_until = ends_at
+       where job_type = known.job_type and key = known.key and run_id = known.run_id and unique_until = known.unique_until;
+      if found then
+        return;
+      end if;
+      continue;                            -- another caller was first
+    end if;
+    if replaces then
+      select * into waiting from job_runs where id = known.run_id and status in ('queued', 'failed') for no key update;
+      if found then
+        update job_unique_keys set unique_until = ends_at
+         where job_type = known.job_type and key = known.key and run_id = known.run_id;
+        continue when not found;           -- the window ended, and another caller has created a run
+        update job_runs
+           set payload = unique_run.payload, run_at = unique_run.run_at, scheduled_for = unique_run.run_at, status = 'queued', attempts = 0
+         where id = known.run_id;
+        delete from job_steps where run_id = known.run_id and waiting.payload <> unique_run.payload;
+        perform pg_notify('wakeboard', '');
+      end if;
+    end if;
+    return query select known.run_id, known.run_uuid;
+    return;
+  end loop;
+end
+$$;
