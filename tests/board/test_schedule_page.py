@@ -174,10 +174,10 @@ def test_the_page_says_what_holds_the_schedule(database: str, board: str):
     assert "stalled" in text
     assert "its next ticks cannot be computed: the zone is gone" in text
     assert "It is suspended by its specification" in text
-    assert re.search("Paused by ana .* with all of queue mail: the mail server moves", text)
+    assert re.search("The queue mail is paused by ana since .*: the mail server moves.", text)
     assert "of file:other (removed)" in text
     assert "none of these ticks becomes a run" in text
-    assert "its source no longer declares it" in get(board, f"/schedules/{other}").text
+    assert "its source file:other no longer declares it" in get(board, f"/schedules/{other}").text
     assert get(board, f"/schedules/{number}").status == 200
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.rules.facts import Fact, Pause, listed_runs, pause_fact, skipped_fact, unserved_fact
-from wakeboard.rules.health_conditions import NO_WORKER
+from wakeboard.rules.health_conditions import NO_WORKER, OVERDUE_SCHEDULE
 from wakeboard.rules.humanize import counted, reason_in_words
 from wakeboard.rules.sanitize import one_line
 
@@ -145,7 +145,8 @@ def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
     elif schedule.next_run_at > schedule.now:
         yield Fact("next_tick", "Its next tick is", schedule.next_run_at, ".")
     else:
-        yield Fact("late", "Its tick of", schedule.next_run_at, " has not become a run yet.")
+        name = "late" if schedule.next_run_at < schedule.now - OVERDUE_SCHEDULE.after else "due"
+        yield Fact(name, "Its tick of", schedule.next_run_at, " has not become a run yet.")
         yield from _maintenance(schedule)
 
 
@@ -164,7 +165,8 @@ def _runs(schedule: ScheduleSituation) -> Iterator[Fact]:
         which = listed_runs(schedule.unfinished, schedule.unfinished_count)
         is_or_are = "is" if schedule.unfinished_count == 1 else "are"
         policy = _POLICIES.get(schedule.concurrency_policy, "")
-        yield Fact("unfinished", f"Its {which} {is_or_are} unfinished. {policy}".rstrip())
+        name = "in_the_way" if policy else "unfinished"
+        yield Fact(name, f"Its {which} {is_or_are} unfinished. {policy}".rstrip())
         yield Fact("advice", f"`wakeboard explain {min(schedule.unfinished)}` explains the first one.")
     if schedule.dead:
         which = listed_runs(schedule.dead, schedule.dead_count)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 from wakeboard.board.pages.audit import audit_of_schedule
 from wakeboard.board.pages.errors import NotFound
@@ -19,32 +19,37 @@ from wakeboard.rules.mask_json import mask_json
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.run_search import quoted
 from wakeboard.rules.sanitize import one_line
+from wakeboard.rules.schedule_explanation import explain_schedule
 from wakeboard.rules.spec_document import document_text, spec_document, yaml_text
 from wakeboard.rules.upcoming_ticks import UpcomingTicks, upcoming_ticks
 from wakeboard.rules.zones import zone_info
-from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.schedule_list import paused_by, recent_runs, schedule_health
+from wakeboard.store.queries.schedule_list import recent_runs, schedule_health
 from wakeboard.store.queries.schedule_page import (
     limit_use,
     live_runs,
     past_runs,
-    pauses_of,
     schedule_row,
     schedules_named,
     week_of_runs,
 )
+from wakeboard.store.queries.schedule_situation import read_schedule_situation
 
 if TYPE_CHECKING:
     from wakeboard.board.pages.run_charts import RunCharts
+    from wakeboard.rules.facts import Fact
+    from wakeboard.rules.schedule_explanation import ScheduleSituation, State
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.audit import AuditRow
     from wakeboard.store.queries.listings import RunRow
     from wakeboard.store.queries.schedule_list import ScheduleHealth
-    from wakeboard.store.queries.schedule_page import HoldingPause, LimitUse, WeekOfRuns
+    from wakeboard.store.queries.schedule_page import LimitUse, WeekOfRuns
 
 TICKS_SHOWN: Final = 10
 LIVE_SHOWN: Final = 10
 PAST_SHOWN: Final = 25
+SHOWN_ELSEWHERE: Final = frozenset(
+    {"advice", "dead", "due", "last_run", "maintenance", "next_tick", "no_tick", "on_demand", "skipped", "unfinished"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +70,24 @@ class Found:
 
     now: datetime
     schedule: dict[str, Any]
-    state: Literal["active", "paused", "suspended", "stalled", "on demand", "removed"]
+    situation: ScheduleSituation
     health: ScheduleHealth | None
     strip: Strip
-    pauses: list[tuple[HoldingPause, str | None]]
     limit: LimitUse | None
     live: list[RunRow]
     past: list[PastRun]
     older: RunRow | None
     week: list[WeekOfRuns]
+
+    @property
+    def state(self) -> State:
+        """What decides whether its ticks become runs."""
+        return self.situation.state
+
+    @property
+    def facts(self) -> list[Fact]:
+        """What stops its ticks or its runs, without what the page shows anyway."""
+        return [fact for fact in explain_schedule(self.situation) if fact.name not in SHOWN_ELSEWHERE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +119,7 @@ class ScheduleModel:
     @property
     def paused_itself(self) -> bool:
         """Whether the schedule has a pause of its own."""
-        return any(pause.scope.startswith("schedule:") for pause, _ in self.found.pauses)
+        return any(pause.scope.startswith("schedule:") for pause in self.found.situation.pauses)
 
     @property
     def path(self) -> str:
@@ -192,39 +206,23 @@ async def read_schedule(
 ) -> Found:
     """Reads the model. Raises NotFound if there is no such schedule in these namespaces."""
     row = await schedule_row(conn, schedule_id, namespaces)
-    if row is None:
+    situation = await read_schedule_situation(conn, schedule_id) if row else None
+    if row is None or situation is None:
         raise NotFound(f"there is no schedule {schedule_id}")
-    now = await Listings(conn).now()
-    pauses = await pauses_of(conn, schedule_id, row["queue"])
-    pausers = await paused_by(conn, [pause.scope for pause in pauses])
+    now = situation.now
     past = await past_runs(conn, schedule_id, PAST_SHOWN + 1, before=before, skipped=only_skipped)
     return Found(
         now,
         row,
-        _state(row, paused=bool(pauses)),
+        situation,
         (await schedule_health(conn, [schedule_id])).get(schedule_id),
         strip_of((await recent_runs(conn, [schedule_id], BAR_COUNT))[schedule_id], now),
-        [(pause, pausers.get(pause.scope)) for pause in pauses],
         await limit_use(conn, row["limit_key"]) if row["limit_key"] and namespaces is None else None,
         await live_runs(conn, schedule_id, LIVE_SHOWN + 1) if before is None and not only_skipped else [],
         _with_durations(past[:PAST_SHOWN]),
         past[PAST_SHOWN - 1] if len(past) > PAST_SHOWN else None,
         await week_of_runs(conn, schedule_id),
     )
-
-
-def _state(
-    row: dict[str, Any], *, paused: bool
-) -> Literal["active", "paused", "suspended", "stalled", "on demand", "removed"]:
-    if row["removed_at"] is not None:
-        return "removed"
-    if row["schedule_error"] is not None:
-        return "stalled"
-    if row["suspended"]:
-        return "suspended"
-    if paused:
-        return "paused"
-    return "on demand" if row["schedule"] is None else "active"
 
 
 def _with_durations(runs: list[RunRow]) -> list[PastRun]:

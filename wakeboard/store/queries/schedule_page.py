@@ -1,4 +1,4 @@
-"""Read-only queries of the board's page of one schedule: its row, what holds it, and its runs."""
+"""Read-only queries of the board's page of one schedule: its row and its runs."""
 
 from __future__ import annotations
 
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import psycopg
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingPause:
-    """A pause that holds a schedule. `scope`: all, queue:NAME or schedule:ID."""
-
-    scope: str
-    reason: str
-    paused_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +55,6 @@ _BY_ID: LiteralString = _ROW + " and id = %(id)s"
 _BY_NAME: LiteralString = (
     _ROW + " and namespace = %(namespace)s and name = %(name)s order by removed_at desc nulls first, source, id"
 )
-_PAUSES: LiteralString = """
-select scope, reason, paused_at from wakeboard.pauses as pause
- where scope in ('all', 'queue:' || %(queue)s::text, 'schedule:' || %(id)s::bigint)
- order by scope
-"""
 _LIVE_RUNS: LiteralString = f"""
 select {LIVE_COLUMNS}
   from (select * from wakeboard.job_runs where definition_id = %(id)s limit 1000) as run
@@ -122,11 +108,6 @@ async def schedules_named(
     """The schedules with this name, of all sources; removed ones come last."""
     values = {"namespace": namespace, "name": name, "namespaces": _visible(namespaces)}
     return await read(conn, dict_row, _BY_NAME, values)
-
-
-async def pauses_of(conn: psycopg.AsyncConnection[Any], definition_id: int, queue: str) -> list[HoldingPause]:
-    """The pauses that hold a schedule."""
-    return await read(conn, class_row(HoldingPause), _PAUSES, {"id": definition_id, "queue": queue})
 
 
 async def live_runs(conn: psycopg.AsyncConnection[Any], definition_id: int, count: int) -> list[RunRow]:
