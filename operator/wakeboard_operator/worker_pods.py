@@ -2,7 +2,9 @@
 
 The leader lists the pods of the workers in its own namespace, then watches them from that version on. Bookmarks keep
 the version recent, and a version that is too old (410) leads to a new list. `terminations` decides which processes have
-certainly ended. Each is reported once; after a restart of the operator once more, which changes nothing.
+certainly ended. Each is reported once; after a restart of the operator once more, which changes nothing. A pod can end
+its own processes only: whoever can write a termination message could name any worker, so a worker that registered with
+the uid of another pod is left alone.
 
 The watch and the reports are two tasks: while the database does not answer, what was seen waits. Without the right to
 watch pods, or without a namespace, nothing is reported, and leases decide.
@@ -35,7 +37,7 @@ RETRY_LOCKED_S: Final = 1.0
 MAX_RETRIES: Final = 60  # of a report that met locked runs: then their leases have expired, or soon will
 MAX_KNOWN: Final = 10_000  # reported processes that are remembered
 
-_Key: TypeAlias = "int | str"  # a worker, or the uid of a pod
+_Key: TypeAlias = "tuple[int | None, str]"  # a worker or None, and the uid of the pod that said so
 
 
 class EndedWorkers:
@@ -49,7 +51,7 @@ class EndedWorkers:
     def add(self, pod: Mapping[str, Any]) -> None:
         """Adds the processes of this pod that have certainly ended and were not seen before."""
         for found in terminations(pod):
-            key = found.worker or found.pod_uid
+            key = found.worker, found.pod_uid
             if key not in self._known:
                 self._known[key] = None
                 self._waiting[key] = found, 0.0, 0
@@ -66,7 +68,7 @@ class EndedWorkers:
             self._changed.clear()
             for key, (found, _, retries) in [each for each in self._waiting.items() if each[1][1] <= time.monotonic()]:
                 skipped = False
-                for worker in [found.worker] if found.worker else await store.workers_of_pod(found.pod_uid):
+                for worker in await store.workers_of_pod(found.pod_uid, found.worker):
                     runs = await store.report_worker_terminated(worker, found.cause, found.detail, found.pod)
                     _log(found, ended := runs.released + runs.crashed + runs.cancelled)
                     record(found.cause, ended)

@@ -14,7 +14,8 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
-from wakeboard.store.leader_api import TerminatedRuns
+from tests.maintenance.schedules import connected, rows
+from wakeboard.store.leader_api import OperatorStore, TerminatedRuns
 from wakeboard_operator import kube_client, worker_pods
 from wakeboard_operator.kube_client import Cluster
 from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
@@ -88,8 +89,9 @@ class Store:
         self._skipped = iter(skipped)
         self.changed = asyncio.Event()
 
-    async def workers_of_pod(self, uid: str) -> list[int]:
-        return [int(uid.removeprefix("uid-")) + offset for offset in (0, 1000)]
+    async def workers_of_pod(self, uid: str, named: int | None = None) -> list[int]:
+        of_pod = [int(uid.removeprefix("uid-")) + offset for offset in (0, 1000)]
+        return [worker for worker in of_pod if named in {worker, None}]
 
     async def report_worker_terminated(self, worker: int, *_: str) -> TerminatedRuns:
         self.reported.append(worker)
@@ -177,6 +179,30 @@ async def test_each_process_is_reported_once_however_often_its_pod_changes() -> 
     async with watching(server, store):
         await store.wait(2)
     assert store.reported == [2, 3]
+
+
+async def test_a_pod_that_names_a_worker_of_another_pod_does_not_end_it_nor_hides_its_end() -> None:
+    stranger = pod(7, "3")
+    stranger["metadata"]["uid"] = "uid-8"
+    store = Store()
+    async with watching(ApiServer([listing("5", stranger)], [[event("MODIFIED", pod(9, "6"))]]), store):
+        await store.wait(1)
+    assert store.reported == [9]
+    store = Store()
+    async with watching(ApiServer([listing("5", stranger)], [[event("MODIFIED", pod(7, "6"))]]), store):
+        await store.wait(1)
+    assert store.reported == [7]
+
+
+async def test_a_worker_belongs_to_the_pod_that_it_registered_with(database: str) -> None:
+    register = "select register_worker(%s, 'w', 'p', 'h', '1', '{default}', 1, 60, '{x}', pod_uid => %s)"
+    async with connected(database) as plain:
+        for worker, uid in ((1, "uid-1"), (2, "uid-2"), (3, "")):
+            await rows(plain, register, worker, uid)
+        store = OperatorStore(plain.conn)
+        assert await store.workers_of_pod("uid-1") == [1]
+        named = [await store.workers_of_pod("uid-1", worker) for worker in (1, 2, 3, 4)]
+    assert named == [[1], [], [3], []], "of worker 3 no pod is known"
 
 
 async def test_a_report_that_met_locked_runs_is_repeated_until_it_met_none() -> None:

@@ -101,10 +101,15 @@ class OperatorStore(MaintenanceStore):
         pending = await self._rows("select source, confirmed_at from wakeboard.pending_removals")
         return any(name == source and confirmed_at is not None for name, confirmed_at in pending)
 
-    async def workers_of_pod(self, pod_uid: str) -> list[int]:
-        """The registered worker processes of a pod."""
+    async def workers_of_pod(self, pod_uid: str, named: int | None = None) -> list[int]:
+        """The registered worker processes of a pod, or the one that the pod has `named`.
+
+        A process that registered with another pod's uid is not one of this pod, whatever the pod says.
+        """
         rows = await self._rows("select worker_id, pod_uid from wakeboard.workers")
-        return [worker for worker, uid in rows if uid == pod_uid]
+        if named is None:
+            return [worker for worker, uid in rows if uid == pod_uid]
+        return [worker for worker, uid in rows if worker == named and uid in {pod_uid, None}]
 
     async def report_worker_terminated(self, worker: int, cause: str, detail: str, pod: str) -> TerminatedRuns:
         """Revokes the leases of a worker process that has certainly ended. If runs were `skipped`, report it again."""
