@@ -146,15 +146,49 @@ def test_only_the_worker_that_has_the_lease_changes_a_limit(
         assert refused.value.sqlstate == "WB001"
 
 
-def test_a_clock_that_was_set_back_stops_a_key_for_an_hour_at_most(admin: SqlClient, worker: SqlClient) -> None:
-    limited(admin, 2)
+def test_a_clock_that_was_set_back_stops_a_key_for_two_hours_at_most(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 4)
     admin.sql("select set_rate_limit('api', 1, 1, 1)")
-    admin.sql(
-        "update job_limits set next_unit_at = now() + interval '9 days', paused_until = now() + interval '9 days'"
-    )
+    set_back = "update job_limits set next_unit_at = now() + %s::interval, paused_until = now() + %s::interval"
+    admin.sql(set_back, "119 minutes", "9 days")
     assert worker.claim_limited("api") == []
     later = admin.value("select advance_rate(bound, 0) - now() from job_limits as bound")
     assert later <= timedelta(hours=1)
+    admin.sql(set_back, "9 days", "9 days")
+    assert len(worker.claim_limited("api", count=4)) == 1
+    assert worker.claim_limited("api", count=4) == []
+
+
+def test_a_clock_that_was_set_back_by_minutes_frees_no_unit_of_a_slow_rate(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 2)
+    admin.sql("select set_rate_limit('api', 1, 2678400, 1)")
+    assert len(worker.claim_limited("api", count=2)) == 1
+    admin.sql("update job_limits set next_unit_at = next_unit_at + interval '5 minutes'")
+    assert worker.claim_limited("api", count=2) == []
+
+
+def test_the_largest_rate_and_burst_are_within_the_range_of_times(admin: SqlClient, worker: SqlClient) -> None:
+    limited(admin, 2)
+    admin.sql("select set_rate_limit('api', 1, 2678400, 1000000)")
+    for far in ("now() + interval '80000 years'", "'294276-12-31'", "'4713-01-01 BC'", "'infinity'", "'epoch'"):
+        admin.sql(f"update job_limits set next_unit_at = {far}")
+        assert admin.value("select advance_rate(bound, 1) is not null from job_limits as bound")
+    (lease, *_) = worker.claim_limited("api", count=1)
+    worker.sql("select consume(%s, %s, %s, 1000000)", worker.worker_id, lease.id, lease.epoch)
+
+
+def test_a_pause_of_a_shared_key_outlives_the_removal_of_unused_limits(admin: SqlClient, worker: SqlClient) -> None:
+    """Runs of schedules with a concurrencyPolicy have the key of their schedule, and share the paused one."""
+    definition = admin.define(policy="Queue", limit_key="api")
+    admin.sql("select run_now(%s)", definition)
+    (lease,) = worker.claim_limited(f"schedule:{definition}")
+    worker.sql("select pause_limit(%s, %s, %s, 7200)", worker.worker_id, lease.id, lease.epoch)
+    admin.sql("update job_limits set created_at = now() - interval '2 days'")
+    admin.sql("select delete_expired()")
+    assert admin.value("select paused_until > now() + interval '1 hour' from job_limits where key = 'api'")
+    admin.sql("update job_limits set paused_until = now()")
+    admin.sql("select delete_expired()")
+    assert admin.sql("select from job_limits where key = 'api'") == []
 
 
 @pytest.mark.parametrize(

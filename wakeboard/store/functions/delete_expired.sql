@@ -69,6 +69,7 @@ begin
   delete from job_limits where key = any (array(
     select bound.key from job_limits as bound
      where not bound.is_explicit and bound.rate_count is null and bound.created_at < statement_timestamp() - interval '1 day'
+       and bound.paused_until < statement_timestamp()
        and not exists (select from job_runs where limit_key = bound.key)
        and (bound.key !~ '^schedule:'
             or not exists (select from job_definitions
