@@ -3,8 +3,8 @@
 The leader lists the pods of the workers in its own namespace, then watches them from that version on. Bookmarks keep
 the version recent, and a version that is too old (410) leads to a new list. `terminations` decides which processes have
 certainly ended. Each is reported once; after a restart of the operator once more, which changes nothing. A pod can end
-its own processes only: whoever can write a termination message could name any worker, so a worker that registered with
-the uid of another pod is left alone.
+its own processes only: any process of a pod can write a termination message and name any worker in it, so a worker that
+registered with the uid of another pod is left alone.
 
 The watch and the reports are two tasks: while the database does not answer, what was seen waits. Without the right to
 watch pods, or without a namespace, nothing is reported, and leases decide.
