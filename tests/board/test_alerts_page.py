@@ -118,6 +118,38 @@ async def test_a_viewer_sees_the_alerts_of_rules_that_name_their_namespace(datab
     await ada.close()
 
 
+async def test_a_viewer_does_not_see_another_version_that_names_a_hidden_namespace(database: str, store: Store):
+    claim(store, RULES)
+    hidden = {"failures": 1, "within": "1h", "where": {"schedule": "bank/payroll"}}
+    rows = [{"name": "shop-fails", "severity": "info", "interval_s": 15, "definition": hidden}]
+    store.rows("select * from claim_alert_rules(%s)", json.dumps(rows))
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
+    words = (await ada.get("/alerts")).words
+    assert "shop-fails" in words
+    assert "payroll" not in words
+    await ada.close()
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        *({"dead": 1, "where": where} for where in ("x", ["x"], None, {"queue": None}, {"schedule": {"a": 1}})),
+        *({"dead": 1, "receivers": receivers} for receivers in (5, None, "team", [{"a": 1}], [["x"]])),
+        *({"failures": 1, "within": within} for within in (5, None, "long", "9999999d")),
+        {"durationOver": [], "where": {"queue": 5}},
+        {"noSuccessFor": "1h", "where": {"schedule": 5}},
+    ],
+    ids=str,
+)
+async def test_any_object_as_a_rule_leaves_the_pages_readable(client: Client, store: Store, definition: dict[str, Any]):
+    """The role of a worker may store any."""
+    for number, value in enumerate(("1", "NaN", "Infinity", "-Infinity", "1e300")):
+        at = claim(store, {f"odd-{number}": definition})[f"odd-{number}"]
+        store.rows("select record_alert(%s, %s, true, 'odd', %s::float8)", f"odd-{number}", at, value)
+    assert "odd-4" in (await client.get("/alerts")).words
+    assert (await client.get("/")).status == 200
+
+
 async def test_a_hostile_name_is_shown_as_text(client: Client, store: Store):
     store.rows(
         "insert into alerts (rule, severity, summary, examples, value) values ('<b>x', 'info', '<script>', '{<i>}', 1)"

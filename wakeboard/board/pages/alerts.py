@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.alert_links import page_behind
-from wakeboard.rules.alert_rules import CONDITIONS
+from wakeboard.rules.alert_rules import CONDITIONS, seconds_of
 from wakeboard.rules.humanize import counted, lasted
 from wakeboard.rules.object_ids import parse_id
 from wakeboard.rules.sanitize import one_line
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 PAGE_SIZE: Final = 25
 DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another version of a rule
 SILENT_AFTER: Final = timedelta(minutes=5)  # since a rule was evaluated
+LONGEST_WITHIN_S: Final = 366 * 86_400
+LARGEST_VALUE: Final = 1e10  # about 300 years
 _COUNTED: Final = {"failures": "attempt", "dead": "run", "noSuccessFor": "schedule", "backlog": "run"}
 
 
@@ -102,15 +104,39 @@ async def read_alerts_page(
 
 def item_of(alert: ShownAlert, deliveries: Sequence[Delivery]) -> AlertItem:
     """An alert with its deliveries and links."""
-    rule = alert.definition or {}
+    rule = readable(alert.definition or {})
     path, query = page_behind(rule, alert.opened_at) if rule else ("", {})
     sent = {each.receiver: each for each in deliveries if each.alert_id == alert.id}
     names = list(dict.fromkeys([*rule.get("receivers", []), *sent]))
     return AlertItem(alert, value_text(rule, alert.value), path, query, [(name, sent.get(name)) for name in names])
 
 
+def readable(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """The rule without the fields that no file can declare: each process with a worker's role may store any object."""
+    checks = {"where": _is_selection, "receivers": _is_texts, "within": _is_duration}
+    return {name: value for name, value in definition.items() if checks.get(name, _is_anything)(value)}
+
+
+def _is_selection(value: object) -> bool:
+    return isinstance(value, dict) and _is_texts(list(cast("dict[str, object]", value).values()))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(text, str) for text in cast("list[object]", value))
+
+
+def _is_duration(value: object) -> bool:
+    return isinstance(value, str) and 0 < seconds_of(value) <= LONGEST_WITHIN_S
+
+
+def _is_anything(_: object) -> bool:
+    return True
+
+
 def value_text(rule: Mapping[str, Any], value: float) -> str:
     """What a rule measured, in its unit."""
+    if not abs(value) <= LARGEST_VALUE:  # or not a number
+        return f"{value:g}"
     condition = next((name for name in CONDITIONS if name in rule), "")
     if condition in _COUNTED:
         return counted(int(value), _COUNTED[condition])

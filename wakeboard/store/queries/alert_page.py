@@ -118,7 +118,9 @@ select newest.alert_id, newest.receiver, newest.notification, newest.run_id, run
  order by newest.alert_id, newest.receiver
 """
 _RULES: LiteralString = f"""
-select name, severity, definition, evaluated_at, other_definition, other_at,
+select name, severity, definition, evaluated_at,
+       case when {_VISIBLE.replace("definition", "other_definition")} then other_definition end as other_definition,
+       other_at,
        exists (select from wakeboard.alerts where rule = alert_rules.name and resolved_at is null) as is_open
   from wakeboard.alert_rules
  where {_VISIBLE}
