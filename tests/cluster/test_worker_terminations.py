@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 RBAC: Final = Path(__file__).resolve().parents[2] / "deploy" / "rbac.yaml"
 LABELS: Final = {"app.kubernetes.io/component": "worker", "app.kubernetes.io/part-of": "wakeboard"}
 PROMISED_S: Final = 2.0  # from the kubelet's report to claimable runs
+EVICTS_WITHIN_S: Final = 200.0  # a kubelet measures volumes about once a minute
 MEMORY: Final[dict[str, Any]] = {"resources": {"limits": {"memory": "24Mi"}}}
 WAITS: Final = "trap '' TERM; while :; do sleep 1; done"
 EXHAUSTS: Final = "until [ -e /data/go ]; do sleep 0.1; done; tail /dev/zero"
@@ -242,7 +243,11 @@ def test_an_operator_that_may_not_watch_pods_says_so_once_and_does_everything_el
 
 def taken_within(namespace: Namespace, reports: Reports, pod: str, worker: int) -> float:
     """Waits until this worker has no runs. Returns the seconds since the API server showed that its process ended."""
-    wait_for(lambda: worker not in namespace.running(), why=lambda: namespace.kubectl("get", "pods", "-o", "yaml"))
+    wait_for(
+        lambda: worker not in namespace.running(),
+        within_s=EVICTS_WITHIN_S,
+        why=lambda: namespace.kubectl("describe", "pods"),
+    )
     at = time.monotonic()
     wait_for(lambda: pod in reports.at)
     return at - reports.at[pod]
