@@ -184,8 +184,12 @@ def test_a_cluster_is_read_with_kubectl(bare_cli: Cli, kubectl: Path, options: l
 
 
 def test_what_kubectl_says_is_shown(bare_cli: Cli, kubectl: Path, monkeypatch: pytest.MonkeyPatch):
-    (kubectl / "fails").write_text("error: You must be logged in\n")
-    assert bare_cli("import").err == "wakeboard: kubectl get cronjobs failed: error: You must be logged in.\n"
+    log_line = 'E1122 14:44:42.997979    3306 memcache.go:265] "Unhandled Error" err="connection refused"\n'
+    (kubectl / "fails").write_text(f"{log_line}error: You must be logged in\n")
+    assert bare_cli("import").err == (
+        "wakeboard: kubectl get cronjobs failed: error: You must be logged in. Check `kubectl config current-context`,"
+        " or name a folder of manifests, or - for standard input.\n"
+    )
     monkeypatch.setenv("PATH", "/nonexistent")
     assert bare_cli("import").err.startswith("wakeboard: kubectl is not installed; install it, or name a folder")
 

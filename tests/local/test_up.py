@@ -162,6 +162,18 @@ def test_an_invalid_schedule_hides_no_other_and_is_not_removed(up: Up) -> None:
         assert "broken.yaml:7" in up.wait_for("resolved: ")
 
 
+def test_changed_alert_rules_are_counted_and_a_mistake_in_them_is_a_problem(up: Up) -> None:
+    rules = "apiVersion: wakeboard.dev/v1alpha1\nkind: AlertRules\nspec:\n  rules:\n    - {name: dead, dead: %s}\n"
+    file = up.folder / "jobs" / "alerts.yaml"
+    file.write_text(rules % 1)
+    with up:
+        up.wait_for("Alerts: 1 rule, 0 receivers.")
+        file.write_text(rules % 0)
+        assert "dead is 0; write a whole number" in up.wait_for("alerts.yaml:5")
+        file.unlink()
+        up.wait_for("Alerts: 0 rules, 0 receivers.")
+
+
 def test_a_dead_run_that_is_retried_manually_starts_at_once(postgres_folder: Path, database: str) -> None:
     up = Up(postgres_folder, dsn=database)
     up.declare("fragile", "needs_a_file", run_on_up=True, max_attempts=2)

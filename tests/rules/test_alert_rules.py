@@ -224,6 +224,18 @@ def test_quiet_hours_follow_the_local_clock_over_its_changes(moment: datetime, e
         ),
         ({"receivers": [{"name": "x", "slack": {"url": "ftp://x"}}]}, "url must be an http or https url"),
         ({"receivers": [{"name": "x", "email": {"host": "h", "from": "a", "to": ["b@c"]}}]}, "must be an e-mail"),
+        (
+            {"receivers": [{"name": "x", "email": {"host": "h"}}]},
+            'email.from is missing; write text, for example "wakeboard@example.com"',
+        ),
+        (
+            {"receivers": [{"name": "x", "email": {"host": "h", "from": "a@b.c", "to": "d@e.f"}}]},
+            'email.to is "d@e.f"; write a list, for example ["ops@example.com"]',
+        ),
+        (
+            {"receivers": [{"name": "x", "webhook": {"url": "http://x", "mail": 1}}]},
+            "mail is not known; the fields here are url, signingKey",
+        ),
         ({"quietHours": {"from": 22, "until": "07:00"}}, "from is 22; write a time of the day in quotes"),
         ({"quietHours": {"from": "22:00", "until": "22:00"}}, "begin and end at 22:00"),
         ({"quietHours": {**QUIET, "timeZone": "Lisbon"}}, 'write for example "Europe/Lisbon"'),

@@ -42,6 +42,7 @@ MASKED = [
     ("-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----\nafter", "***\nafter"),
     ("-----BEGIN PRIVATE KEY-----\nMIIE and cut", "***"),
     ("connect(password='hunter2', token='abc')", "connect(password=***, token=***)"),
+    ("password={$secret:name,token=hunter2}", "password={$secret:name,token=***"),
 ]
 
 LEFT_ALONE = [
@@ -55,6 +56,8 @@ LEFT_ALONE = [
     'password authentication failed for user "app"',
     "this process has no secret 'api-key': mount a file of that name, or set WAKEBOARD_SECRET_API_KEY",
     'a secret is written {"$secret": "NAME"}',
+    "write for example password: {$secret: alerts-password}",
+    '{"password": {"$secret": "alerts-password"}}',
     "max_tokens=300 and token_count=5",
     "idempotency_key=order-42",
     "PWD=/home/app",

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from wakeboard.board.server import BoardServer
     from wakeboard.local.view import Level, View
     from wakeboard.maintenance.reaper import ReapCounts
+    from wakeboard.rules.alert_rules import AlertSpec
 
 MAINTENANCE_INTERVAL_S: Final = 2.0
 WATCH_INTERVAL_S: Final = 1.0
@@ -188,7 +189,7 @@ class Supervisor:
             misfire_grace=settings.misfire_grace,
             retention=Retention.from_settings(settings),
             sets_retention=True,
-            alerts=self._alert_file().alerts,
+            alerts=self._logged_alerts(self._alert_file()),
         )
         while True:
             with suppress(WakeboardError):  # the event poller reports an unavailable database
@@ -209,6 +210,21 @@ class Supervisor:
             lambda problems: self._problems.update("alerts", list(problems)),
             is_optional=not explicit,
         )
+
+    def _logged_alerts(self, file: AlertFile) -> Callable[[], AlertSpec | None]:
+        """Reads the rules, and logs how many there are when the file has changed."""
+        logged: AlertSpec | None = None
+
+        def alerts() -> AlertSpec | None:
+            nonlocal logged
+            found = file.alerts()
+            if found is not logged:
+                logged = found
+                rules, receivers = (len(found.rules), len(found.receivers)) if found else (0, 0)
+                self._log(f"Alerts: {counted(rules, 'rule')}, {counted(receivers, 'receiver')}.")
+            return found
+
+        return alerts
 
     def _schedule_reap(self) -> None:
         """After a worker was killed: reaps as soon as its leases have expired."""

@@ -31,12 +31,13 @@ _HEADER: Final = (
     r"(?:\\?\"[^\"\r\n]{1,4096}\"?|\\?'[^'\r\n]{1,4096}'?|[^\"'\r\n]{1,4096})"
 )
 _SCHEME: Final = r"(?i)\b(Bearer|Basic|Digest|Token)(\s{1,3})([0-9A-Za-z._~+/=-]{8,4096})"
-# password=…, "token": "…", X-Api-Key: … The name may have anything before it (PGPASSWORD, client_secret).
+# password=…, "token": "…", X-Api-Key: … The name may have anything before it (PGPASSWORD, client_secret). A value
+# {$secret: NAME} is the name of a secret, and is shown.
 _NAMED: Final = (
     r"(?i)(?<!\$)(password|passwd|passphrase|pwd|secret|token|api[_-]?key|access[_-]?key(?:[_-]?id)?|private[_-]?key"
     r"|secret[_-]?key|credentials?|signature|\bsig)"
     r"(\\?[\"']?\]?\s{0,3}(?:=>|[:=])\s{0,3})"
-    r"((?!\*\*\*)(?:\\\"[^\"\\\r\n]{0,1024}(?:\\\")?|\"(?:[^\"\\\r\n]|\\.){0,1024}\"?|\\'[^'\\\r\n]{0,1024}(?:\\')?"
+    r"((?!\*\*\*|\{\\?[\"']?\$secret\b)(?:\\\"[^\"\\\r\n]{0,1024}(?:\\\")?|\"(?:[^\"\\\r\n]|\\.){0,1024}\"?|\\'[^'\\\r\n]{0,1024}(?:\\')?"
     r"|'(?:[^'\\\r\n]|\\.){0,1024}'?|[^\s\"'&][^\s&]{0,1023}))"
 )
 _NOTHING: Final = r"(?i)\W*(?:none|null|nil|true|false|undefined)?\W*"

@@ -94,7 +94,7 @@ def _at(place: Sequence[int | str], schema: Schema) -> Schema:
 def _resolved(node: Schema, schema: Schema) -> Schema:
     """`node` with its `$ref` resolved, and without the null that means absent."""
     if "anyOf" in node:
-        return {**node, **next(branch for branch in node["anyOf"] if branch.get("type") != "null")}
+        node = {**node, **next(branch for branch in node["anyOf"] if branch.get("type") != "null")}
     if "$ref" in node:
         return {**schema["$defs"][node["$ref"].rpartition("/")[2]], **node}
     return node

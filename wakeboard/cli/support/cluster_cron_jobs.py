@@ -60,7 +60,17 @@ def _get(scope: Sequence[str]) -> CronJobs:
         except subprocess.TimeoutExpired:
             raise WakeboardError(f"kubectl did not answer within {2 * TIMEOUT_S} seconds.") from None
         if done.returncode != 0:
-            said = one_line(done.stderr.decode(errors="replace"))[:_SHOWN]
-            raise WakeboardError(f"kubectl get cronjobs failed: {said or f'exit code {done.returncode}'}")
+            said = _without_log_lines(done.stderr.decode(errors="replace"))[:_SHOWN] or f"exit code {done.returncode}"
+            end = "" if said.endswith((".", "?")) else "."
+            raise WakeboardError(
+                f"kubectl get cronjobs failed: {said}{end} Check `kubectl config current-context`, or name a folder of"
+                " manifests, or - for standard input."
+            )
         output.seek(0)
         return cron_jobs_of(output, WHERE)
+
+
+def _without_log_lines(said: str) -> str:
+    """What kubectl says for users: its log lines, such as "E1122 14:44:42.997 memcache.go:265] …", are left out."""
+    lines = [line for line in said.splitlines() if not re.match(r"[EIWF]\d{4} \d\d:", line)]
+    return one_line("\n".join(lines))
