@@ -68,6 +68,12 @@ async def test_an_open_alert_shows_what_is_wrong_who_was_told_and_the_runs_behin
     assert 'href="/alerts"' in overview.text
 
 
+async def test_the_overview_counts_the_warnings_beside_an_alert(client: Client, store: Store):
+    store.run("dead")
+    fire(store, "dead-runs", "1 run is dead", value=1)
+    assert "1 problem and 2 warnings to look at." in (await client.get("/")).words  # no worker, and a dead run
+
+
 async def test_resolved_alerts_are_listed_page_by_page(client: Client, store: Store):
     for number in range(30):
         fire(store, "dead-runs", f"outage {number:02}")

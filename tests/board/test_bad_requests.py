@@ -28,6 +28,11 @@ async def test_a_number_that_cannot_be_read_is_refused(client: Client, path: str
     assert (await client.get(path + "9" * 1900)).status == 404
 
 
+async def test_an_address_without_a_page_says_so(client: Client):
+    answer = await client.get("/nope")
+    assert (answer.status, "The board has no page at this address." in answer.words) == (404, True)
+
+
 async def test_a_form_with_too_many_fields_is_refused(client: Client, store: Store):
     run = store.run("dead")
 

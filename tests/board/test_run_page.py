@@ -131,8 +131,19 @@ async def test_earlier_and_later_runs_are_those_of_the_same_schedule(worker: Sql
     assert [run.id for run in middle.earlier] == [runs[0]]
     assert [run.id for run in middle.later] == runs[2:]
     last = await history_of(worker, runs[3])
-    assert sorted(run.id for run in last.earlier) == runs[:3]
+    assert [run.id for run in last.earlier] == runs[:3]
     assert last.later == []
+
+
+async def test_a_run_that_ended_after_a_later_one_is_still_earlier(worker: SqlClient):
+    definition = worker.define("report")
+    first, second = (worker.value("select id from run_now(%s)", definition) for _ in range(2))
+    worker.sql("update job_runs set run_at = now() + interval '1 hour' where id = %s", first)
+    (lease,) = worker.claim()
+    worker.complete(lease)
+
+    assert [run.id for run in (await history_of(worker, first)).later] == [second]
+    assert [run.id for run in (await history_of(worker, second)).earlier] == [first]
 
 
 # -- what happens next

@@ -116,6 +116,7 @@ async def test_a_limit_is_set_and_reset(client: Client, store: Store):
     assert store.rows("select rate_count, rate_period_s, rate_burst from job_limits") == [(60, 60, 10)]
     written = [("set_limit", "more quota"), ("set_limit", ""), ("set_rate_limit", "")]
     assert [row[2:] for row in store.audit()] == written
+    assert "no rate → 60/minute, burst 10" in (await client.get("/audit")).words
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 
 from wakeboard import __version__
 from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative
+from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line, printable
 
 SECTIONS = (
@@ -42,6 +43,7 @@ def environment() -> Environment:
         "duration": lasted,
         "one_line": one_line,
         "printable": printable,
+        "rate": _rate,
         "seconds": seconds_in_words,
         "time": time_element,
     }
@@ -54,6 +56,11 @@ def environment() -> Environment:
 def render(template: str, **context: Any) -> str:
     """The HTML of a template."""
     return environment().get_template(template).render(context)
+
+
+def _rate(stored: dict[str, int]) -> str:
+    """A rate in an audit row, as users write it: 60/minute."""
+    return str(Rate(stored["count"], stored["period_s"]))
 
 
 def time_element(moment: datetime | None, now: datetime | None = None) -> Markup:

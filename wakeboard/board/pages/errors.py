@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from starlette.exceptions import HTTPException
@@ -62,6 +63,8 @@ def _status(error: Exception) -> int:
 async def _show(request: Request, error: Exception) -> Response:
     status = _status(error)
     message = error.detail if isinstance(error, HTTPException) else str(error)
+    if message == HTTPStatus.NOT_FOUND.phrase:  # no route matched
+        message = "The board has no page at this address."
     prefix = request.scope.get("root_path", "")
     html = render(
         "error.html",

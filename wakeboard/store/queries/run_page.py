@@ -227,7 +227,7 @@ async def read_run_history(
     now: datetime = (await read(conn, scalar_row, _NOW))[0]
     values = {"id": run.id, "uuid": run.uuid, "longest": LONGEST_STEP_RESULT}
     attempts = await read(conn, class_row(ShownAttempt), _ATTEMPTS, {**values, "count": MOST_ATTEMPTS})
-    around = {"definition": run.definition_id, "id": run.id, "ended": run.finished_at or now, "count": _NEIGHBOURS}
+    earlier, later = await _neighbours(conn, run) if schedule else ([], [])
     return RunHistory(
         now=now,
         run=run,
@@ -236,8 +236,8 @@ async def read_run_history(
         steps=await read(conn, class_row(ShownStep), _STEPS, {**values, "count": MOST_STEPS}),
         effects=await read(conn, class_row(ShownEffect), _EFFECTS, {**values, "count": MOST_STEPS}),
         actions=(await audit_rows(conn, AuditFilter(run_id=run.id), MOST_AUDIT_ROWS))[::-1],
-        earlier=(await read(conn, class_row(Neighbour), _EARLIER, around))[::-1] if schedule else [],
-        later=await read(conn, class_row(Neighbour), _LATER, around) if schedule else [],
+        earlier=earlier,
+        later=later,
         situation=await read_run_situation(conn, run_id) if run.finished_at is None else None,
     )
 
@@ -251,6 +251,26 @@ async def read_step_result(conn: psycopg.AsyncConnection[Any], run_id: int, name
 async def _schedule(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> ScheduleOfRun | None:
     found = await read(conn, class_row(ScheduleOfRun), _SCHEDULE, {"definition": run.definition_id})
     return found[0] if found else None
+
+
+async def _neighbours(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> tuple[list[Neighbour], list[Neighbour]]:
+    """The runs whose ticks are before and after that of `run`, oldest first.
+
+    The index of the history orders runs by their end, which follows the order of the ticks only roughly: a run may be
+    dead for days.
+    """
+    around = {"definition": run.definition_id, "id": run.id, "ended": run.scheduled_for, "count": _NEIGHBOURS}
+    found = [
+        *await read(conn, class_row(Neighbour), _EARLIER, around),
+        *await read(conn, class_row(Neighbour), _LATER, around),
+    ]
+    found.sort(key=_tick)
+    earlier = [other for other in found if _tick(other) < _tick(run)]
+    return earlier[-_NEIGHBOURS:], [other for other in found if _tick(other) > _tick(run)][:_NEIGHBOURS]
+
+
+def _tick(run: ShownRun | Neighbour) -> tuple[datetime, int]:
+    return run.scheduled_for, run.id
 
 
 async def _namespace(conn: psycopg.AsyncConnection[Any], run: ShownRun) -> str | None:
