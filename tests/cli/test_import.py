@@ -85,7 +85,7 @@ def test_the_files_are_the_suspended_cron_job_and_a_schedule_that_the_loader_acc
     result = bare_cli("import", "manifests", "--output", "jobs")
 
     folder = manifests.parent / "jobs" / "shop"
-    assert result.lines[-1] == "2 files were written to jobs."
+    assert result.lines[-1] == "2 files written to jobs."
     assert (folder / "report.cronjob.yaml").read_text() == MANIFEST.replace('* *"\n', '* *"\n  suspend: true\n')
     (schedule,) = load_folder(folder.parent).schedules
     assert (schedule.full_name, schedule.spec.payload, schedule.spec.max_attempts) == (

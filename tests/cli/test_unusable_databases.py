@@ -18,8 +18,8 @@ COMMANDS = (
     """
 schedules, schedules --json, next clean-up, runs, runs --json, runs --schedule clean-up, run 1, run 0b0e1c5a, failures,
 failures --json, enqueue ping, run-now clean-up, retry 1, cancel 1, replay 1, discard 1, cancel --all-queued --yes,
-discard --all-dead --dry-run, pause, pause all, pause queue mail, resume all, limit, limit api 3, confirm removal
-file:x, check, check --json, apply schedules, apply schedules --dry-run
+discard --all-dead --dry-run, pause, pause all, pause queue mail, resume all, limit, limit api --at-once 3,
+confirm removal file:x, check, check --json, apply schedules, apply schedules --dry-run
 """.replace("\n", " ")
     .strip()
     .split(", ")
@@ -29,7 +29,7 @@ WRITES = (
     "run-now",
     "cancel",
     "pause all",
-    "limit api 3",
+    "limit api --at-once 3",
     "apply",
 )  # others find nothing to change
 

@@ -44,7 +44,7 @@ INVALID = {  # arguments: the beginning of the sentence
     "next '0 8 * * *' --gap never": "--gap 'never': write RunAfter or Skip.",
     "pause planet": "all|queue|schedule 'planet': write all, queue or schedule.",
     "pause queue": "NAME: give the name of the queue.",
-    "limit api many": "N 'many': write a whole number from 0 to 1,000,000.",
+    "limit api --at-once many": "--at-once 'many': write a whole number from 0 to 1,000,000.",
     "worker --linger -1": "--linger '-1': write a number from 0 to 604,800.",
     "worker --linger soon": "--linger 'soon': write a number from 0 to 604,800.",
     "worker --linger inf": "--linger 'inf': write a number from 0 to 604,800.",

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.import_options import LONGEST_TIMEOUT_S
 from wakeboard.rules.imported_schedule import (
-    LONGEST_TIMEOUT_S,
     ImportedSchedule,
     Mapped,
     clock_changes_matter,
@@ -25,7 +26,7 @@ from wakeboard.rules.zones import known_zones, unknown_zone
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from wakeboard.rules.imported_schedule import ImportOptions
+    from wakeboard.rules.import_options import ImportOptions
 
 API_VERSION: Final = "batch/v1"
 LONGEST_NAME: Final = 52  # characters; Kubernetes adds 11 for the name of a Job
@@ -312,7 +313,7 @@ def _name_refusals(metadata: Mapping[str, Any]) -> Iterator[str]:
     elif not isinstance(name, str) or not name:
         yield "metadata.name is missing"
     elif len(name) > LONGEST_NAME:
-        yield f"its name has {len(name)} characters, and Kubernetes allows {LONGEST_NAME}"
+        yield f"its name has {counted(len(name), 'character')}, and Kubernetes allows {LONGEST_NAME}"
 
 
 def _typed_fields(spec: Mapping[str, Any], job: Mapping[str, Any]) -> Iterator[tuple[str, Any, type]]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from wakeboard.rules.crontab import CrontabLine
-    from wakeboard.rules.imported_schedule import ImportOptions
+    from wakeboard.rules.import_options import ImportOptions
     from wakeboard.rules.kubernetes_cron import KubernetesCron
 
 _SHELLS: Final = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})

@@ -17,27 +17,10 @@ if TYPE_CHECKING:
     from wakeboard.rules.dst_ticks import Gap, Overlap
     from wakeboard.rules.kubernetes_cron import KubernetesCron
 
-DEFAULT_TIMEOUT_S: Final = 86_400
-LONGEST_TIMEOUT_S: Final = 31 * 86_400
 _LONGEST_SCHEDULE: Final = 100  # characters
 _COMPARED_MINUTES: Final = 2 * 366 * 1440  # two years have every clock change of a zone
 _ALL: Final = {60: (1 << 60) - 1, 24: (1 << 24) - 1, 31: (1 << 32) - 2, 12: (1 << 13) - 2, 7: (1 << 7) - 1}  # by size
 _RUN: Final = 3  # as many consecutive values become a range
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportOptions:
-    """What the source does not say.
-
-    `default_zone`: the zone of schedules that name none. `timeout_s`: the timeout of work without a deadline.
-    `suspended`: every JobSchedule is written with `suspend: true`. `queue`: their queue, or None for the default one.
-    """
-
-    now: datetime
-    default_zone: str = "Etc/UTC"
-    timeout_s: int = DEFAULT_TIMEOUT_S
-    queue: str | None = None
-    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Self
 
 from wakeboard.errors import InvalidValue
+from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
 
 MAX_COUNT: Final = 1_000_000  # the bounds of set_rate_limit.sql
@@ -44,7 +45,7 @@ class Rate:
             raise InvalidValue(f"the rate is {one_line(text)[:40]!r}: {EXAMPLES}")
         rate = cls(int(found[1]), int(found[2] or 1) * unit)
         if not 1 <= rate.count <= MAX_COUNT:
-            raise InvalidValue(f"the rate has {rate.count} runs: write 1 to 1000000, or `none` for no rate limit")
+            raise InvalidValue(f"the rate has {counted(rate.count, 'run')}: write 1 to 1000000, or `none`")
         if not 1 <= rate.period_s <= MAX_PERIOD_S:
             raise InvalidValue(f"the rate is per {rate.period_s} s: write 1 second to 31 days")
         return rate

@@ -13,14 +13,15 @@ from wakeboard.cli.support.options import AsJson, read_path
 from wakeboard.cli.support.output import print_error, print_json, print_message
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.output import write_line
-from wakeboard.rules.imported_schedule import DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S
+from wakeboard.rules.humanize import counted
+from wakeboard.rules.import_options import DEFAULT_TIMEOUT_S, LONGEST_TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from wakeboard.cli.support.import_plan import Candidate
     from wakeboard.rules.crontab import CrontabLine
-    from wakeboard.rules.imported_schedule import ImportOptions
+    from wakeboard.rules.import_options import ImportOptions
 
 STANDARD_INPUT = "-"
 SHOWN_NAMES = 5
@@ -112,7 +113,7 @@ def command(
     read or imported, or with --check if ticks differ.
     """
     from wakeboard.cli.support.import_plan import compare_all, planned_files, row_of, write_files
-    from wakeboard.rules.imported_schedule import ImportOptions
+    from wakeboard.rules.import_options import ImportOptions
 
     options = ImportOptions(
         now=datetime.now(UTC), default_zone=default_zone, timeout_s=timeout, queue=queue, suspended=suspended
@@ -164,7 +165,6 @@ def _from_cron_jobs(
     from wakeboard.cli.support.cluster_cron_jobs import cluster_cron_jobs
     from wakeboard.cli.support.import_plan import cron_job_candidates
     from wakeboard.manifests.cron_jobs import cron_jobs_in, cron_jobs_of
-    from wakeboard.rules.humanize import counted
 
     if path is None:
         read = cluster_cron_jobs(namespaces, all_namespaces=all_namespaces)
@@ -271,7 +271,7 @@ def _print_changes(candidates: Sequence[Candidate]) -> None:
 def _print_outcome(output: Path | None, written: int | None, *, check: bool) -> None:
     print_message("")
     if written is not None:
-        print_message(f"{written} files were written to {output}." if written else f"{output} is up to date.")
+        print_message(f"{counted(written, 'file')} written to {output}." if written else f"{output} is up to date.")
     elif check:
         print_message("Nothing was written; --output FOLDER writes the files.")
     else:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from wakeboard.manifests.cron_jobs import FoundCronJob
     from wakeboard.rules.crontab import CrontabLine
     from wakeboard.rules.import_check import TickComparison
-    from wakeboard.rules.imported_schedule import ImportedSchedule, ImportOptions
+    from wakeboard.rules.import_options import ImportOptions
+    from wakeboard.rules.imported_schedule import ImportedSchedule
 
 SETTINGS_FILE = "wakeboard.env"  # `wakeboard up FOLDER` reads it
 
