@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.cluster.job_pods import RULES, JobPods, make_job_account
+from testbed.cluster.job_pods import RULES, make_job_account
 from tests.chaos.processes import Watcher, Worker
-from wakeboard.settings import read_settings
-from wakeboard.testing import FakeRun, Outcome, run_handler
+from tests.cluster.job_pool import Pool, recorded
+from wakeboard.testing import FakeRun, Outcome
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
-from wakeboard_worker.builtin.jobs.handler import JobHandler
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
 
 if TYPE_CHECKING:
@@ -23,52 +22,8 @@ if TYPE_CHECKING:
 
     from testbed.cluster.cluster import Cluster
     from testbed.cluster.control_plane import ControlPlane
-    from wakeboard_worker.builtin.jobs.tracker import Tracker
 
 pytestmark = pytest.mark.anyio
-
-
-class Pool:
-    """Handlers of one pool, and the pods that they start."""
-
-    def __init__(self, cluster: Cluster, namespace: str, token_file: Path) -> None:
-        self.cluster, self.namespace, self.token_file = cluster, namespace, token_file
-        self.pods = JobPods(cluster, namespace)
-        self.handlers: list[JobHandler] = []
-        self.handler = self.process()
-
-    def process(self, **settings: Any) -> JobHandler:
-        """The handler of another worker process."""
-        self.handlers.append(JobHandler(read_settings(**self.settings(), **settings)))
-        return self.handlers[-1]
-
-    def settings(self) -> dict[str, str]:
-        """The settings of its workers."""
-        return {
-            "jobs_namespaces": self.namespace,
-            "jobs_api_server": self.cluster.url,
-            "jobs_ca_file": str(self.cluster.folder / "pki" / "ca.crt"),
-            "jobs_token_file": str(self.token_file),
-        }
-
-    def run(self, payload: Any = None, **fields: Any) -> FakeRun:
-        """A run of a schedule in the namespace."""
-        return FakeRun(payload or {"cronJob": "report"}, schedule=f"{self.namespace}/nightly", **fields)
-
-    @property
-    def tracker(self) -> Tracker:
-        """What the first process follows."""
-        assert self.handler.cluster is not None
-        return self.handler.cluster.tracker
-
-    async def close(self) -> None:
-        """Ends all processes."""
-        for handler in self.handlers:
-            await handler.close()
-
-    def start(self, run: FakeRun, handler: JobHandler | None = None) -> asyncio.Task[Outcome]:
-        """Starts an attempt."""
-        return asyncio.create_task(run_handler(handler or self.handler, run))
 
 
 @pytest.fixture
@@ -123,7 +78,7 @@ async def test_a_worker_that_takes_over_adopts_the_job(pool: Pool) -> None:
     run = pool.run()
     first = pool.start(run)
     pod = await pool.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     second = pool.start(run, pool.process())
     await pool.pods.end(pod, message="1")
@@ -135,7 +90,7 @@ async def test_a_job_whose_creator_died_before_it_was_recorded_is_adopted(pool: 
     await pool.pods.apply_cron_job()
     run = pool.run()
     first = pool.start(run)
-    await _recorded(run, "Job 1")
+    await recorded(run, "Job 1")
     await _lose_lease(run, first)
     run.steps.clear()
     second = pool.start(run, pool.process())
@@ -159,7 +114,7 @@ async def test_a_job_that_ended_while_nobody_followed_it_gives_its_result(pool: 
     run = pool.run()
     first = pool.start(run)
     pod = await pool.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     await pool.pods.end(pod, 3)
     await _ended(pool)
@@ -172,7 +127,7 @@ async def test_a_job_deleted_by_hand_is_a_failed_attempt_that_says_so(pool: Pool
     await pool.pods.apply_cron_job()
     attempt = pool.start(run := pool.run())
     pod = await pool.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     job = (await pool.pods.one_job())["metadata"]["name"]
     await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
     await pool.pods.deleting(pod)
@@ -186,7 +141,7 @@ async def test_a_recorded_job_that_was_deleted_meanwhile_is_not_created_again(po
     await pool.pods.apply_cron_job()
     run = pool.run()
     first = pool.start(run)
-    await _recorded(run, "Job 1")
+    await recorded(run, "Job 1")
     await _lose_lease(run, first)
     job = (await pool.pods.one_job())["metadata"]["name"]
     await pool.pods.call("DELETE", f"/apis/batch/v1 jobs/{job}", {"propagationPolicy": "Background"})
@@ -231,7 +186,7 @@ async def test_the_job_of_an_earlier_attempt_is_gone_before_the_next_one_is_crea
     run = pool.run()
     first = pool.start(run)
     pod = await pool.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     _next_attempt(run)
     second = pool.start(run)
@@ -249,7 +204,7 @@ async def test_a_cancelled_run_ends_when_its_pod_is_gone(pool: Pool) -> None:
     await pool.pods.apply_cron_job()
     attempt = pool.start(run := pool.run())
     pod = await pool.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     run.cancel()
     await pool.pods.deleting(pod)
     await asyncio.sleep(0.5)  # nothing tells that the attempt goes on
@@ -422,7 +377,7 @@ async def shop(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator
 async def test_runs_survive_a_restart_of_the_api_server(shop: Pool, own_control_plane: ControlPlane) -> None:
     attempt = shop.start(run := shop.run())
     pod = await shop.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     own_control_plane.restart_api_server()
     await shop.pods.end(pod, message="1")
     assert (await attempt).result == 1
@@ -438,7 +393,7 @@ async def test_runs_survive_a_restart_of_the_api_server(shop: Pool, own_control_
 async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_control_plane: ControlPlane) -> None:
     attempt = shop.start(run := shop.run())
     pod = await shop.pods.start()
-    await _recorded(run, "Job 1 started")
+    await recorded(run, "Job 1 started")
     tracker = shop.tracker
     await tracker.stop()
     for watch in tracker.watches:
@@ -583,11 +538,6 @@ async def _lose_lease(run: FakeRun, attempt: asyncio.Task[Outcome]) -> None:
 def _next_attempt(run: FakeRun) -> None:
     """The run failed, and is due again later."""
     run.attempt, run.run_at = 2, run.run_at + timedelta(seconds=10)
-
-
-async def _recorded(run: FakeRun, step: str) -> None:
-    while step not in run.steps:  # noqa: ASYNC110 - the event is in a dict
-        await asyncio.sleep(0.01)
 
 
 async def _ended(pool: Pool) -> None:

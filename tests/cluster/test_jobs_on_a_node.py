@@ -1,0 +1,93 @@
+"""The job type `job` with pods that really run: how they end is what a real scheduler and a real kubelet report."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.cluster.busybox_images import BUSYBOX
+from testbed.cluster.job_pods import make_job_account
+from tests.cluster.job_pool import Pool, recorded
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from testbed.cluster.node import Node
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
+
+NAMESPACE = "container-jobs"
+IGNORES_SIGTERM = "trap '' TERM; while true; do sleep 1; done"
+
+
+@pytest.fixture(scope="module")
+def account(real_node: Node) -> str:
+    """A token with the rights of the handler."""
+    real_node.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    return make_job_account(real_node, NAMESPACE)
+
+
+@pytest.fixture
+async def pool(real_node: Node, account: str, tmp_path: Path) -> AsyncIterator[Pool]:
+    (tmp_path / "token").write_text(account)
+    pool = Pool(real_node, NAMESPACE, tmp_path / "token")
+    yield pool
+    await pool.close()
+
+
+async def defined(pool: Pool, name: str, script: str, **container: Any) -> None:
+    """A CronJob that runs a script in busybox."""
+    main = {"name": "main", "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-ec", script]}
+    pod = {"containers": [main | container], "terminationGracePeriodSeconds": 2, "automountServiceAccountToken": False}
+    await pool.pods.apply_cron_job(name, pod)
+
+
+async def test_every_end_of_a_container_reaches_its_run(pool: Pool) -> None:
+    limits = {"resources": {"limits": {"memory": "16Mi"}}}
+    await defined(pool, "log", 'echo "attempt $WAKEBOARD_ATTEMPT of run $WAKEBOARD_RUN_ID"')
+    await defined(pool, "message", "echo '{\"rows\": 3}' > /dev/termination-log")
+    await defined(pool, "fails", "echo no disk; exit 3")
+    await defined(pool, "grows", "tail /dev/zero", **limits)
+    await defined(pool, "absent", "true", image="localhost/absent:1")
+    await defined(pool, "greedy", "true", resources={"requests": {"memory": "900Gi"}})
+    names = ("log", "message", "fails", "grows", "absent", "greedy")
+    runs = {name: pool.run({"cronJob": name}) for name in names}
+    patient = pool.process(jobs_start_seconds=20)
+    ends = dict(zip(names, await asyncio.gather(*(pool.start(run, patient) for run in runs.values())), strict=True))
+    assert ends["log"].result == {"exit_code": 0, "output": f"attempt 1 of run {runs['log'].id}\n"}
+    assert ends["message"].result == {"rows": 3}
+    errors = {name: (type(end.error).__name__, str(end.error)) for name, end in ends.items() if end.error}
+    assert errors["fails"][0] == "JobFailed"
+    assert errors["fails"][1].startswith("exit code 3 (pod fails-wb-")
+    assert errors["fails"][1].endswith("\nno disk")
+    assert errors["grows"][0] == "OOMKilled"
+    assert errors["absent"][0] == "ImagePullBackOff"
+    assert errors["greedy"][0] == "FailedScheduling"
+    assert "Insufficient memory" in errors["greedy"][1]
+    left = {job["metadata"]["annotations"]["wakeboard.dev/cron-job"] for job in await pool.pods.jobs()}
+    assert left == {"log", "message", "fails", "grows"}  # of the others no pod may start later
+
+
+async def test_a_cancelled_run_ends_after_the_container_that_ignores_sigterm(pool: Pool) -> None:
+    await defined(pool, "stubborn", IGNORES_SIGTERM)
+    attempt = pool.start(run := pool.run({"cronJob": "stubborn"}))
+    await recorded(run, "Job 1 started")
+    run.cancel()
+    assert (await attempt).status == "cancelled"
+    assert not [pod for pod in await pool.pods.pods() if pod["metadata"]["name"].startswith("stubborn-wb-")]
+
+
+async def test_a_run_is_adopted_while_its_pod_runs_and_the_api_server_restarts(pool: Pool, real_node: Node) -> None:
+    await defined(pool, "steady", "for i in 1 2 3 4 5 6 7 8; do sleep 1; done; echo done")
+    first = pool.start(run := pool.run({"cronJob": "steady"}))
+    await recorded(run, "Job 1 started")
+    run.lose_lease()
+    assert (await first).status == "lease lost"
+    run.stopped_because, run.attempt = None, 1
+    second = pool.start(run, pool.process())
+    real_node.restart_api_server()
+    assert (await second).result == {"exit_code": 0, "output": "done\n"}
+    assert len([job for job in await pool.pods.jobs() if job["metadata"]["name"].startswith("steady-wb-")]) == 1
