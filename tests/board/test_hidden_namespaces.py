@@ -82,3 +82,17 @@ async def test_runs_of_other_namespaces_are_in_no_order_of_the_list(
     assert "shop/a" in own
     assert "bank" not in own
     await ada.close()
+
+
+async def test_a_pending_removal_tells_no_number_of_schedules_of_other_namespaces(
+    database: str, client: Client, store: Store
+):
+    number = store.schedule("shop/a")
+    store.rows("select request_removal((select source from job_definitions where id = %s), 'hash', 4711)", number)
+    ada = Client(database, GrantedViewer("ada", {"shop": VIEW}))
+
+    own = (await ada.get(f"/schedules/{number}")).words
+
+    assert "The removal of 4,711 schedules of its source waits" in (await client.get(f"/schedules/{number}")).words
+    assert "The removal of schedules of its source waits" in own
+    await ada.close()

@@ -92,9 +92,13 @@ class ScheduleSituation:
         return "on demand" if self.cron is None else "active"
 
 
-def explain_schedule(schedule: ScheduleSituation) -> list[Fact]:
-    """The facts about a schedule: what stops it, its next tick, what is in the way of its runs, and what happened."""
-    facts = list(_stops(schedule))
+def explain_schedule(schedule: ScheduleSituation, *, with_counts: bool = True) -> list[Fact]:
+    """The facts about a schedule: what stops it, its next tick, what is in the way of its runs, and what happened.
+
+    `with_counts` False: without the number of other schedules, which may belong to namespaces that the viewer may not
+    see.
+    """
+    facts = list(_stops(schedule, with_counts=with_counts))
     if not schedule.removed_at:
         facts += _ticks(schedule)
     facts += _runs(schedule)
@@ -106,7 +110,7 @@ def explain_schedule(schedule: ScheduleSituation) -> list[Fact]:
     return facts + list(_past(schedule))
 
 
-def _stops(schedule: ScheduleSituation) -> Iterator[Fact]:
+def _stops(schedule: ScheduleSituation, *, with_counts: bool) -> Iterator[Fact]:
     source = one_line(schedule.source)
     if schedule.removed_at:
         yield Fact("removed", "It was removed", schedule.removed_at, f": its source {source} no longer declares it.")
@@ -116,7 +120,7 @@ def _stops(schedule: ScheduleSituation) -> Iterator[Fact]:
     elif schedule.suspended:
         yield Fact("suspended", "It is suspended by its specification (suspend: true): no tick becomes a run.")
     if schedule.removal_count and schedule.removal_at:
-        many = counted(schedule.removal_count, "schedule")
+        many = counted(schedule.removal_count, "schedule") if with_counts else "schedules"
         which = "" if schedule.object_gone else "; it may be one of them"
         yield Fact(
             "removal_pending",

@@ -71,6 +71,7 @@ class Found:
     now: datetime
     schedule: dict[str, Any]
     situation: ScheduleSituation
+    facts: list[Fact]
     health: ScheduleHealth | None
     strip: Strip
     limit: LimitUse | None
@@ -83,11 +84,6 @@ class Found:
     def state(self) -> State:
         """What decides whether its ticks become runs."""
         return self.situation.state
-
-    @property
-    def facts(self) -> list[Fact]:
-        """What stops its ticks or its runs, without what the page shows anyway."""
-        return [fact for fact in explain_schedule(self.situation) if fact.name not in SHOWN_ELSEWHERE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +211,7 @@ async def read_schedule(
         now,
         row,
         situation,
+        _facts(situation, with_counts=namespaces is None),
         (await schedule_health(conn, [schedule_id])).get(schedule_id),
         strip_of((await recent_runs(conn, [schedule_id], BAR_COUNT))[schedule_id], now),
         await limit_use(conn, row["limit_key"]) if row["limit_key"] and namespaces is None else None,
@@ -223,6 +220,12 @@ async def read_schedule(
         past[PAST_SHOWN - 1] if len(past) > PAST_SHOWN else None,
         await week_of_runs(conn, schedule_id),
     )
+
+
+def _facts(situation: ScheduleSituation, *, with_counts: bool) -> list[Fact]:
+    """What stops its ticks or its runs, without what the page shows anyway."""
+    facts = explain_schedule(situation, with_counts=with_counts)
+    return [fact for fact in facts if fact.name not in SHOWN_ELSEWHERE]
 
 
 def _with_durations(runs: list[RunRow]) -> list[PastRun]:
