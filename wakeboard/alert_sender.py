@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import smtplib
+import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -191,7 +193,7 @@ async def _send(receiver: Receiver, message: AlertMessage, secrets: Secrets, key
         case Email():
             password = secrets.resolve(service.password) if service.password is not None else ""
             mail = email_of(message, service.sender, service.to, key)
-            await asyncio.to_thread(_send_mail, service, password, mail)
+            await _mail(service, password, mail)
 
 
 def _url(written: Any, secrets: Secrets) -> str:
@@ -225,12 +227,47 @@ async def _request(method: str, url: str, body: bytes | None, headers: dict[str,
         raise DeliveryFailed(reason)
 
 
-def _send_mail(service: Email, password: str, mail: EmailMessage) -> None:
+async def _mail(service: Email, password: str, mail: EmailMessage) -> None:
+    """Sends a mail in a thread. Its connection ends with the call: else an endless answer would keep the thread."""
+    opened: list[_Smtp] = []
+    try:
+        await asyncio.to_thread(_send_mail, service, password, mail, opened)
+    finally:
+        for server in opened:
+            server.stop()
+
+
+class _Smtp(smtplib.SMTP):
+    """A connection that another thread can stop. `opened` gets it before it connects."""
+
+    def __init__(self, opened: list[_Smtp], *args: Any, **named: Any) -> None:
+        self._is_stopped = False
+        opened.append(self)
+        super().__init__(*args, **named)
+
+    def stop(self) -> None:
+        """Ends what the other thread waits for, and what it would wait for next."""
+        self._is_stopped = True
+        if self.sock is not None:
+            with suppress(OSError):  # it has ended by itself
+                self.sock.shutdown(socket.SHUT_RDWR)
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self._is_stopped:
+            raise smtplib.SMTPServerDisconnected("no answer in time")
+        return super().getreply()
+
+
+class _SmtpOverTls(_Smtp, smtplib.SMTP_SSL):
+    pass
+
+
+def _send_mail(service: Email, password: str, mail: EmailMessage, opened: list[_Smtp]) -> None:
     context = ssl.create_default_context()
     if service.tls == "tls":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(service.host, service.port, timeout=SEND_WITHIN_S, context=context)
+        server = _SmtpOverTls(opened, service.host, service.port, timeout=SEND_WITHIN_S, context=context)
     else:
-        server = smtplib.SMTP(service.host, service.port, timeout=SEND_WITHIN_S)
+        server = _Smtp(opened, service.host, service.port, timeout=SEND_WITHIN_S)
     with server:
         if service.tls == "starttls":
             server.starttls(context=context)

@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import hmac
 import json
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from tests.maintenance.schedules import connected, rows
+from wakeboard import alert_sender
 from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts
 from wakeboard.manifests.alert_file import load_alert_file
 from wakeboard.settings import read_settings
@@ -124,6 +125,30 @@ async def test_a_mail_is_sent(tmp_path: Path):
     (sent,) = mails
     assert "Subject: [info] test: test: notifications of wakeboard arrive here" in sent
     assert "To: b@example.com" in sent
+
+
+async def test_a_mail_server_that_never_stops_answering_keeps_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(alert_sender, "SEND_WITHIN_S", 0.5)
+    left = asyncio.Event()
+
+    async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"220-wait\r\n")  # a line of a reply that goes on
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        left.set()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        mail = {"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]}
+        outcome = await deliver(alerts_file(tmp_path, email=mail), TEST)
+        assert "no answer in time" in str(outcome)
+        async with asyncio.timeout(10):
+            await left.wait()
 
 
 # -- with the store ----------------------------------------------------------------------------------------------------
