@@ -125,6 +125,17 @@ def test_a_link_is_replaced_and_its_target_stays(bare_cli: Cli, manifests: Path,
     assert not link.is_symlink()
 
 
+def test_nothing_is_written_through_a_linked_folder(bare_cli: Cli, manifests: Path, tmp_path: Path):
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "jobs" / "shop"
+    elsewhere.mkdir()
+    link.parent.mkdir()
+    link.symlink_to(elsewhere)
+    result = bare_cli("import", "manifests", "--output", "jobs", "--force")
+    assert result.code != 0
+    assert "jobs/shop is a link; remove it" in result.err
+    assert list(elsewhere.iterdir()) == []
+
+
 def test_what_cannot_be_imported_is_listed_and_the_rest_is_written(bare_cli: Cli, manifests: Path):
     documents = [cron_job({"schedule": "@reboot"}, name="boot"), cron_job(name="report"), {"kind": "Service"}]
     (manifests / "zz.yaml").write_text(yaml.safe_dump_all(documents))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.rules.import_examples import OPTIONS
 from wakeboard.errors import InvalidSchedule
-from wakeboard.rules.crontab import MAX_LINES, CrontabLine, read_crontab
+from wakeboard.rules.crontab import MAX_LINES, MAX_SETTINGS, CrontabLine, read_crontab
 from wakeboard.rules.crontab_import import import_crontab_line
 
 if TYPE_CHECKING:
@@ -58,6 +58,16 @@ def test_comments_and_settings_are_no_entries_and_settings_apply_to_the_lines_be
 def test_an_entry_is_read_as_cron_reads_it(line: str, schedule: str, command: str, stdin: str | None):
     (found,) = lines(line)
     assert (found.schedule, found.command, found.stdin, found.problem) == (schedule, command, stdin, "")
+
+
+@pytest.mark.timeout(20)
+def test_the_time_and_memory_for_hostile_settings_are_bounded():
+    """A crontab that is read has up to 4 MiB."""
+    (found,) = lines("A=1" + " " * 3_000_000 + "x\n0 1 * * * one")
+    assert len(found.settings["A"]) == 3_000_002
+    *entries, last = lines("".join(f"A{number}=1\n0 1 * * * one\n" for number in range(9_000)))
+    assert len(entries) == MAX_SETTINGS
+    assert last.problem == f"the crontab has more than {MAX_SETTINGS} settings; split it"
 
 
 def test_a_column_for_users_is_read_on_request():

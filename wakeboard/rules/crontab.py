@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MAX_LINES: Final = 20_000
-_SETTING: Final = re.compile(r"""\s*("[^"]+"|'[^']+'|[^\s=#"'*@]+)\s*=\s*(.*?)\s*""")
+MAX_SETTINGS: Final = 200  # each entry has a copy of those above it
+_SETTING: Final = re.compile(r"""\s*("[^"]+"|'[^']+'|[^\s=#"'*@]+)\s*=(.*)""")
 _ENTRY: Final = re.compile(r"(@\S+|\S+(?:\s+\S+){4})\s+(.*)")
 _UNESCAPED_PERCENT: Final = re.compile(r"(?<!\\)%")
 
@@ -47,8 +48,11 @@ def read_crontab(text: str, *, with_users: bool) -> Iterator[CrontabLine]:
             continue
         if "\0" in line:
             yield CrontabLine(number, problem="the line has a NUL character; remove it")
-        elif setting := _SETTING.fullmatch(line):
-            settings = {**settings, _unquoted(setting[1]): _unquoted(setting[2])}
+        elif (setting := _SETTING.fullmatch(line)) and len(settings) >= MAX_SETTINGS:
+            yield CrontabLine(number, problem=f"the crontab has more than {MAX_SETTINGS} settings; split it")
+            return
+        elif setting:
+            settings = {**settings, _unquoted(setting[1]): _unquoted(setting[2].strip())}
         else:
             yield _entry(number, stripped.removeprefix("-"), settings, with_users=with_users)
 

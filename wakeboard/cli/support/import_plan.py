@@ -164,13 +164,17 @@ def planned_files(candidates: Sequence[Candidate]) -> dict[Path, str]:
 def write_files(folder: Path, files: dict[Path, str], *, force: bool) -> int:
     """Writes the files that differ, and returns how many. A repeat writes none.
 
-    Raises Refused, before it writes any, if a file exists with another content and `force` is False.
+    Raises Refused, before it writes any, if a file exists with another content and `force` is False, or if the folder
+    of a namespace is a link: what it points to may be anywhere.
     """
     differing = {folder / path: text for path, text in files.items() if _content(folder / path) != text}
     existing = [str(path) for path in differing if os.path.lexists(path)]
     if existing and not force:
         more = f" and {len(existing) - 1} more" if len(existing) > 1 else ""
         raise Refused(f"{existing[0]}{more} exists with another content; --force replaces it. Nothing was written.")
+    for parent in {path.parent for path in differing} - {folder}:
+        if parent.is_symlink():
+            raise Refused(f"{parent} is a link; remove it, or write into another folder. Nothing was written.")
     for path, text in differing.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         _write(path, text)
