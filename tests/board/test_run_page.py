@@ -213,6 +213,16 @@ async def test_a_viewer_of_some_namespaces_learns_no_number_of_other_runs(worker
     assert facts[1] == "The limit key openai allows 1 run at a time, and as many are running."
 
 
+async def test_the_time_in_which_a_discarded_run_was_dead_is_no_wait(worker: SqlClient):
+    run_id = dead_run(worker)
+    worker.sql("update job_runs set dead_at = now() - interval '1 hour' where id = %s", run_id)
+    last = "run_id = %s and attempt = (select max(attempt) from job_attempts)"
+    worker.sql(f"update job_attempts set ended_at = now() - interval '1 hour' where {last}", run_id)
+    worker.discard(run_id)
+    titles = [event.title for event in timeline(await history_of(worker, run_id))]
+    assert [title for title in titles if "dead for" in title or "Waited" in title] == ["Was dead for 60 min"]
+
+
 async def test_failed_dead_and_stopping_runs_say_what_happens(worker: SqlClient):
     failed = worker.enqueue()
     worker.fail(worker.claims(failed), delay_s=60)

@@ -40,9 +40,10 @@ def test_an_invalid_line_is_refused_with_its_number(tmp_path: Path, text: str, m
         settings(tmp_path, text)
 
 
-def test_secrets_are_not_redacted() -> None:
-    lines = redacted({"WAKEBOARD_SECRET_MAIL": "s3cret", "WAKEBOARD_QUEUES": "a", "API_TOKEN": "t"})
-    assert lines == ["WAKEBOARD_SECRET_MAIL=…", "WAKEBOARD_QUEUES=a", "API_TOKEN=…"]
+def test_secrets_are_not_shown_and_long_values_are_cut() -> None:
+    settings = {"WAKEBOARD_SECRET_MAIL": "s3cret", "WAKEBOARD_QUEUES": "a", "API_TOKEN": "t", "LONG": "x" * 121}
+    lines = redacted(settings)
+    assert lines == ["WAKEBOARD_SECRET_MAIL=…", "WAKEBOARD_QUEUES=a", "API_TOKEN=…", f"LONG={'x' * 120}…"]
 
 
 def test_the_environment_overrides_the_file_and_the_file_the_local_defaults(

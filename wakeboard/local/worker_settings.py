@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_FILE_BYTES: Final = 65_536
 FILE_NAME: Final = "wakeboard.env"
+_SHOWN: Final = 120  # characters of a value in the log
 COMPANION: Final = "WAKEBOARD_UP_COMPANION"
 ALERTS_FILE: Final = "alerts.yaml"  # in the folder
 HANDLER_MODULE: Final = "handlers"  # FOLDER/handlers.py
@@ -148,8 +149,12 @@ def _parse_line(line: str, where: str) -> tuple[str, str]:
 
 
 def redacted(settings: Mapping[str, str]) -> list[str]:
-    """Formats settings as NAME=value in order, without the values of secrets."""
-    return [f"{name}={'…' if _is_secret(name) else value}" for name, value in settings.items()]
+    """Formats settings as NAME=value in order, without the values of secrets; a long value is cut."""
+    return [f"{name}={'…' if _is_secret(name) else _cut(value)}" for name, value in settings.items()]
+
+
+def _cut(value: str) -> str:
+    return value if len(value) <= _SHOWN else f"{value[:_SHOWN]}…"
 
 
 def _is_secret(name: str) -> bool:

@@ -38,7 +38,7 @@ _ACTIONS: Final = {
     "retry": "retried this run",
     "discard": "discarded this run",
     "replay": "replayed this run",
-    "reveal": "was shown masked values",
+    "reveal": "saw the values that are masked",
 }
 
 
@@ -195,10 +195,10 @@ def _waits(run: ShownRun, attempts: Sequence[Event], now: datetime) -> Iterator[
     if run.finished_at is None and not run.has_lease and not run.dead_at:
         yield from _wait(since, now, run)
     elif run.finished_at and not run.dead_at and run.status != "skipped":
-        yield from _wait(since, run.finished_at, run)
+        yield from _wait(since, run.finished_at, run, "Was dead for" if run.status == "discarded" else "Waited")
 
 
-def _wait(since: datetime, until: datetime, run: ShownRun) -> Iterator[Event]:
+def _wait(since: datetime, until: datetime, run: ShownRun, title: str = "Waited") -> Iterator[Event]:
     """A wait, of which the part before the run was due is told apart where that is known."""
     if until - since < _SHORTEST_WAIT:
         return
@@ -206,7 +206,7 @@ def _wait(since: datetime, until: datetime, run: ShownRun) -> Iterator[Event]:
     if since < run.run_at < until:
         due = run.run_at - since
         note = f"{lasted(due)} until it was due, then {lasted(until - run.run_at)}" if due > _SHORTEST_WAIT else ""
-    yield Event(kind="waiting", at=since, until=until, title=f"Waited {lasted(until - since)}", note=note)
+    yield Event(kind="waiting", at=since, until=until, title=f"{title} {lasted(until - since)}", note=note)
 
 
 def _action(row: AuditRow) -> Event:
