@@ -284,6 +284,9 @@ async def act_as_client(dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
         assert enqueue(conn, "ping", {"a": 1}, run_at=NOW, idempotency_key="b").id
         assert enqueue_many(conn, [job])[0].id
+        for _ in range(2):
+            assert enqueue(conn, "ping", {"a": 1.0}, unique_for=9, unique_by=["a"], if_exists="replace").id
+            assert enqueue_many(conn, [Job("ping", {"a": 2})], unique_for=9, if_exists="replace")[0].id
         with pytest.raises(WakeboardError, match="lease"), conn.transaction():
             once(conn, Lease(NONCE, 1, UUID(int=0), 1), "charge")
 

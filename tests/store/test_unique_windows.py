@@ -497,6 +497,15 @@ def test_arguments_that_define_no_window_are_refused(
         wakeboard.enqueue_many(application, [Job("ping")], **named)
 
 
+def test_an_invalid_value_is_refused_whether_or_not_the_run_exists(application: psycopg.Connection[Any]) -> None:
+    invalid: list[dict[str, Any]] = [{"queue": "a b"}, {"limit_key": "a b"}, {"priority": 6}, {"timeout_s": 0}]
+    for _ in range(2):
+        for named in invalid:
+            with pytest.raises(WakeboardError):
+                sync(application, 7, **named)
+        sync(application, 7)
+
+
 def test_a_unique_window_and_an_idempotency_key_exclude_each_other(application: psycopg.Connection[Any]) -> None:
     sentence = "a run has unique_for or an idempotency key, not both; leave one of them out"
     with pytest.raises(WakeboardError, match=sentence):

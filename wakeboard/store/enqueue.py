@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
     from uuid import UUID
 
-
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
 IfExists: TypeAlias = Literal["keep", "replace"]
+_UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
 
 # In the caller's session, with the caller's search_path.
 _ENQUEUE = checked_call("""
@@ -173,13 +173,16 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         *(job_type, _json({} if payload is None else payload), queue, priority, run_at, idempotency_key, limit_key),
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
-    query, unique = _ENQUEUE, _unique_values(unique_for, unique_by, if_exists)
-    if unique:
-        query, values = _ENQUEUE_UNIQUE, (*values, *unique)
+    unique = _unique_values(unique_for, unique_by, if_exists)
     if isinstance(conn, psycopg.AsyncConnection):
-        return _first_async(conn, query, values)
+        return _first_async(conn, values, unique)
     with translating(conn):
-        rows = conn.cursor(row_factory=tuple_row).execute(query, values).fetchall()
+        cursor = conn.cursor(row_factory=tuple_row)
+        if unique:
+            cursor.execute(_ENQUEUE_UNIQUE, (*values, *unique))
+        else:
+            cursor.execute(_ENQUEUE, values)
+        rows = cursor.fetchall()
     return Enqueued(*rows[0])
 
 
@@ -221,14 +224,17 @@ def enqueue_many(
     """
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
     columns = _columns(list(jobs))
-    values: tuple[Any, ...] = (*columns, max_attempts, timeout_s)
-    query, unique = _ENQUEUE_MANY, _unique_values(unique_for, unique_by, if_exists)
-    if unique:
-        query, values = _ENQUEUE_MANY_UNIQUE, (*values, *unique)
+    values = (*columns, max_attempts, timeout_s)
+    unique = _unique_values(unique_for, unique_by, if_exists)
     if isinstance(conn, psycopg.AsyncConnection):
-        return _all_async(conn, query, values)
+        return _all_async(conn, values, unique)
     with translating(conn):
-        rows = conn.cursor(row_factory=tuple_row).execute(query, values).fetchall()
+        cursor = conn.cursor(row_factory=tuple_row)
+        if unique:
+            cursor.execute(_ENQUEUE_MANY_UNIQUE, (*values, *unique))
+        else:
+            cursor.execute(_ENQUEUE_MANY, values)
+        rows = cursor.fetchall()
     return list(map(EnqueuedJob._make, rows))
 
 
@@ -242,23 +248,35 @@ async def still_waits(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool
         return await cursor.fetchone() in {("queued",), ("failed",)}
 
 
-async def _first_async(conn: psycopg.AsyncConnection[Any], query: bytes, values: tuple[Any, ...]) -> Enqueued:
+async def _first_async(
+    conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...], unique: _UniqueValues | None
+) -> Enqueued:
     with translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(query, values)
+        cursor = conn.cursor(row_factory=tuple_row)
+        if unique:
+            await cursor.execute(_ENQUEUE_UNIQUE, (*values, *unique))
+        else:
+            await cursor.execute(_ENQUEUE, values)
         rows = await cursor.fetchall()
     return Enqueued(*rows[0])
 
 
-async def _all_async(conn: psycopg.AsyncConnection[Any], query: bytes, values: tuple[Any, ...]) -> list[EnqueuedJob]:
+async def _all_async(
+    conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...], unique: _UniqueValues | None
+) -> list[EnqueuedJob]:
     with translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(query, values)
+        cursor = conn.cursor(row_factory=tuple_row)
+        if unique:
+            await cursor.execute(_ENQUEUE_MANY_UNIQUE, (*values, *unique))
+        else:
+            await cursor.execute(_ENQUEUE_MANY, values)
         rows = await cursor.fetchall()
     return list(map(EnqueuedJob._make, rows))
 
 
 def _unique_values(
     unique_for: int | None, unique_by: Sequence[str] | None, if_exists: IfExists
-) -> tuple[int | None, list[str] | None, IfExists] | None:
+) -> _UniqueValues | None:
     """The arguments of a unique window. None if nothing of it is given."""
     if unique_for is None and unique_by is None and if_exists == "keep":
         return None

@@ -32,24 +32,25 @@ declare
   checked_timeout duration_s := coalesce(timeout_s, 600);
   checked_base duration_s := coalesce(backoff_base_s, 10); checked_cap duration_s := coalesce(backoff_cap_s, 3600);
 begin
-  if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed') then
+  if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
+     or unique_for is not null or unique_by is not null or if_exists <> 'keep' then      -- one condition: each costs a microsecond
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
-    perform refuse_value('backoff', backoff);
-  end if;
-  checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := coalesce(queue, 'default'); checked_key := limit_key;
-  checked_priority := coalesce(priority, 3);
-  if unique_for is not null or unique_by is not null or if_exists <> 'keep' then
-    perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null);
+    perform refuse_value('backoff', backoff) where backoff not in ('exponential', 'fixed');
+    perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null)
+      where unique_for is not null or unique_by is not null or if_exists <> 'keep';
+    perform queue::queue_name, limit_key::limit_key_name;     -- also if the run exists
     return query
     select run_id, run_uuid, false
-      from unique_run(checked_type, unique_key(checked_payload, unique_by), unique_for, new_id, new_uuid, coalesce(if_exists = 'replace', false),
-                      checked_payload, coalesce(enqueue.run_at, statement_timestamp()));
+      from unique_run(enqueue.job_type::job_type_name, unique_key(coalesce(payload, '{}')::run_payload, unique_by), unique_for, new_id, new_uuid,
+                      coalesce(if_exists = 'replace', false), coalesce(payload, '{}'), coalesce(enqueue.run_at, statement_timestamp()));
     if found then
       return;
     end if;
   end if;
+  checked_type := job_type; checked_payload := coalesce(payload, '{}'); checked_queue := coalesce(queue, 'default'); checked_key := limit_key;
+  checked_priority := coalesce(priority, 3);
   if enqueue.idempotency_key is not null then
     hash := md5(checked_payload::text);
     loop
