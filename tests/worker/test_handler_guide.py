@@ -25,6 +25,7 @@ from wakeboard_worker.builtin import builtin_handlers, process
 from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.command_payload import Commands, environment_of, fields_of
 from wakeboard_worker.builtin.http_request import request_of
+from wakeboard_worker.builtin.jobs.payload import payload_of
 
 if TYPE_CHECKING:
     from tests.worker.conftest import Store
@@ -111,12 +112,12 @@ def test_a_worker_runs_every_handler_of_the_guide(
 
 def test_every_manifest_of_the_guide_is_a_job_schedule() -> None:
     schedules = [load_job_schedule(manifest, GUIDE.name) for manifest in manifests()]
-    assert [schedule.spec.job_type for schedule in schedules] == ["http", "command"]
+    assert [schedule.spec.job_type for schedule in schedules] == ["http", "command", "job"]
 
 
 def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp_path: Path) -> None:
     assert set(builtin_handlers(settings)) == {"ping", "http", "command"}
-    http, command = (load_job_schedule(manifest, GUIDE.name).spec.payload for manifest in manifests())
+    http, command, job = (load_job_schedule(manifest, GUIDE.name).spec.payload for manifest in manifests())
     for name in ("billing-token", "backup-password"):
         (tmp_path / name).write_text("hush-hush\n")
     secrets = Secrets(str(tmp_path))
@@ -125,6 +126,7 @@ def test_the_guides_settings_allow_what_its_schedules_do(settings: Settings, tmp
     assert AllowedHosts(settings.http_allowed_hosts, settings.http_allowed_private_networks).allows_name(
         request.host, request.port
     )
+    assert payload_of(job, allow_overrides=False).cron_job == "nightly-report"
     argv = Commands(settings.commands).argv(fields_of(command))
     assert argv == ["/usr/bin/pg_dump", "--dbname=shop", "--file=/backups/shop.sql"]
     assert environment_of(secrets.resolve(command["env"]))["PGPASSWORD"] == "hush-hush"
