@@ -229,6 +229,7 @@ class StoreModel:
     def fail(self, worker: int, leases: Sequence[Lease], outcome: str, *, at_once: bool) -> set[int]:
         refused: set[int] = set()
         kind = "timed_out" if outcome == "timed_out" else "failed"
+        now = self.rank_of_now()  # of one statement: its runs are then ordered by their ids
         for lease in leases:
             run = self.lease(worker, lease)
             if run and run.locked:
@@ -246,7 +247,7 @@ class StoreModel:
             run.error_type = "ValueError"
             run.status = "dead" if outcome == "discarded" or run.attempts >= run.max_attempts else "failed"
             if run.status == "failed":
-                run.due, run.rank = at_once, self.rank_of_now()
+                run.due, run.rank = at_once, now
         return refused
 
     def release(self, worker: int, leases: Sequence[Lease], *, delayed: bool, reason: str) -> set[int]:
