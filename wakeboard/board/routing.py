@@ -121,13 +121,15 @@ class BoardRequest:
     async def reveal(
         self, what: str, namespace: str | None, *, run_id: int | None = None, definition_id: int | None = None
     ) -> bool:
-        """Whether the viewer may see masked values of a run or a schedule in this namespace. A yes is audited."""
+        """Whether the viewer may see masked values of a run or a schedule in this namespace. A yes is audited.
+
+        Nothing is shown of a run that was deleted after it was read: the audit log cannot name it.
+        """
         if not await self.viewer.may(Permission.REVEAL, namespace):
             return False
         with _explaining_the_acting_role():
             store = await self.board.store_for(self.viewer.name)
-            await store.reveal(what, run_id=run_id, definition_id=definition_id)
-        return True
+            return await store.reveal(what, run_id=run_id, definition_id=definition_id)
 
     async def read_cached(
         self, key: Hashable, query: Callable[[AsyncConnection], Awaitable[_Result]], *, scans: bool = False
