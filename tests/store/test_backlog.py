@@ -81,6 +81,24 @@ def test_runs_that_wait_for_a_slot_count_up_to_the_free_slots(admin: SqlClient, 
     assert backlog(admin) == (3, 0, 0)  # two execute, and one may start
 
 
+def test_runs_that_wait_for_a_rate_limit_count_up_to_the_units_of_the_lead_time(
+    admin: SqlClient, worker: SqlClient
+) -> None:
+    """An autoscaler does not start a worker for each run of a key that starts one each hour."""
+    for _ in range(9):
+        admin.enqueue(limit_key="api")
+    admin.sql("select set_rate_limit('api', 1, 3600, 2)")
+    assert backlog(admin) == (3, 0, 0)  # two units, and a part of one
+    admin.sql("select set_rate_limit('api', 6, 60, 1)")
+    assert backlog(admin) == (7, 0, 0)
+    admin.sql("select set_rate_limit('api', 100, 1, 1)")
+    assert backlog(admin) == (9, 0, 0)
+    admin.sql("update job_limits set paused_until = now() + interval '2 hours'")
+    assert backlog(admin) == (0, 0, 0)
+    admin.sql("update job_limits set paused_until = now() + interval '2 days'")  # the clock was set back
+    assert backlog(admin) == (9, 0, 0)
+
+
 def test_what_no_worker_of_the_pool_may_claim_is_left_out(admin: SqlClient, worker: SqlClient) -> None:
     dead = admin.enqueue(max_attempts=1)
     worker.register()

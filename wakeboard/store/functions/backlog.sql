@@ -2,7 +2,7 @@
 -- How much work the workers of these queues have, now and `within_s` seconds from now, for autoscalers. For each queue: `due`, runs that
 -- execute or are due; `soon`, runs that become due within `within_s`; `ticks`, schedules whose next tick is due by then and not enqueued yet.
 -- Runs that no worker may claim are left out: dead ones, those of a paused queue or schedule, those with a timeout over `max_timeout_s`, and
--- those that wait for a slot of their limit key. Runs that execute count until their end, so that an autoscaler does not stop their workers.
+-- those that wait for a slot of their limit key, or for a unit of its rate limit that is not free within `within_s`. Runs that execute count until their end, so that an autoscaler does not stop their workers.
 -- It reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules: larger numbers are lower bounds, and
 -- the cost does not depend on the length of the queue.
 -- Example:
@@ -46,7 +46,14 @@ begin
         where job_runs.queue = served.queue and limit_key = waiting.key
           and limit_key is not null and not holds_slot and crash_count < 2 and dead_at is null
           and run_at <= horizon and timeout_s <= max_timeout_s
-        limit (select least(greatest(free_slots(waiting.key), 0), scan_limit))) as next
+        limit (select least(greatest(free_slots(waiting.key), 0), scan_limit, min(
+                        case when rate_count is null and paused_until <= horizon then 1000000
+                             when paused_until between horizon and present + interval '1 day' then 0
+                             else free_units(bound) + ceil(within_s * rate_count / rate_period_s)::bigint end))
+                 from job_limits as bound
+                where key = coalesce((select def.limit_key from job_definitions as def
+                                       where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
+                                                           then substr(waiting.key, 10)::bigint end), waiting.key))) as next
      where not served.is_paused
     union all
     select next.queue, true, false
