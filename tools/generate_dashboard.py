@@ -137,6 +137,13 @@ ROWS: dict[str, list[Panel]] = {
             queries={"{{kind}}": per_minute("wakeboard_leases_expired_total", "kind")},
             stacked=True,
         ),
+        Panel(
+            title="Attempts whose worker ended",
+            description="Attempts that ended because the kubelet reported the end of their worker, by cause.",
+            unit="cpm",
+            queries={"{{cause}}": per_minute("wakeboard_attempts_terminated_total", "cause")},
+            stacked=True,
+        ),
     ],
     "Schedules": [
         Panel(

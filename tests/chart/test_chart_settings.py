@@ -61,6 +61,7 @@ OPERATOR: Mapping[str, Any] = {
     "status_min_interval_seconds": 0,
     "status_errors": "type-only",
     "leader_lease_seconds": 20,
+    "watch_worker_pods": False,
 }
 BOARD: Mapping[str, Any] = {
     "board_name": "Staging",
@@ -201,6 +202,7 @@ def test_the_roles_arrive_at_migrations(documents: list[dict[str, Any]], monkeyp
 
 def test_the_chart_writes_no_unknown_variable(documents: list[dict[str, Any]]) -> None:
     known = {PREFIX + name.upper() for name in OperatorSettings.model_fields.keys() | BoardSettings.model_fields.keys()}
+    known |= {"WAKEBOARD_POD_UID"}  # a fact of the pod, from the downward API
     for pod, spec in pod_specs(documents):
         for container in [*spec["containers"], *spec.get("initContainers", [])]:
             ours = {each["name"] for each in container.get("env", []) if each["name"].startswith(PREFIX)}

@@ -14,7 +14,7 @@ from wakeboard.errors import InvalidSettings
 from wakeboard.settings import ELSEWHERE, PREFIX, Settings, read_settings, unknown_settings
 from wakeboard_operator.settings import OperatorSettings, read_operator_settings
 
-OF_COMMANDS = {"DEBUG", "EFFECTS_DSN", "UP_COMPANION", "WORKER_NAME", "ZONE"}
+OF_COMMANDS = {"DEBUG", "EFFECTS_DSN", "POD_UID", "UP_COMPANION", "WORKER_NAME", "ZONE"}
 
 
 @pytest.mark.parametrize(

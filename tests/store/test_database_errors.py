@@ -12,6 +12,7 @@ from wakeboard.errors import (
     LeadershipLost,
     LeaseLost,
     Locked,
+    MissingRight,
     SchemaMismatch,
     WakeboardError,
 )
@@ -72,7 +73,7 @@ def test_a_lock_that_another_transaction_keeps_is_tried_again_and_has_a_name_of_
         ("42P01", SchemaMismatch),  # no such table
         ("22023", InvalidValue),
         ("23514", InvalidValue),
-        ("42501", WakeboardError),  # a right is missing
+        ("42501", MissingRight),  # a right is missing
         ("0A000", WakeboardError),  # a feature that is not supported
         ("22003", WakeboardError),  # out of range
         ("22021", WakeboardError),  # a character outside the encoding

@@ -3,8 +3,6 @@
 -- the key then wait for longer, at most an hour or rate_burst units. Without a rate limit it does nothing. If the reply is lost and the
 -- caller repeats the call, the units may be taken twice.
 -- Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the limit: try again soon.
--- Example:
---   select wakeboard.consume(7, 1, 1, 3);
 
 create or replace function wakeboard.consume(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, units wakeboard.unit_count)

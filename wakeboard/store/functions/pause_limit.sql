@@ -2,8 +2,6 @@
 -- Starts no run with the limit key of this run for `pause_s` seconds, at most a day; running runs go on. A pause that ends later stays. The
 -- key of a schedule's concurrencyPolicy is not paused.
 -- Raises WB001 if the lease is lost, and 55P03 if another transaction has locked the limit: try again soon.
--- Example:
---   select wakeboard.pause_limit(7, 1, 1, 30);
 
 create or replace function wakeboard.pause_limit(
   worker wakeboard.worker_number, run_id wakeboard.run_number, epoch wakeboard.lease_number, pause_s wakeboard.limit_pause_s)

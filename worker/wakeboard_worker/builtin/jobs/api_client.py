@@ -103,7 +103,7 @@ class ApiClient:
         return bytes(kept[-longest:])
 
     @asynccontextmanager
-    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
+    async def watch(self, path: str, query: Mapping[str, str]) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
         """The events of a watch. Raises as `request`, also during the iteration."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=SILENT_STREAM_S)
         with _translating():

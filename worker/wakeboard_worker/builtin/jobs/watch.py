@@ -104,7 +104,7 @@ class Watch:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(MIN_WATCH_S, MAX_WATCH_S)),  # noqa: S311 - no secret
         }
-        async with self._api.stream(self._path, query) as events:
+        async with self._api.watch(self._path, query) as events:
             self._worked()
             async for event in events:
                 found = event["object"]
