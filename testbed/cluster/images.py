@@ -167,6 +167,7 @@ IMAGES = {
         Image("wakeboard-operator", OURS, PYTHON, partial(_build_ours, "operator")),
         Image("wakeboard-worker", OURS, PYTHON, partial(_build_ours, "worker")),
         Image("wakeboard-board", OURS, PYTHON, partial(_build_ours, "board")),
+        Image("wakeboard-jobs", OURS, PYTHON, partial(_build_ours, "jobs")),
         Image("wakeboard-example", (*OURS, EXAMPLE_FOLDER), PYTHON, _build_example),
         Image("wakeboard-postgres", (POSTGRES_FOLDER,), POSTGRES, _build_postgres),
     )

@@ -269,7 +269,8 @@ OPERATOR_MAY_NOT = [
     ("patch", "jobschedules.wakeboard.dev"),
     ("delete", "jobschedules.wakeboard.dev"),
     ("get", "secrets"),
-    ("get", "pods"),
+    ("delete", "pods"),
+    ("patch", "pods/status"),
     ("list", "namespaces"),
     ("create", "jobs.batch"),
 ]
@@ -284,6 +285,8 @@ def test_an_operator_may_do_everywhere_what_it_needs_and_helm_test_in_its_namesp
     for verb, resource in OPERATOR_MAY_NOT:
         assert not user.may("wakeboard-operator", verb, resource, "jobs"), (verb, resource)
     assert user.may("wakeboard-operator", "get", "namespaces/kube-system", "kube-system")
+    assert user.may("wakeboard-operator", "watch", "pods", "jobs"), "it sees how the pods of workers end"
+    assert not user.may("wakeboard-operator", "watch", "pods", "default")
     for verb in ("create", "get", "patch", "delete"):
         assert user.may("wakeboard-smoke-test", verb, "jobschedules.wakeboard.dev", "jobs")
     assert not user.may("wakeboard-smoke-test", "list", "jobschedules.wakeboard.dev", "jobs")

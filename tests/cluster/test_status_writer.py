@@ -182,12 +182,13 @@ async def test_statuses_are_written_before_events_are_told(
 
 
 async def test_a_conflict_is_computed_anew_for_the_newer_version(leader: WriterHarness) -> None:
-    leader.edit({"metadata": {"labels": {"by": "another-client"}}})
+    leader.edit({"metadata": {"finalizers": ["example.com/another-client"]}})
     assert await leader.write() == 0
     assert leader.conflicts() == 1
     assert await leader.write() == 1
     assert leader.seen()["status"]["conditions"][0]["status"] == "True"
-    assert leader.seen()["metadata"]["labels"] == {"by": "another-client"}
+    assert leader.seen()["metadata"]["finalizers"] == ["example.com/another-client"]
+    leader.edit({"metadata": {"finalizers": None}})
 
 
 async def test_an_edit_that_a_conflict_met_first_is_still_synced_when_the_stream_tells_of_it(
