@@ -22,7 +22,7 @@ empty value of the pool.
 {{- $given := deepCopy (get $.Values.pools $name | default dict) }}
 {{- if dig "jobs" "enabled" $pool.jobs.enabled $given }}
 {{- $image := dict "repository" "wakeboard/jobs" "tag" "" "digest" "" }}
-{{- include "wakeboard.overlay" (list $pool (dict "mode" "forever" "graceSeconds" 0 "concurrency" 1000 "lingerSeconds" 0 "image" $image)) }}
+{{- include "wakeboard.overlay" (list $pool (dict "mode" "forever" "graceSeconds" 0 "concurrency" 1000 "maxTimeoutSeconds" 2678400 "lingerSeconds" 0 "image" $image)) }}
 {{- end }}
 {{- include "wakeboard.overlay" (list $pool $given) }}
 {{- include "wakeboard.checkPool" (list $name $pool) }}

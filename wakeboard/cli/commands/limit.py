@@ -69,7 +69,7 @@ def command(
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
-    """Set how many runs of a limit key run at once, and how often they start.
+    """Limit how many runs of a key run at once and start.
 
     Without options, list the limit keys. The default is 1 at once; with a rate limit, any number. A rate of 60/minute
     starts one run each second; with --burst 10, ten runs may start at once after a pause. The starts of retries count,
