@@ -1,4 +1,4 @@
-"""The page of alerts: what is open, what was, who was told, and which rules decide it."""
+"""The page of alerts: what is open, what was, who was notified, and which rules decide it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_an_open_alert_shows_what_is_wrong_who_was_told_and_the_runs_behin
     assert "Value 3 runs" in answer.words
     assert "team : open failed" in answer.words.replace("team:", "team :")
     assert "the receiver answered 503" in answer.words
-    assert "on-call : not told" in answer.words.replace("on-call:", "on-call :")
+    assert "on-call : not notified" in answer.words.replace("on-call:", "on-call :")
     assert f'href="/runs/{run}"' in answer.text
     assert 'href="/runs?q=status%3Adead"' in answer.text
     overview = await client.get("/")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import secrets
@@ -10,13 +11,15 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from testbed.cluster.control_plane import ControlPlane
+from testbed.cluster.job_pods import make_job_account
 from testbed.cluster.job_schedules import install_crds
 from testbed.cluster.node import Node
 from testbed.cluster.node_requirements import missing_requirements
 from testbed.cluster.shared_control_plane import shared_control_plane
+from tests.cluster.job_pool import Pool
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterator
     from pathlib import Path
 
     from kubernetes.aio.client import ApiClient
@@ -85,3 +88,13 @@ async def api(control_plane: Cluster) -> AsyncGenerator[ApiClient]:
     """The administrator's client of the shared API server."""
     async with control_plane.client() as client:
         yield client
+
+
+@pytest.fixture
+async def pool(control_plane: Cluster, namespace: str, tmp_path: Path) -> AsyncIterator[Pool]:
+    """A pool of the job type `job`, with the rights that the chart gives it in the namespace of the test."""
+    token = tmp_path / "token"
+    token.write_text(await asyncio.to_thread(make_job_account, control_plane, namespace))
+    pool = Pool(control_plane, namespace, token)
+    yield pool
+    await pool.close()

@@ -365,7 +365,7 @@ def _crash(state: State, run: int, *, epoch: bool, mortal: bool) -> State:
 
 
 def _kill(world: World, state: State, number: int) -> Iterator[Step]:
-    """A process ends, and nobody reads its replies. Of its requests in flight, one may outlive the next start."""
+    """A process ends, and no process reads its replies. Of its requests in flight, one may outlive the next start."""
     me = state.workers[number - 1]
     if not world.kills:
         return

@@ -1,4 +1,4 @@
-"""Ids that users type: everything that no run and no schedule can have is told apart before it reaches the database."""
+"""Ids that users type: what no run and no schedule can have is refused before it reaches the database."""
 
 from __future__ import annotations
 

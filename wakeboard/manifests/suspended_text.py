@@ -1,6 +1,6 @@
 """Sets `suspend: true` in the text of a CronJob's manifest, so that its comments and its layout stay.
 
-The result is used only if it reads as the same CronJob, suspended; otherwise the caller writes the object anew.
+The result is used only if it reads as the same CronJob, suspended; otherwise the caller writes the whole object.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `wakeboard import` is told beside the source. It imports nothing heavy: the command line reads the bounds."""
+"""The options of `wakeboard import`. This module imports nothing heavy, because `--help` reads the bounds."""
 
 from __future__ import annotations
 

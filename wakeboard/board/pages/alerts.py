@@ -1,4 +1,4 @@
-"""The alerts page: what is wrong now, what was, who was told, and the rules that decide it."""
+"""The alerts page: what is wrong now, what was, who was notified, and the rules that decide it."""
 
 from __future__ import annotations
 

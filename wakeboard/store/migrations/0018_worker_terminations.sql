@@ -4,7 +4,7 @@ alter table workers add column pod_uid text;
 comment on column workers.pod_uid is 'the uid of its pod; null: unknown';
 
 alter table job_attempts add column cause text, add column pod text;
-comment on column job_attempts.cause is 'why the worker''s process ended, such as OOMKilled or Evicted; null: nobody reported it';
+comment on column job_attempts.cause is 'why the worker''s process ended, such as OOMKilled or Evicted; null: it was not reported';
 comment on column job_attempts.pod is 'the pod of that process';
 
 -- It has one argument more now; `migrate` writes it again.

@@ -33,7 +33,7 @@ async def read_backlog(
 ) -> list[int | None]:
     """The most runs that were due and waited, in each period that begins at `starts` and lasts `step`.
 
-    None: nobody counted them. A count holds for three minutes, unless a later one follows.
+    None: they were not counted. A count holds for three minutes, unless a later one follows.
     """
     values = {"step": step, "since": starts[0] - KEPT // step * step, "until": starts[-1] + step}
     found = {at.astimezone(UTC): due for at, due in await read(conn, tuple_row, _BACKLOG, values)}

@@ -74,7 +74,7 @@ select count(*), count(*) filter (where run.status = 'failed' {})
   from (select * from wakeboard.job_runs where failed_at is not null and dead_at is null limit %(searched)s) as run
 """,
     "running": f"""
-with {RUNNING}
+{RUNNING}
 select count(*), count(*) filter (where run.status = 'running' {{}})
   from wakeboard.job_runs as run
  where run.id = any (array(select id from leased))

@@ -24,7 +24,7 @@ from psycopg.sql import SQL
 
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.object_ids import LARGEST_ID
-from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, PAST, PAST_COLUMNS, RunRow
+from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST, PAST_COLUMNS, RunRow
 from wakeboard.store.queries.run_conditions import conditions_of, patterns
 from wakeboard.store.statements import read
 
@@ -155,16 +155,8 @@ select (select id from wakeboard.job_runs where %(live)s and id > %(low_id)s and
 """
 
 
-RUNNING: LiteralString = """
-recursive live (queue) as (             -- one index descent for each queue, however many runs it has
-  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
-    order by queue limit 1)
-  union all
-  select (select queue::text from wakeboard.job_runs
-           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
-           order by queue limit 1)
-    from live where live.queue is not null
-), leased (id) as materialized (
+RUNNING: LiteralString = f"""
+{LIVE_QUEUES}, leased (id) as materialized (
   select due.id
     from live
    cross join generate_series(1, 5) as level (priority)
@@ -185,7 +177,7 @@ recursive live (queue) as (             -- one index descent for each queue, how
 def _running_query(order: LiteralString) -> LiteralString:
     """Running runs are among the first due ones of each queue and priority, or they hold a slot, or are quarantined."""
     return f"""
-with {RUNNING}
+{RUNNING}
 select {LIVE_COLUMNS}, {_NO_MOMENT} from wakeboard.job_runs as run
  where run.id = any (array(select id from leased)) and run.id > %(low_id)s and run.id < %(high_id)s {{}}
  order by run.id {order}

@@ -12,7 +12,7 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 from psycopg.sql import SQL
 
 from wakeboard.rules.run_search import parse_run_search
-from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, PAST
+from wakeboard.store.queries.listings import LIVE, LIVE_COLUMNS, LIVE_QUEUES, PAST
 from wakeboard.store.queries.run_conditions import conditions_of
 from wakeboard.store.queries.run_list import ListedRun, RunPage, read_run_page
 from wakeboard.store.statements import read
@@ -33,15 +33,7 @@ _INDEXES: LiteralString = """
 select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true)
 """
 _FIRST_DUE: LiteralString = f"""
-with recursive live (queue) as (
-  (select queue::text from wakeboard.job_runs where limit_key is null and crash_count < 2 and dead_at is null
-    order by queue limit 1)
-  union all
-  select (select queue::text from wakeboard.job_runs
-           where queue > live.queue and limit_key is null and crash_count < 2 and dead_at is null
-           order by queue limit 1)
-    from live where live.queue is not null
-), first_due (id) as materialized (
+{LIVE_QUEUES}, first_due (id) as materialized (
   select due.id
     from live
    cross join generate_series(1, 5) as level (priority)

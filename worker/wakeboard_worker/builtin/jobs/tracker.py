@@ -102,13 +102,13 @@ class Tracker:
         return followed
 
     def unfollow(self, followed: Followed) -> None:
-        """Forgets a Job if nobody else follows it."""
+        """Forgets a Job if no other attempt follows it."""
         followed.followers -= 1
         if not followed.followers:
             self._followed.pop(followed.job.uid, None)
 
     def unfollowed(self, for_s: float) -> list[ObservedJob]:
-        """The Jobs that have not ended and that nobody in this process has followed for some time."""
+        """The Jobs that have not ended and that no attempt of this process has followed for some time."""
         seen_by = time.monotonic() - for_s
         return [
             job
