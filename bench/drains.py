@@ -33,11 +33,13 @@ class Case:
     runs: int
     processes: int
     of_a_definition: bool = True
-    job_type: str = "noop"  # of bench/handlers.py
+    job_type: str = "noop"
+    handlers: str = "bench.handlers"
 
     def __str__(self) -> str:
         workers = f"{self.processes} process{'es' if self.processes > 1 else ''}"
-        return f"{self.runs:,} runs, {workers}{'' if self.of_a_definition else ', no definition'}"
+        others = ", both kinds of handlers" if "," in self.handlers else ""
+        return f"{self.runs:,} runs, {workers}{'' if self.of_a_definition else ', no definition'}{others}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,7 @@ def drain_copy(
 
         def start() -> None:
             for _ in range(case.processes):
-                workers.start(dsn or database.dsn, **settings)
+                workers.start(dsn or database.dsn, handlers=case.handlers, **settings)
 
         found = watch_drain(server, database, workers, start, queries)
         if found.runs != case.runs or not found.complete:
@@ -152,19 +154,24 @@ def measure_drains(server: BenchmarkServer, plan: Plan) -> Table:
     """Cases interleaved, so that whatever else the machine does falls on all of them."""
     cases = [Case(runs, processes) for runs in plan.drains for processes in plan.processes]
     free = Case(plan.drains[-1], 1, of_a_definition=False)
-    cases.append(free)
+    mixed = Case(free.runs, 1, handlers="bench.handlers,bench.thread_handlers")
+    cases += [free, mixed]
     drains: dict[Case, list[Drain]] = {case: [] for case in cases}
     for _ in range(plan.repetitions):
         for case in cases:
             drains[case].append(drain(server, case))
     bound = drains[Case(free.runs, 1)]
-    ratio = statistics.median(plain.rate / with_it.rate for plain, with_it in zip(drains[free], bound, strict=True))
+    faster, slower = (
+        statistics.median(each.rate / with_it.rate for each, with_it in zip(drains[case], bound, strict=True))
+        for case in (free, mixed)
+    )
     return Table(
         title="Drain",
         note="No-op runs per second, from the first handler call until the queue is empty. Each run is claimed under a"
         " fenced lease, belongs to a definition whose changes are recorded, is run by `python -m wakeboard_worker`"
         " (job types filtered, heartbeat, JSON log), completed and kept in history."
-        f" Runs without a definition are drained {ratio:.2f} times as fast."
+        f" Runs without a definition are drained {faster:.2f} times as fast; beside a handler for threads, whose runs"
+        f" the worker looks for in vain, {slower:.2f} times."
         f" Server and workers share {os.cpu_count()} CPUs; {plan.repetitions} times each.",
         head=(
             "case",

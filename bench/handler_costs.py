@@ -43,7 +43,7 @@ def measure_handling(server: BenchmarkServer, plan: Plan) -> Table:
     case = Case(plan.handled, 1)
     for _ in range(plan.few_repetitions):
         coroutines.append(drain(server, case))
-        threads.append(drain(server, replace(case, job_type="noop_in_a_thread")))
+        threads.append(drain(server, replace(case, job_type="noop_in_a_thread", handlers="bench.thread_handlers")))
         waits = replace(case, job_type="wait")
         waiting.append(drain(server, waits, concurrency=AT_ONCE))
         shared.append(drain(server, replace(waits, processes=2), concurrency=AT_ONCE // 2))

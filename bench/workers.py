@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from bench.handlers import FIRST, LATENESS
+from bench.handler_reports import FIRST, LATENESS
 from bench.processes import STOP_WITHIN_S, MeasuredProcess
 from testbed.processes import OUR_PACKAGES, as_variables
 
@@ -33,7 +33,7 @@ class NotDone(RuntimeError):
 
 
 def worker_environment(dsn: str, **settings: object) -> dict[str, str]:
-    """Of `python -m wakeboard_worker` with the no-op handlers and every feature on."""
+    """Of `python -m wakeboard_worker` with the coroutine handlers and every feature on."""
     defaults = {"dsn": dsn, "handlers": "bench.handlers", "prepared_statements": "true", "log_format": "json"}
     return {"PYTHONPATH": OUR_PACKAGES, **as_variables({**defaults, **settings})}
 

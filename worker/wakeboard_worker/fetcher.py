@@ -140,19 +140,21 @@ class Fetcher:
         if store.conn.closed:
             await self._connection.pause()
             return True
-        claimed = 0
+        claimed, all_free = 0, in_flight.empty  # before any query: a run that ends meanwhile may queue its run again
         full = not any(self._rows_wanted(executor) > 0 for executor in in_flight.executors)
         if self._heartbeat.leases_valid() and not await self._yields_to_quarantine(store):
             claimed = await self._claim_in_turns(store)
         if claimed:
             self._nothing_due_soon = False
             return True
+        if any(scan.interrupted for scan in self._scans):
+            return True
         if in_flight.empty and not self.stopped and await self._run_quarantined(store):
             return True
         if full:
             await self._wait(self._settings.poll_seconds)
             return True
-        return await self._idle(store)
+        return await self._idle(store, all_free=all_free)
 
     async def _register_again(self, store: WorkerStore) -> None:
         """Register again if the store has removed this worker, and often enough that its job types stay known."""
@@ -192,7 +194,7 @@ class Fetcher:
 
     async def _claim(self, scan: QueueScan, count: int, store: WorkerStore) -> int:
         if count <= 0 or self.stopped:
-            scan.found_nothing = False
+            scan.skip_turn()
             return 0
         oldest, by_age = self._oldest[id(scan)], 0
         if share := oldest.share(count):
@@ -200,7 +202,7 @@ class Fetcher:
             rows = await oldest.claim(store, share)
             self._accept(rows, sent)
             by_age = len(rows)
-        scan.found_nothing = False
+        scan.skip_turn()
         claimed = by_age
         if claimed < count:
             rows = await scan.claim(store, count - claimed)
@@ -274,16 +276,18 @@ class Fetcher:
 
     # -- waiting -------------------------------------------------------------------------------------------------------
 
-    async def _idle(self, store: WorkerStore) -> bool:
-        """Wait until the next run or tick is due. Returns False if nothing is due and the worker should exit."""
-        in_flight, settings = self._in_flight, self._settings
+    async def _idle(self, store: WorkerStore, *, all_free: bool) -> bool:
+        """Wait until the next run or tick is due. Returns False if nothing is due and the worker should exit.
+
+        `all_free`: no run was in flight when the claims began, so every executor had a turn.
+        """
+        settings = self._settings
         stays = self._age_s() < self._stay_s
-        empty = in_flight.empty  # before any query: an outcome that is reported meanwhile may queue its run again
-        if not stays and empty and self._nothing_due_soon and all(scan.found_nothing for scan in self._scans):
+        if not stays and all_free and self._nothing_due_soon and all(scan.found_nothing for scan in self._scans):
             return False
         within_s = settings.poll_seconds if stays else float(settings.drain_lookahead_seconds)
         due_s = await store.next_due_s(self._all_types, within_s)
-        self._nothing_due_soon = due_s is None and empty
+        self._nothing_due_soon = due_s is None and all_free
         if self._nothing_due_soon and not stays:
             for scan in self._scans:  # scan once more for what became due between the last claim and the query
                 scan.rewind()

@@ -5,7 +5,8 @@ flight. Rows that become due behind the scan position (late commits, retries, re
 A full scan starts after two seconds or twenty times the duration of the last one, whichever is longer. Once the scan
 has reached its end, the two seconds no longer apply. So scanning takes a twentieth of the time at most.
 
-An executor whose scan found nothing backs off for a moment while another executor has work.
+An executor whose scan finds nothing reads past the runs of other executors for `TURN_S` at most, and continues there in
+its next turn. It backs off for a moment while another executor has work.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 FULL_SCAN_EVERY_S = 2.0  # between two full scans, at least
 FULL_SCAN_PAUSE = 20  # between two full scans, at least: times the duration of the last one
+TURN_S = 0.005  # of scanning without a run, before other executors have their turn
 BACK_OFF = 10  # times the duration of a claim that found nothing, while another executor has work …
 MAX_BACK_OFF_S = 0.1  # … but not longer, so that new runs are found soon
 
@@ -37,32 +39,41 @@ class QueueScan:
         self.job_types = text_array(executor.job_types)
         self.positions = ScanPositions(queues)
         self._finished: set[Pair] = set()  # (queue, priority) pairs that this scan has read to their end
-        self._from_start = True  # no claim of this scan has been made yet
+        self._from_start = True  # this scan has found no run yet, and has not reached its end
         self._unlimited = False  # the next claim has no scan limit, because the last one was full and skipped no rows
-        self._full_scan_s = 0.0  # the duration of the last claim from the start
+        self._full_scan_s = 0.0  # the time from the start of this scan to its first run, or to its end
         self._next_scan_at = 0.0
         self._backs_off_until = 0.0
         self.sent = 0.0  # boottime() when the last claim was sent
-        self.found_nothing = False  # the last claim scanned everything, and no run was due
+        self.found_nothing = False  # the last scan read everything, and no run was due
+        self.interrupted = False  # the last turn ended before the scan found a run or reached its end
 
     def rewind(self) -> None:
         """Make the next claim start a full scan."""
         self.positions.rewind()
         self._finished.clear()
-        self._from_start, self._unlimited = True, False
+        self._from_start, self._unlimited, self._full_scan_s = True, False, 0.0
+
+    def skip_turn(self) -> None:
+        """Record that the executor has no room for runs, so nothing is known about them."""
+        self.found_nothing = self.interrupted = False
 
     def backs_off(self) -> bool:
         """Whether the last claim found nothing a moment ago, so that other executors go first."""
         return time.monotonic() < self._backs_off_until
 
     async def claim(self, store: WorkerStore, count: int) -> list[ClaimedRow]:
-        """Lease up to `count` due runs behind the scan position. An empty list: there are none."""
+        """Lease up to `count` due runs behind the scan position. An empty list: it found none in this turn."""
         began = time.monotonic()
         if began >= self._next_scan_at and not self._from_start:
             self.rewind()
         self.sent = boottime()
         rows = await store.claim(self.positions, self.job_types, count, None if self._unlimited else SCAN_LIMIT)
+        self.interrupted = False
         while not rows and await self._advance(store):
+            self.interrupted = time.monotonic() - began > TURN_S
+            if self.interrupted:
+                break
             self.sent = boottime()
             rows = await store.claim(self.positions, self.job_types, count)
         full = len(rows) >= count
@@ -74,9 +85,13 @@ class QueueScan:
     def _schedule_next(self, began: float, rows: Sequence[ClaimedRow], *, full: bool) -> None:
         now = time.monotonic()
         self._backs_off_until = 0.0 if rows else now + min(MAX_BACK_OFF_S, BACK_OFF * (now - began))
-        self.found_nothing = self._from_start and not rows
         if self._from_start:
-            self._full_scan_s, self._from_start = now - began, False
+            self._full_scan_s += now - began
+        self.found_nothing = self._from_start and not rows and not self.interrupted
+        if self.interrupted:
+            return
+        if self._from_start:
+            self._from_start = False
             self._next_scan_at = now + max(FULL_SCAN_EVERY_S, FULL_SCAN_PAUSE * self._full_scan_s)
         if not full:
             self._next_scan_at = min(self._next_scan_at, now + FULL_SCAN_PAUSE * self._full_scan_s)
