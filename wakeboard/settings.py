@@ -233,7 +233,8 @@ class Settings(BaseSettings):
         max_length=1000,
         pattern=r"^(https?://[A-Za-z0-9.:\[\]_-]+(/[A-Za-z0-9._~-]+)*/?)?$",
         description="Address under which users open the board, such as `https://jobs.example.com/tools/wakeboard`."
-        " Messages about alerts link to the page with what is behind them. Empty: no links.",
+        " Messages about alerts link to the page with what is behind them. Empty: no links; `up` sets the address"
+        " of the board that it serves.",
     )
 
     # logs

@@ -243,5 +243,9 @@ def test_up_prints_the_address_of_the_web_board_and_takes_another_port_if_it_is_
         line = up.wait_for("The web board is at http://127.0.0.1:")
         with urllib.request.urlopen(line.split()[-1], timeout=10) as page:
             assert "Overview" in page.read().decode()
+        run_id = up.enqueue("board_url")
+        up.wait_for_success(run_id, "board_url")
+        result = f"select result from wakeboard.job_run_history where id = {run_id}"
+        assert up.query(result) == line.split()[-1], "workers do not know the board's address"
         up.send(signal.SIGINT)
         assert up.exit_code() in {0, 130}

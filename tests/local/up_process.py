@@ -57,6 +57,10 @@ import wakeboard
 def greet(run):
     return "hello"
 
+@wakeboard.handler("board_url")
+def board_url(run):
+    return os.environ["WAKEBOARD_BOARD_URL"]
+
 @wakeboard.handler("needs_a_file")
 def needs_a_file(run):
     if not Path("wanted").exists():

@@ -318,6 +318,7 @@ class Supervisor:
         options = BoardOptions(dsn=self._dsn, listen=self._settings.settings.listen)
         self._board = BoardServer(options, listener, handles_signals=False)
         self._board.start()
+        self._settings.board_url = self._board.address
         self._log(f"The web board is at {self._board.address}", "success")
 
     async def _stop_board(self) -> None:

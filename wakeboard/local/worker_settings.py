@@ -43,6 +43,7 @@ class WorkerSettings:
 
     def __init__(self, folder: Path, dsn: str) -> None:
         self.folder, self._dsn = folder, dsn
+        self.board_url = ""  # of the board that `up` serves
         self.from_file: dict[str, str] = {}
         self.read_file()
 
@@ -86,6 +87,7 @@ class WorkerSettings:
         return {
             **LOCAL_DEFAULTS,
             "WAKEBOARD_QUEUES": ",".join(queues),
+            "WAKEBOARD_BOARD_URL": self.board_url,
             "WAKEBOARD_ALERTS_FILE": str(self.local_alerts_file) if self.local_alerts_file.exists() else "",
             **self.from_file,
             **os.environ,
