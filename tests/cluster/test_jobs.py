@@ -12,12 +12,14 @@ from testbed.cluster.job_pods import RULES, make_job_account
 from tests.cluster.job_pool import Pool, recorded
 from wakeboard.testing import FakeRun, Outcome
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
+from wakeboard_worker.builtin.jobs.api_client import ApiClient
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
     from testbed.cluster.control_plane import ControlPlane
+    from wakeboard_worker.builtin.jobs.handler import JobHandler
 
 pytestmark = pytest.mark.anyio
 
@@ -263,9 +265,7 @@ async def test_a_pod_that_no_node_takes_fails_with_the_schedulers_message(pool: 
     attempt = pool.start(pool.run(), pool.process(jobs_start_seconds=3))
     pod = (await pool.pods.one_pod())["metadata"]["name"]
     words = "0/3 nodes are available: 3 Insufficient memory."
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
-    body = {"status": {"conditions": [condition]}}
-    await pool.pods.call("PATCH", f"/api/v1 pods/{pod}/status", body, "application/strategic-merge-patch+json")
+    await _not_schedulable(pool, pod, words)
     error = (await attempt).error
     assert (type(error).__name__, str(error)) == ("FailedScheduling", f"{words} (pod {pod}, after 3 s)")
     assert await pool.pods.jobs() == []
@@ -285,6 +285,75 @@ async def test_an_image_that_cannot_be_pulled_fails_with_the_kubelets_message(
     error = (await attempt).error
     assert type(error).__name__ == "ImagePullBackOff"
     assert str(error).startswith('ImagePullBackOff: Back-off pulling image "example.com/report:1" (container main of')
+
+
+# -- the order of reports ----------------------------------------------------------------------------------------------
+
+
+async def test_a_pod_reported_before_the_answer_to_the_creation_of_its_job_is_known(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.pods.apply_cron_job()
+    answer = _hold_answers(monkeypatch, "POST")
+    handler = pool.process(jobs_start_seconds=3)
+    attempt = pool.start(run := pool.run(), handler)
+    pod = (await pool.pods.one_pod())["metadata"]["name"]
+    words = "0/3 nodes are available: 3 Insufficient memory."
+    await _not_schedulable(pool, pod, words)
+    await _reported(pool, handler)
+    assert not run.steps
+    pods_read = _requests(monkeypatch, "/pods")
+    answer.set()
+    error = (await attempt).error
+    assert (type(error).__name__, str(error)) == ("FailedScheduling", f"{words} (pod {pod}, after 3 s)")
+    assert len(pods_read) == 1  # before the Job is deleted
+
+
+async def test_a_job_that_ends_before_the_answer_to_its_creation_ends_the_attempt(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.pods.apply_cron_job()
+    answer = _hold_answers(monkeypatch, "POST")
+    attempt = pool.start(run := pool.run())
+    await pool.pods.end(await pool.pods.schedule(), message="1")
+    await _ended(pool)
+    await _reported(pool, pool.handler)
+    assert not run.steps
+    answer.set()
+    assert (await attempt).result == 1
+
+
+async def test_a_job_that_ends_while_it_is_adopted_ends_the_attempt(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.pods.apply_cron_job()
+    first = pool.start(run := pool.run())
+    pod = await pool.pods.start()
+    await recorded(run, "Job 1 started")
+    await _lose_lease(run, first)
+    second_process = pool.process()
+    await pool.start(pool.run({"cronJob": "none"}), second_process)  # starts its watches
+    answer = _hold_answers(monkeypatch, "GET")
+    second = pool.start(run, second_process)
+    await pool.pods.end(pod, message="1")
+    await _ended(pool)
+    await _reported(pool, second_process)
+    answer.set()
+    assert (await second).result == 1
+
+
+async def test_a_pod_that_has_started_is_not_ended_because_a_watch_is_late(pool: Pool) -> None:
+    await pool.pods.apply_cron_job()
+    handler = pool.process(jobs_start_seconds=3)
+    attempt = pool.start(run := pool.run(), handler)
+    await recorded(run, "Job 1")
+    assert handler.cluster is not None
+    await handler.cluster.tracker.stop()
+    pod = await pool.pods.start()
+    await recorded(run, "Job 1 started")
+    handler.cluster.tracker.start()
+    await pool.pods.end(pod, message="1")
+    assert (await attempt).result == 1
 
 
 # -- what a payload may say --------------------------------------------------------------------------------------------
@@ -417,6 +486,51 @@ async def _ended(pool: Pool) -> None:
 def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:
     conditions: list[dict[str, Any]] = job["status"].get("conditions") or []
     return [each for each in conditions if each["type"] in ("Complete", "Failed")]
+
+
+def _hold_answers(monkeypatch: pytest.MonkeyPatch, method: str) -> asyncio.Event:
+    """From now on the answers to requests of this kind wait for the event."""
+    released, request = asyncio.Event(), ApiClient.request
+
+    async def held(client: ApiClient, verb: str, *words: Any) -> Any:
+        found = await request(client, verb, *words)
+        if verb == method:
+            await released.wait()
+        return found
+
+    monkeypatch.setattr(ApiClient, "request", held)
+    return released
+
+
+def _requests(monkeypatch: pytest.MonkeyPatch, end: str) -> list[str]:
+    """The paths of requests from now on that end like this."""
+    found: list[str] = []
+    request = ApiClient.request
+
+    async def noted(client: ApiClient, verb: str, path: str, *words: Any) -> Any:
+        if path.endswith(end):
+            found.append(path)
+        return await request(client, verb, path, *words)
+
+    monkeypatch.setattr(ApiClient, "request", noted)
+    return found
+
+
+async def _reported(pool: Pool, handler: JobHandler) -> None:
+    """Waits until the watches of a process have reported the present state of all Jobs and pods."""
+    assert handler.cluster is not None
+    for kind, found in (("/jobs", await pool.pods.jobs()), ("/pods", await pool.pods.pods())):
+        newest = max(int(each["metadata"]["resourceVersion"]) for each in found)
+        (watch,) = (watch for watch in handler.cluster.tracker.watches if watch.path.endswith(kind))
+        while int(watch.version) < newest:  # noqa: ASYNC110 - the event is in a watch
+            await asyncio.sleep(0.01)
+
+
+async def _not_schedulable(pool: Pool, pod: str, words: str) -> None:
+    """Reports that the scheduler finds no node for a pod."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
+    body = {"status": {"conditions": [condition]}}
+    await pool.pods.call("PATCH", f"/api/v1 pods/{pod}/status", body, "application/strategic-merge-patch+json")
 
 
 async def _quota(pool: Pool, hard: dict[str, str]) -> None:

@@ -137,8 +137,9 @@ class JobAttempt:
                 self._cluster.tracker.unfollow(self._job)
 
     async def _execute(self) -> Any:
-        record = await self._recorded()
-        job = self._job or await self._adopt_recorded(record["uid"])
+        with self._cluster.tracker.keeping(str(self._run.uuid)):
+            record = await self._recorded()
+            job = self._job or await self._adopt_recorded(record["uid"])
         self._measure(job.job)
         await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, _scheduling)
         await self._phase("started", lambda pod: started(pod, job.job.container), lambda pod: _start(pod, job.job))
@@ -228,10 +229,12 @@ class JobAttempt:
         found = await self._read_job()
         if found is None or found["metadata"]["uid"] != uid:
             raise self._deleted()
-        return self._follow(observed_job(found), await self._read_pods(uid))
+        job = self._follow(observed_job(found))
+        await self._refresh_pods(job)
+        return job
 
-    def _follow(self, job: ObservedJob, pods: list[ObservedPod] | None = None) -> Followed:
-        self._job = self._cluster.tracker.follow(job, pods or ())
+    def _follow(self, job: ObservedJob) -> Followed:
+        self._job = self._cluster.tracker.follow(job)
         return self._job
 
     def _measure(self, job: ObservedJob) -> None:
@@ -268,8 +271,7 @@ class JobAttempt:
                     while (pod := main_pod(job.pods.values())) is None or not pod.ended:
                         await job.event.wait()
         if pod is None or not pod.ended:
-            for each in await self._read_pods(job.job.uid):
-                job.update_pod(each)
+            await self._refresh_pods(job)
             pod = main_pod(job.pods.values())
         return _end(job.job, pod)
 
@@ -288,17 +290,29 @@ class JobAttempt:
             if job.gone:
                 await self._until_pods_are_gone(job)
                 raise self._deleted()
-            until = min(self._stop_at, self._check_start(job, pod))
+            start_by, _ = self._start_by(job, pod)
             if time.monotonic() >= self._stop_at:
                 raise _StopJob(self._timed_out(await self._log_tail()))
+            if time.monotonic() >= start_by:
+                await self._check_start(job)
+                continue
             with suppress(TimeoutError):
-                async with asyncio.timeout_at(_loop_time(until)):
+                async with asyncio.timeout_at(_loop_time(min(self._stop_at, start_by))):
                     await event.wait()
 
-    def _check_start(self, job: Followed, pod: ObservedPod | None) -> float:
-        """Returns when to check again. Raises _StopJob for a pod that does not start."""
-        if (pod is not None and started(pod, job.job.container)) or job.job.suspended:
-            return FOREVER
+    async def _check_start(self, job: Followed) -> None:
+        """Raises _StopJob if no pod has started in time. Reads the Job and its pods first: the watches may be late."""
+        await self._confirm(job)
+        await self._refresh_pods(job)
+        pod = main_pod(job.pods.values())
+        start_by, after = self._start_by(job, pod)
+        if time.monotonic() >= start_by:
+            raise _StopJob(start_error(pod, job.refusal, after))
+
+    def _start_by(self, job: Followed, pod: ObservedPod | None) -> tuple[float, str]:
+        """Returns when the pod must have started, and these words for the error."""
+        if (pod is not None and started(pod, job.job.container)) or job.job.suspended or job.job.ended or job.gone:
+            return FOREVER, ""
         now = time.monotonic()
         deadline, after = self._created_at + self._cluster.start_s, f"after {self._cluster.start_s} s"
         if pod is None and job.refusal:
@@ -307,9 +321,7 @@ class JobAttempt:
         self._stuck_since = min(self._stuck_since, now) if is_stuck else FOREVER
         if self._stuck_since + STUCK_FOR_S < deadline:
             deadline, after = self._stuck_since + STUCK_FOR_S, f"for {STUCK_FOR_S:.0f} s"
-        if now >= deadline:
-            raise _StopJob(start_error(pod, job.refusal, after))
-        return deadline
+        return deadline, after
 
     def _timed_out(self, text: str) -> TimedOut:
         """The timeout of the attempt, with what the pod waited for or printed last."""
@@ -418,13 +430,16 @@ class JobAttempt:
                 return None
             raise JobRefused(f"the Job {self._name} cannot be read: {error}") from None
 
-    async def _read_pods(self, job_uid: str) -> list[ObservedPod]:
+    async def _refresh_pods(self, job: Followed) -> None:
+        """Reads the pods of a Job."""
         selector = {"labelSelector": f"{RUN_UUID}={self._run.uuid}"}
         try:
             found = await self._ask("GET", f"{CORE_API}/namespaces/{self._namespace}/pods", selector)
         except ApiRefused as error:
             raise JobRefused(f"the pods of {self._name} cannot be read: {error}") from None
-        return [pod for pod in map(observed_pod, found["items"]) if pod.job_uid == job_uid]
+        for pod in map(observed_pod, found["items"]):
+            if pod.job_uid == job.job.uid:
+                job.update_pod(pod)
 
     async def _ask(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None

@@ -59,6 +59,7 @@ class ObservedPod:
     name: str
     uid: str
     job_uid: str
+    run_uuid: str
     version: int
     node: str
     phase: str
@@ -117,7 +118,8 @@ def observed_pod(found: Mapping[str, Any]) -> ObservedPod:
         namespace=about["namespace"],
         name=about["name"],
         uid=about["uid"],
-        job_uid=about.get("labels", {}).get(JOB_UID, ""),
+        job_uid=part(about, "labels").get(JOB_UID, ""),
+        run_uuid=part(about, "labels").get(RUN_UUID, ""),
         version=int(about.get("resourceVersion") or 0),
         node=found["spec"].get("nodeName") or "",
         phase=status.get("phase", ""),

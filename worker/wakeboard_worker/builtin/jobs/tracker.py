@@ -2,12 +2,17 @@
 
 An attempt calls `follow` and waits for `Followed.event`. Nothing is requested for a single Job while it runs. A Job
 that is missing from a list is not taken for deleted: `suspect` asks its attempt to read it.
+
+The watches and the answer to a request come over different connections, in any order: the pod of a new Job may be
+reported, and the Job even as ended, before its creation is answered. An attempt therefore creates or reads its Job
+inside `keeping`: what the watches report meanwhile reaches it with `follow`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from contextvars import Context
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +21,7 @@ from wakeboard_worker.builtin.jobs.template import RUN_UUID
 from wakeboard_worker.builtin.jobs.watch import Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Generator, Mapping, Sequence
 
     from wakeboard_worker.builtin.jobs.api_client import ApiClient
 
@@ -64,11 +69,21 @@ class Followed:
             self.notify()
 
 
+class _Kept:
+    """The reports on the Jobs of one run that nobody follows yet, oldest first, and who wants them."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[ObservedJob, bool]] = []
+        self.pods: list[tuple[ObservedPod, bool]] = []
+        self.users = 0
+
+
 class Tracker:
     """Follows the Jobs of some namespaces. `*` stands for all namespaces."""
 
     def __init__(self, api: ApiClient, namespaces: Sequence[str]) -> None:
         self._followed: dict[str, Followed] = {}  # by the Job's uid
+        self._kept: dict[str, _Kept] = {}  # by the run's uuid
         self._unfinished: dict[str, ObservedJob] = {}
         self._unfinished_since: dict[str, float] = {}
         self.watches: list[Watch] = []
@@ -92,13 +107,31 @@ class Tracker:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def follow(self, job: ObservedJob, pods: Iterable[ObservedPod] = ()) -> Followed:
+    @contextmanager
+    def keeping(self, run_uuid: str) -> Generator[None]:
+        """Keeps what the watches report of the Jobs of this run, for `follow`."""
+        kept = self._kept.setdefault(run_uuid, _Kept())
+        kept.users += 1
+        try:
+            yield
+        finally:
+            kept.users -= 1
+            if not kept.users:
+                del self._kept[run_uuid]
+
+    def follow(self, job: ObservedJob) -> Followed:
         """Starts to follow a Job that the API server has just returned. Call `unfollow` in the end."""
+        is_new = job.uid not in self._followed
         followed = self._followed.setdefault(job.uid, Followed(job))
         followed.followers += 1
         followed.update(job)
-        for pod in pods:
-            followed.update_pod(pod)
+        if is_new and (kept := self._kept.get(job.run_uuid)) is not None:
+            for early, deleted in kept.jobs:
+                if early.uid == job.uid:
+                    self.job_changed(early, deleted=deleted)
+            for pod, deleted in kept.pods:
+                if pod.job_uid == job.uid:
+                    self.pod_changed(pod, deleted=deleted)
         return followed
 
     def unfollow(self, followed: Followed) -> None:
@@ -130,6 +163,8 @@ class Tracker:
         if followed is not None:
             followed.gone = followed.gone or deleted
             followed.update(job)
+        elif (kept := self._kept.get(job.run_uuid)) is not None:
+            kept.jobs.append((job, deleted))
 
     def jobs_listed(self, namespace: str, jobs: Sequence[ObservedJob], asked_at: float) -> None:
         """These are all Jobs of a namespace, or of all."""
@@ -148,11 +183,12 @@ class Tracker:
     def pod_changed(self, pod: ObservedPod, *, deleted: bool = False) -> None:
         """A pod was added, changed or deleted. The last state of a deleted one is kept."""
         followed = self._followed.get(pod.job_uid)
-        if followed is None:
-            return
-        if deleted:
-            followed.pods_gone.add(pod.uid)
-        followed.update_pod(pod)
+        if followed is not None:
+            if deleted:
+                followed.pods_gone.add(pod.uid)
+            followed.update_pod(pod)
+        elif (kept := self._kept.get(pod.run_uuid)) is not None:
+            kept.pods.append((pod, deleted))
 
     def pods_refused(self, job_uid: str, message: str) -> None:
         """The cluster could not create the pod of a Job."""

@@ -51,7 +51,7 @@ class Watch:
     """
 
     def __init__(self, api: ApiClient, path: str, query: Mapping[str, str], listener: Listener) -> None:
-        self._api, self._path, self._query, self._listener = api, path, query, listener
+        self._api, self.path, self._query, self._listener = api, path, query, listener
         self.version = ""
         self._backoff_s = MIN_BACKOFF_S
         self.synced = asyncio.Event()
@@ -83,7 +83,7 @@ class Watch:
         version, token = "", ""
         while True:
             page = await self._api.request(
-                "GET", self._path, {**self._query, "limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
+                "GET", self.path, {**self._query, "limit": str(PAGE_SIZE), **({"continue": token} if token else {})}
             )
             items += map(self._listener.read, page["items"])
             version = page["metadata"]["resourceVersion"]
@@ -104,7 +104,7 @@ class Watch:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(random.randint(MIN_WATCH_S, MAX_WATCH_S)),  # noqa: S311 - no secret
         }
-        async with self._api.watch(self._path, query) as events:
+        async with self._api.watch(self.path, query) as events:
             self._worked()
             async for event in events:
                 found = event["object"]
@@ -117,10 +117,10 @@ class Watch:
     def _worked(self) -> None:
         self._backoff_s = MIN_BACKOFF_S
         if self.problem:
-            log.info("%s is watched again", self._path)
+            log.info("%s is watched again", self.path)
         self.problem = ""
 
     def _note(self, problem: str) -> None:
         if not self.problem:
-            log.warning("%s cannot be watched: %s", self._path, problem)
+            log.warning("%s cannot be watched: %s", self.path, problem)
         self.problem = problem
