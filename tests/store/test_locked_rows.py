@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg.rows import scalar_row
 
 from tests.store.sql_clients import Lease
+from wakeboard.errors import Locked
+from wakeboard.store import statements
+from wakeboard.store.connection import connect
+from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -295,3 +300,19 @@ def test_a_dropped_partition_that_is_not_committed_holds_up_a_question_for_two_s
         with pytest.raises(psycopg.errors.LockNotAvailable) as refused:
             other.sql(f"select * from {call}")
         assert refused.value.diag.message_primary == "another transaction keeps a lock that this needs; try again", call
+
+
+# -- a table that another transaction alters ---------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_a_read_of_a_table_that_is_being_altered_ends_with_a_sentence(
+    database: str, holder: SqlClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statements, "_BOUND_LOCK_WAITS", b"set local lock_timeout = '50ms'")
+    holder.sql("lock table job_runs")
+    async with await connect(database) as conn:
+        with pytest.raises(Locked, match="another transaction keeps a lock"):
+            await read(conn, scalar_row, "select count(*) from wakeboard.job_runs")
+        holder.sql("rollback")
+        assert await read(conn, scalar_row, "select count(*) from wakeboard.job_runs") == [0]

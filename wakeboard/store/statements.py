@@ -45,6 +45,7 @@ _PIN: Final = (
     " set local jit = off"  # compiling a read takes many times as long as running it
     + "".join(f"; set local {name} = {value}" for name, value in SETTINGS)
 ).encode()
+_BOUND_LOCK_WAITS: Final = b"set local lock_timeout = '10s'"  # such as for a table that is being altered
 _DEFAULTS: Final = (
     "select " + ", ".join(f"pg_catalog.current_setting('{name}')" for name, _ in (ISOLATION, *SETTINGS))
 ).encode()
@@ -196,6 +197,13 @@ async def pinned_transaction(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerat
 
 
 @asynccontextmanager
+async def _reading(conn: psycopg.AsyncConnection[Any]) -> AsyncGenerator[None]:
+    async with pinned_transaction(conn):
+        await conn.execute(_BOUND_LOCK_WAITS)
+        yield
+
+
+@asynccontextmanager
 async def read_only_transaction(conn: psycopg.AsyncConnection[Any], statement_timeout_s: int) -> AsyncGenerator[None]:
     """As `pinned_transaction`, but it can change nothing, and the server stops a statement that takes longer.
 
@@ -222,12 +230,12 @@ async def read(
     query: LiteralString | sql.Composed,
     values: Mapping[str, Any] | None = None,
 ) -> list[_Row]:
-    """The rows of any query, each made by the row factory `kind`. Raises WakeboardError."""
+    """The rows of any query, each made by the row factory `kind`. It waits 10 s for a lock. Raises WakeboardError."""
     lock = connection_lock(conn)
     with translating(conn):
         async with (
             lock,
-            nullcontext() if lock.in_read_only_transaction else pinned_transaction(conn),
+            nullcontext() if lock.in_read_only_transaction else _reading(conn),
             conn.cursor(row_factory=kind) as cursor,
         ):
             await cursor.execute(query, values)
