@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo test screenshots check fix bench chaos audit lock setup clean test-packages test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
+.PHONY: help demo pattern check-pattern test screenshots check fix bench chaos audit lock setup clean test-packages test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -15,8 +15,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 help: ## list the targets
 	awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: .venv/demo.ready ## set up, then run examples/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
-	exec $(BIN)/wakeboard up examples/ $(DEMO_ARGS)
+demo: .venv/demo.ready ## set up, then run examples/shop/ on an embedded Postgres until Ctrl-C (DEMO_ARGS='--fresh')
+	exec $(BIN)/wakeboard up examples/shop/ $(DEMO_ARGS)
+
+pattern: .venv/patterns.ready ## set up, then run a folder of examples/patterns until Ctrl-C (NAME=email-batch)
+	exec $(BIN)/wakeboard up examples/patterns/$(or $(NAME),$(error which one? for example NAME=email-batch)) $(PATTERN_ARGS)
+
+check-pattern: .venv/patterns.ready ## run a pattern, kill its workers, count lost and doubled effects (NAME=email-batch)
+	exec $(BIN)/python examples/patterns/check.py $(or $(NAME),$(error which one? for example NAME=email-batch)) $(PATTERN_ARGS)
 
 test: .venv/dev.ready bytecode test-packages test-cluster chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec env PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS) # keep what pytest compiles
@@ -60,6 +66,7 @@ lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade t
 	$(COMPILE) pyproject.toml --extra board --constraint locks/dev.txt --output-file locks/board.txt
 	$(COMPILE) pyproject.toml --extra operator --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt
+	$(COMPILE) pyproject.toml --extra local --group patterns --constraint locks/dev.txt --output-file locks/patterns.txt
 	$(COMPILE) --group go --output-file locks/go.txt
 	$(COMPILE) --group competitors --output-file locks/competitors.txt
 	$(BIN)/python -m bench.competitors --lock
@@ -92,6 +99,9 @@ wheelhouse: .venv/dev.ready ## download what the Dockerfile installs, to build i
 
 .venv/demo.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/local.txt
 	$(PYTHON) tools/bootstrap.py demo
+
+.venv/patterns.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/patterns.txt
+	$(PYTHON) tools/bootstrap.py patterns
 
 .venv/dev.ready: tools/bootstrap.py pyproject.toml locks/build.txt locks/dev.txt
 	$(PYTHON) tools/bootstrap.py dev

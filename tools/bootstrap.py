@@ -1,6 +1,7 @@
-"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|dev|test-packages`.
+"""Creates .venv with nothing but python3: `python3 tools/bootstrap.py demo|patterns|dev|test-packages`.
 
 demo     what `wakeboard up` needs
+patterns that, and what examples/patterns need
 dev      that, and what tests and checks need
 test-packages  Debian packages that tests need: PostgreSQL 15, PgBouncer, Chromium (as root, else it prints the command)
 
@@ -24,7 +25,11 @@ VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 OUR_PIP = [str(PYTHON), "-m", "pip"]
 BUILD_LOCK = ROOT / "locks" / "build.txt"
-LOCKS = {"demo": ROOT / "locks" / "local.txt", "dev": ROOT / "locks" / "dev.txt"}
+LOCKS = {
+    "demo": ROOT / "locks" / "local.txt",
+    "patterns": ROOT / "locks" / "patterns.txt",
+    "dev": ROOT / "locks" / "dev.txt",
+}
 TEST_PACKAGES = {
     "postgresql-15": "/usr/lib/postgresql/15/bin/postgres",
     "pgbouncer": "/usr/sbin/pgbouncer",
@@ -34,7 +39,7 @@ TEST_PACKAGES = {
 
 
 def main(what: str) -> None:
-    """Runs one of the three. The stamp file marks .venv as ready for make."""
+    """Runs one of the four. The stamp file marks .venv as ready for make."""
     if what == "test-packages":
         install_test_packages()
         return
@@ -46,8 +51,8 @@ def main(what: str) -> None:
     install("--require-hashes", "-r", str(LOCKS[what]))
     install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
     (VENV / (what + ".ready")).touch()
-    if what == "dev":
-        (VENV / "demo.ready").touch()
+    for less in {"dev": ["demo", "patterns"], "patterns": ["demo"]}.get(what, []):
+        (VENV / (less + ".ready")).touch()
     say(f"Ready after {time.monotonic() - began:.0f} s.")
 
 

@@ -100,7 +100,7 @@ def _warn_of_unknown_settings() -> None:
 
 @application.callback(
     epilog=examples(
-        "wakeboard up examples/       run a folder of schedules on this machine, with its own database",
+        "wakeboard up examples/shop/  run a folder of schedules on this machine, with its own database",
         "wakeboard schedules          when schedules are due",
         "wakeboard runs               the newest runs",
         "wakeboard run 1042           one run in detail",

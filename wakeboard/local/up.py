@@ -56,7 +56,7 @@ class UpOptions:
 def run_up(options: UpOptions) -> int:
     """Runs until a signal stops it and returns the exit code 0. Raises WakeboardError if it cannot start."""
     if not options.folder.is_dir():
-        raise WakeboardError(f"there is no folder {options.folder}; name one with JobSchedules, such as examples/")
+        raise WakeboardError(f"there is no folder {options.folder}; name one with JobSchedules, such as examples/shop/")
     if options.fresh and options.dsn:
         raise WakeboardError("--fresh empties only the embedded database; omit it when --dsn names a database.")
     return asyncio.run(_run(options))

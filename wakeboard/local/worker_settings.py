@@ -4,8 +4,8 @@
     WAKEBOARD_HTTP_ALLOWED_HOSTS=127.0.0.1:48123
 
 An environment variable overrides FOLDER/wakeboard.env, which overrides the local defaults. Two names are special:
-WAKEBOARD_UP_COMPANION is a command that `up` runs in the folder next to the workers, and WAKEBOARD_DSN is refused,
-because the database is chosen by the environment or by --dsn.
+WAKEBOARD_UP_COMPANION is a command that `up` runs in the folder next to the workers, and which gets the database as
+WAKEBOARD_DSN. The file must not set WAKEBOARD_DSN, because the environment or --dsn chooses the database.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class WorkerSettings:
         }
 
     def companion_environment(self) -> dict[str, str]:
-        """The environment of the companion process."""
-        return {**self.from_file, **os.environ, "PYTHONUNBUFFERED": "1"}
+        """The environment of the companion process. WAKEBOARD_DSN is the database, to which it may enqueue."""
+        return {**self.from_file, **os.environ, "WAKEBOARD_DSN": self._dsn, "PYTHONUNBUFFERED": "1"}
 
     def worker_queues(self, declared: Sequence[str]) -> list[str]:
         """The queues that workers serve: those of WAKEBOARD_QUEUES, or else the `declared` ones."""

@@ -11,9 +11,9 @@ from wakeboard.cli.support.options import read_path
 from wakeboard.cli.support.session import explicit_dsn
 
 EXAMPLES = (
-    "wakeboard up examples/",
-    "wakeboard up examples/ --fresh          start with an empty database",
-    "wakeboard up examples/ --no-live | tee up.log",
+    "wakeboard up examples/shop/",
+    "wakeboard up examples/shop/ --fresh          start with an empty database",
+    "wakeboard up examples/shop/ --no-live | tee up.log",
 )
 
 

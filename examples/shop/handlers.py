@@ -1,4 +1,4 @@
-"""The handlers of the schedules in this folder. `wakeboard up examples/` reloads this file when you change it.
+"""The handlers of the schedules in this folder. `wakeboard up examples/shop/` reloads this file when you change it.
 
 A handler is a function with one argument, the run. An `async def` handler runs in the worker's event loop, a plain
 `def` in a thread. Its return value is stored as the run's result. If it raises, the error is stored and the run is
@@ -31,7 +31,7 @@ def open_shop() -> sqlite3.Connection:
 
 
 def write_out(name: str, text: str) -> str:
-    """Writes examples/out/NAME and returns its relative path."""
+    """Writes examples/shop/out/NAME and returns its relative path."""
     path = OUT / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

@@ -1,0 +1,154 @@
+"""Runs a pattern, kills its workers while they work, and reports whether an effect was lost or doubled.
+
+    python examples/patterns/check.py email-batch --kills 2
+
+Everything happens in a temporary folder: `wakeboard up` with a database, files of the pattern's servers, free ports.
+Each pattern has a check.py, which compares the database with what the servers counted. It exits with 0 if all work is
+done and every effect happened once, with 75 if work is left, and otherwise with 1. Settings of a pattern, such as
+EMAIL_RECIPIENTS, are read from the environment.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+PATTERNS = Path(__file__).parent
+UNFINISHED = 75  # exit code of a pattern's check.py
+POLL_S = 0.5
+SETTINGS = {"WAKEBOARD_LEASE_SECONDS": "2"}  # runs of a killed worker are queued again after two seconds
+BUSY = "select count(*) from wakeboard.job_runs where status = 'running'"
+WORKERS = "select substring(name from '[0-9]+$')::int from wakeboard.workers where last_seen > now() - interval '3 s'"
+
+
+def main() -> None:
+    """Exits with 0 if nothing was lost or doubled, else with 1."""
+    names = sorted(path.parent.name for path in PATTERNS.glob("*/check.py"))
+    parser = argparse.ArgumentParser(description="Run a pattern, kill its workers, count its effects.")
+    parser.add_argument("pattern", choices=names)
+    parser.add_argument("--kills", type=int, default=2, help="how many workers to kill (default: 2)")
+    parser.add_argument("--dsn", help="an empty database; without it, an embedded Postgres")
+    parser.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="give up then (default: 600)")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="wakeboard-"))
+    folder.chmod(0o755)  # root's Postgres runs as another user
+    try:
+        sys.exit(run(PATTERNS / options.pattern, folder, options.dsn, options.kills, options.timeout))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(pattern: Path, folder: Path, dsn: str | None, kills: int, timeout_s: float) -> int:
+    """Returns the exit code of the pattern's check once it has finished and the workers have been killed."""
+    give_up_at = time.monotonic() + timeout_s
+    environment = {**os.environ, **SETTINGS, **free_ports(pattern), "PATTERN_OUT": str(folder)}
+    with up(pattern, folder, environment, dsn) as (process, log):
+        environment["WAKEBOARD_DSN"] = dsn = dsn or wait_for_dsn(process, folder, give_up_at)
+        killed, seen = 0, check(pattern, environment).stdout
+        while process.poll() is None and time.monotonic() < give_up_at:
+            found = check(pattern, environment)
+            if found.returncode != UNFINISHED:
+                print(found.stdout, end="", flush=True)
+                if killed < kills:
+                    print(f"All work was done after {killed} of {kills} kills: give it more work.")
+                if found.returncode or killed < kills:
+                    print(end_of(log))
+                return found.returncode or int(killed < kills)
+            if killed < kills and found.stdout != seen and kill_the_workers(dsn):  # seen: work goes on
+                killed, seen = killed + 1, found.stdout
+                print(f"killed the workers in mid-work ({killed} of {kills})", flush=True)
+            time.sleep(POLL_S)
+        print(end_of(log), f"not finished: {check(pattern, environment).stdout}", sep="\n")
+        return 1
+
+
+def check(pattern: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """What the pattern's check.py says."""
+    command = [sys.executable, str(pattern / "check.py")]
+    return subprocess.run(
+        command, env=environment, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
+def end_of(log: Path) -> str:
+    """The last lines that `up` printed."""
+    return log.read_text(encoding="utf-8", errors="replace")[-8000:]
+
+
+@contextmanager
+def up(
+    pattern: Path, folder: Path, environment: dict[str, str], dsn: str | None
+) -> Generator[tuple[subprocess.Popen[bytes], Path]]:
+    """`wakeboard up PATTERN` in `folder` while the block runs; with the file that has its output."""
+    log = folder / "up.log"
+    program = Path(sys.executable).with_name("wakeboard")
+    command = [str(program), *(["--dsn", dsn] if dsn else []), "up", str(pattern), "--no-live", "--no-board"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=folder, env=environment, stdout=output, stderr=output)
+    try:
+        yield process, log
+    finally:
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def wait_for_dsn(process: subprocess.Popen[bytes], folder: Path, give_up_at: float) -> str:
+    """The connection string of the embedded Postgres, once `up` has started it."""
+    file = folder / ".wakeboard" / "up.json"
+    while not file.exists():
+        if process.poll() is not None or time.monotonic() > give_up_at:
+            sys.exit((folder / "up.log").read_text(encoding="utf-8", errors="replace"))
+        time.sleep(0.1)
+    return json.loads(file.read_text(encoding="utf-8"))["dsn"]
+
+
+def kill_the_workers(dsn: str) -> bool:
+    """Kills the workers (SIGKILL) at a random moment while runs are running. Returns whether there was one."""
+    with psycopg.connect(dsn, autocommit=True) as conn, suppress(psycopg.errors.UndefinedTable):
+        if not (conn.execute(BUSY).fetchone() or (0,))[0]:
+            return False
+        time.sleep(random.uniform(0, 0.3))  # noqa: S311 - not for secrets
+        killed = False
+        for (pid,) in conn.execute(WORKERS).fetchall():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+                killed = True
+        return killed
+    return False
+
+
+def free_ports(pattern: Path) -> dict[str, str]:
+    """A free port for each NAME_PORT of the pattern's wakeboard.env."""
+    names = re.findall(r"^(\w+_PORT)=", (pattern / "wakeboard.env").read_text(encoding="utf-8"), re.MULTILINE)
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in names]
+    ports = {name: str(probe.getsockname()[1]) for name, probe in zip(names, probes, strict=True)}
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+if __name__ == "__main__":
+    main()

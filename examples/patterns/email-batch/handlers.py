@@ -1,0 +1,119 @@
+"""One mail to each customer, and never two. docs/patterns/email-batch.md says why."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import smtplib
+import urllib.request
+from email.message import EmailMessage
+from typing import Any
+from urllib.error import HTTPError
+
+import psycopg
+
+import wakeboard
+
+DSN = os.environ["WAKEBOARD_DSN"]
+SMTP_PORT = int(os.environ["EMAIL_SMTP_PORT"])
+EVENTS_PORT = int(os.environ["EMAIL_EVENTS_PORT"])
+PAGE = 500  # customers in one transaction
+LIMIT = "smtp"  # the limit key with the provider's rate
+
+
+@wakeboard.handler("send_campaign")
+async def send_campaign(run: wakeboard.Run) -> dict[str, int]:
+    """Enqueues one run for each customer, page by page, and ends when every mail was sent or has bounced."""
+    await run.step("Enqueue the mails", enqueue_pages, run)
+    mails = await count_mails(run)
+    run.progress(1 - mails["queued"] / max(1, mails["all"]))
+    if mails["queued"]:
+        run.log.info("%(sent)d sent, %(bounced)d bounced, %(queued)d queued", mails)
+        await asyncio.sleep(2.5)  # until a heartbeat has written the progress
+        raise wakeboard.Snooze(2)  # uses up no attempt
+    return mails
+
+
+async def enqueue_pages(run: wakeboard.Run) -> None:
+    """Each page is a step. An interrupted page was rolled back, and the next attempt begins with it."""
+    page, last = 1, 0
+    while last is not None:
+        last = await run.step(f"Page {page}", enqueue_page, str(run.uuid), run.payload["subject"], last)
+        page += 1
+
+
+async def enqueue_page(campaign: str, subject: str, after: int) -> int | None:
+    """Enqueues the mails of the next customers in one transaction. Returns the last customer; None at the end."""
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        query = "select id from customers where id > %s order by id limit %s"
+        customers = [row[0] for row in await (await conn.execute(query, (after, PAGE))).fetchall()]
+        rows = "insert into mails select %s, unnest(%s::int[]) on conflict do nothing"
+        await conn.execute(rows, (campaign, customers))
+        jobs = [
+            wakeboard.Job(
+                "send_mail",
+                {"campaign": campaign, "customer": customer, "subject": subject},
+                idempotency_key=f"{campaign}/{customer}",  # a repeated page finds the runs of the first one
+                limit_key=LIMIT,
+            )
+            for customer in customers
+        ]
+        await wakeboard.enqueue_many(conn, jobs, max_attempts=8, timeout_s=60)
+    return customers[-1] if len(customers) == PAGE else None
+
+
+async def count_mails(run: wakeboard.Run) -> dict[str, int]:
+    """The mails of the campaign by status."""
+    async with await psycopg.AsyncConnection.connect(DSN) as conn:
+        query = "select status, count(*) from mails where campaign = %s group by status"
+        counts = dict(await (await conn.execute(query, (run.uuid,))).fetchall())
+    return {"all": sum(counts.values()), **{status: counts.get(status, 0) for status in ("queued", "sent", "bounced")}}
+
+
+@wakeboard.handler("send_mail")
+def send_mail(run: wakeboard.Run) -> dict[str, Any]:
+    """Sends one mail and records what became of it."""
+    mail = (run.payload["campaign"], run.payload["customer"])
+    with psycopg.connect(DSN, autocommit=True) as conn:
+        row = conn.execute("select address from customers where id = %s", mail[1:]).fetchone()
+        if row is None:
+            raise wakeboard.Discard("the customer was deleted")
+        status = deliver(run, row[0])
+        conn.execute("update mails set status = %s where (campaign, customer) = (%s, %s)", (status, *mail))
+    return {"status": status}
+
+
+def deliver(run: wakeboard.Run, address: str) -> str:
+    """Returns `sent` or `bounced`. The provider is asked first if an earlier attempt may have sent the mail."""
+    with run.effect("mail") as effect:
+        if (effect.done or effect.in_doubt) and is_accepted(effect.provider_key):
+            return "sent"
+        message = EmailMessage()
+        message["From"], message["To"], message["Subject"] = "shop@shop.example", address, run.payload["subject"]
+        message["Message-ID"] = f"<{effect.provider_key}@shop.example>"  # the same in every attempt
+        message.set_content("Hello!")
+        try:
+            with smtplib.SMTP("127.0.0.1", SMTP_PORT, timeout=5) as smtp:
+                smtp.send_message(message)
+        except smtplib.SMTPRecipientsRefused as refused:
+            code, reason = refused.recipients[address]
+            if code >= 500:
+                return "bounced"  # no such mailbox: another attempt would not help
+            if code == 452:
+                raise wakeboard.RetryAfter(1, "too many mails", limit=True) from None  # stops all runs of the key
+            raise wakeboard.RetryAfter(2, reason.decode()) from None
+        except (OSError, smtplib.SMTPException) as error:  # accepted or not? the next attempt asks
+            raise wakeboard.RetryAfter(2, f"in doubt: {error}") from error
+    return "sent"
+
+
+def is_accepted(key: str) -> bool:
+    """Whether the provider has accepted a mail with this Message-ID."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{EVENTS_PORT}/messages/{key}", timeout=5) as answer:
+            return json.load(answer)["accepted"]
+    except HTTPError as error:
+        if error.code == 404:
+            return False
+        raise

@@ -1,0 +1,35 @@
+"""The companion process of this pattern: a shop with customers, which starts a campaign, and its mail provider."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import psycopg
+from provider import serve
+
+import wakeboard
+
+
+def main() -> None:
+    """Creates the customers, sets the provider's rate limit, starts the first campaign, and serves until SIGTERM."""
+    with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
+        conn.execute(Path(__file__).with_name("schema.sql").read_bytes())
+        customers = (
+            "insert into customers select id, case when mod(id, 50) = 7 then 'gone' else 'customer' end || '-' || id"
+        )
+        customers += " || '@example.com' from generate_series(1, %s) as id on conflict do nothing"
+        conn.execute(customers.encode(), (int(os.environ["EMAIL_RECIPIENTS"]),))
+        conn.execute("select wakeboard.set_rate_limit('smtp', %s, 1, 20)", (int(os.environ["EMAIL_RATE"]),))
+        campaign = wakeboard.enqueue(
+            conn, "send_campaign", {"subject": "Welcome"}, idempotency_key="welcome", timeout_s=3600
+        )
+    print(f"the campaign is run {campaign.id}: wakeboard run {campaign.id}", flush=True)
+    serve()
+    while True:
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main()
