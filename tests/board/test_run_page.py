@@ -96,6 +96,19 @@ async def test_the_bar_covers_the_life_of_the_run(worker: SqlClient):
     assert drawn.segments[-1].x + drawn.segments[-1].width == pytest.approx(1000, abs=0.1)
 
 
+async def test_a_run_of_a_container_shows_pod_node_phases_and_the_log_command(worker: SqlClient, board: str):
+    logs = "kubectl logs --namespace shop job/report-wb-1 --container main"
+    lease = worker.claims(worker.enqueue("job"), types=["job"])
+    worker.step(lease, "Job 1", {"job": "report-wb-1", "at": "2026-01-05T08:00:00Z", "logs": logs})
+    worker.step(lease, "Job 1 started", {"pod": "report-wb-1-x", "node": "<b>", "at": "2026-01-05T08:00:03Z"})
+    page = page_of(board, f"/runs/{lease.id}")
+    assert "<dt>Pod</dt><dd>report-wb-1-x on node &lt;b&gt;</dd>" in page
+    assert f"<code>{logs}</code>" in page
+    assert f'data-copy="&#34;{logs}&#34;"' in page
+    assert "<dt>Started</dt>" in page
+    assert "<dt>Ended</dt>" not in page
+
+
 async def test_an_attempt_whose_worker_was_terminated_shows_cause_and_pod(worker: SqlClient):
     run = worker.enqueue()
     worker.claim()

@@ -190,3 +190,32 @@ def test_a_replaced_run_shows_the_reason(cli: Cli, sample: SampleStore):
     assert "cancelled: replaced by a newer run" in cli("run", str(first)).out
     (line,) = [line for line in cli("runs").lines if line.split()[0] == str(first)]
     assert line.endswith("replaced by a newer run")
+
+
+def test_a_run_of_a_container_shows_pod_node_phases_and_the_log_command(cli: Cli, sample: SampleStore):
+    logs = "kubectl logs --namespace shop job/report-wb-1 --container main"
+    where = {"pod": "report-wb-1-x7k2p", "node": "node-1"}
+    run = sample.enqueue("job", {"cronJob": "report"})
+    epoch = sample.claim(run)
+    sample.step(run, epoch, "Job 1", {"job": "report-wb-1", "uid": "u", "at": "2026-01-05T08:00:00Z", "logs": logs})
+    sample.step(run, epoch, "Job 1 scheduled", where | {"at": "2026-01-05T08:00:01Z"})
+    sample.step(run, epoch, "Job 1 started", where | {"at": "2026-01-05T08:00:03Z"})
+    ended = where | {"at": "2026-01-05T08:04:00Z", "outcome": "Failed", "exit_code": 3}
+    sample.step(run, epoch, "Job 1 ended", ended)
+
+    result = cli("run", str(run))
+
+    begin = result.lines.index("Kubernetes Job 1")
+    assert [" ".join(line.split()) for line in result.lines[begin + 1 : begin + 8]] == [
+        "name shop/report-wb-1",
+        "pod report-wb-1-x7k2p on node node-1",
+        "created 2026-01-05 08:00:00 UTC",
+        "scheduled 2026-01-05 08:00:01 UTC",
+        "started 2026-01-05 08:00:03 UTC",
+        "ended 2026-01-05 08:04:00 UTC, Failed, exit code 3",
+        f"log {logs}",
+    ]
+    (job,) = cli("run", str(run), "--json").json["kubernetes_jobs"]
+    assert (job["pod"], job["node"], job["ended_at"], job["logs"]) == (
+        "report-wb-1-x7k2p", "node-1", "2026-01-05T08:04:00.000Z", logs,
+    )  # fmt: skip

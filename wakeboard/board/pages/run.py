@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import PlainTextResponse
 
@@ -12,6 +12,7 @@ from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.errors import NotFound
 from wakeboard.board.pages.run_timeline import Bar, Event, bar, hidden_attempts, timeline
 from wakeboard.board.routing import BoardRequest, Page, page, stream
+from wakeboard.rules.kubernetes_jobs import KubernetesJob, kubernetes_jobs
 from wakeboard.rules.mask_json import mask_json, pretty_json
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.run_explanation import explain_run
@@ -72,6 +73,7 @@ class RunModel:
     error: Text | None
     stack: Text | None
     steps: Mapping[str, Text]
+    jobs: list[KubernetesJob]
     may_reveal: bool
 
     @property
@@ -96,6 +98,7 @@ def run_model(history: RunHistory, *, may_reveal: bool, with_counts: bool) -> Ru
         error=plain_shown(_error_title(run), _error(run), f"{raw}/error") if run.error else None,
         stack=plain_shown("Stack", run.stack, f"{raw}/stack") if run.stack else None,
         steps={step.name: shown for step in history.steps if (shown := _step_result(step))},
+        jobs=kubernetes_jobs(run.job_type, ((step.name, step.finished_at, _parsed(step)) for step in history.steps)),
         may_reveal=may_reveal,
     )
 
@@ -139,6 +142,11 @@ def _step_result(step: ShownStep) -> Text | None:
     if step.result is None or step.result == "null" or (step.length or 0) > LONGEST_STEP_RESULT:
         return None
     return json_shown(f"Result of {step.name}", step.result, "")
+
+
+def _parsed(step: ShownStep) -> Any:
+    """The value of a step's result; None: it has none, or one that is too long for the page."""
+    return json.loads(step.result) if step.result and (step.length or 0) <= LONGEST_STEP_RESULT else None
 
 
 @page("/runs/{id:int}")

@@ -26,8 +26,9 @@ def command(
 ) -> None:
     """Show one run in detail.
 
-    The output has its payload, attempts, errors, steps, effects and timeline. An effect is in doubt if the attempt that
-    started it ended and did not report it as done.
+    The output has its payload, attempts, errors, steps, effects and timeline; for the job type `job` also pod, node,
+    phases and the log command of each Kubernetes Job. An effect is in doubt if the attempt that started it ended and
+    did not report it as done.
     """
     from wakeboard.cli.support.lookup import find_runs, no_such_run, parse_run
 

@@ -1,4 +1,4 @@
-"""Formats one run for `wakeboard run`: facts, payload, result, attempts, steps, effects, timeline, next commands."""
+"""Formats one run for `wakeboard run`: facts, texts, Jobs, attempts, steps, effects, timeline, next commands."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 MAX_VALUE_LENGTH = 2000  # characters of a payload or a result
 HASH_LENGTH = 12  # characters of a spec's hash; --json has all
 SCHEDULE_KEY = "schedule:"  # begins the limit keys that wakeboard makes for schedules; users cannot use it
+MAX_JOBS = 3  # the last Kubernetes Jobs
 MAX_STACK_LINES = 25  # the last lines of the stack
 
 _CREATED_BY = {
@@ -42,6 +43,7 @@ def run_details(run: RunDetails, now: datetime, width: int = UNLIMITED) -> list[
         *_facts(run),
         *_value("payload", run.payload),
         *(_value("result", run.result) if run.result is not None else []),
+        *_kubernetes_jobs(run),
         *_attempts(run, now, width),
         *_steps(run.steps, now, width),
         *_effects(run.effects, now, width),
@@ -115,6 +117,22 @@ def _value(name: str, value: Any) -> Iterator[Text]:
     yield Text()
     yield Text(name, "bold")
     yield from (Text(f"  {line}") for line in lines)
+
+
+def _kubernetes_jobs(run: RunDetails) -> Iterator[Text]:
+    """Where each Job ran, when it reached each phase, and the command that prints its log."""
+    hidden = len(run.kubernetes_jobs) - MAX_JOBS
+    if hidden > 0:
+        yield Text()
+        yield Text(f"{counted(hidden, 'earlier Kubernetes Job')}; --json shows all", "dim")
+    for job in run.kubernetes_jobs[-MAX_JOBS:]:
+        yield Text()
+        yield Text(f"Kubernetes Job {job.number}", "bold")
+        where = f"{one_line(job.pod)}{f' on node {one_line(job.node)}' if job.node else ''}" if job.pod else ""
+        phases = {name: ", ".join(filter(None, (with_offset(at) if at else "", note))) for name, at, note in job.phases}
+        for name, fact in {"name": f"{job.namespace}/{job.name}", "pod": where, **phases, "log": job.logs}.items():
+            if fact:
+                yield Text(f"  {name:<9}  ", "dim") + Text(one_line(fact))
 
 
 def _attempts(run: RunDetails, now: datetime, width: int) -> Iterator[Text]:

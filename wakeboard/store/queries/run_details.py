@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row, dict_row
 
+from wakeboard.rules.kubernetes_jobs import KubernetesJob, kubernetes_jobs
 from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
 from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
 from wakeboard.store.statements import read
@@ -68,7 +69,8 @@ class EffectRow:
 class RunDetails(RunRow):
     """A run with its payload, attempts, steps, effects, errors, and what administrators did to it.
 
-    `spec_hash`: of the spec from which it was created; null if its schedule has another spec now.
+    `spec_hash`: of the spec from which it was created; null if its schedule has another spec now. `kubernetes_jobs`: of
+    a run of the job type `job`, one for each attempt.
     """
 
     payload: Any
@@ -89,6 +91,7 @@ class RunDetails(RunRow):
     steps: list[StepRow]
     effects: list[EffectRow]
     actions: list[AuditRow]
+    kubernetes_jobs: list[KubernetesJob]
 
 
 _MORE: LiteralString = """
@@ -143,10 +146,14 @@ async def read_run_details(conn: psycopg.AsyncConnection[Any], run_id: int) -> R
         return None
     row = found[0]
     values = {"id": run_id, "uuid": row["uuid"], "epoch": row["lease_epoch"], "running": row["status"] == "running"}
+    steps = await read(conn, class_row(StepRow), _STEPS, values)
     return RunDetails(
         **row,
         attempts_made=await read(conn, class_row(AttemptRow), _ATTEMPTS, values),
-        steps=await read(conn, class_row(StepRow), _STEPS, values),
+        steps=steps,
         effects=await read(conn, class_row(EffectRow), _EFFECTS, values),
         actions=(await audit_rows(conn, AuditFilter(run_id=run_id), MAX_ACTIONS))[::-1],
+        kubernetes_jobs=kubernetes_jobs(
+            row["job_type"], ((step.name, step.finished_at, step.result) for step in steps)
+        ),
     )

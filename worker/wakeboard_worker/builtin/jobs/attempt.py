@@ -152,15 +152,15 @@ class JobAttempt:
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
-    async def _recorded(self) -> dict[str, str]:
+    async def _recorded(self) -> dict[str, Any]:
         """The record of the Job of this attempt, which is created if there is none. Numbers the Jobs of the run."""
         while True:
-            record: dict[str, str] = await self._run.step(f"Job {self._number}", self._create)
+            record: dict[str, Any] = await self._run.step(f"Job {self._number}", self._create)
             if record["job"] == self._name:
                 return record
             self._number += 1  # it is the record of an earlier attempt
 
-    async def _create(self) -> dict[str, str]:
+    async def _create(self) -> dict[str, Any]:
         """Creates the Job, or adopts the one of this name. Returns the record."""
         if self._run.attempt > 1 or self._run.epoch > 1:
             await self._end_other_jobs()
@@ -172,7 +172,8 @@ class JobAttempt:
             raise JobRefused(f"the namespace {self._namespace} has a Job {self._name} that belongs to another run")
         self._follow(job)
         logs = f"kubectl logs --namespace {self._namespace} job/{self._name} --container {job.container}"
-        return {"namespace": self._namespace, "job": self._name, "uid": job.uid, "logs": logs}
+        at = _text(job.created_at)
+        return {"namespace": self._namespace, "job": self._name, "uid": job.uid, "at": at, "logs": logs}
 
     async def _post(self) -> dict[str, Any]:
         run, name = self._run, self._payload.cron_job
