@@ -146,7 +146,7 @@ class CoroutineExecutor:
         """Wait until the handler has ended. `attempt.stop` cancels this slot's task; then the slot continues."""
         in_flight, executor = self._in_flight, self._state
         attempt.task = slot
-        executor.running[attempt.id] = attempt
+        executor.add_running(attempt)
         timer = None
         if attempt.timeout_s < SHORT_TIMEOUT_S:
             timer = asyncio.get_running_loop().call_later(attempt.timeout_s, attempt.stop, TIMED_OUT)

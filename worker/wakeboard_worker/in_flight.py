@@ -126,6 +126,13 @@ class ExecutorState:
         else:
             self.waiting.extend(rows)
 
+    def add_running(self, attempt: Attempt) -> None:
+        """Add an attempt whose handler runs, and stop an older attempt of the same run, whose lease must be lost."""
+        older = self.running.get(attempt.id)
+        if older is not None:
+            older.stop(LEASE_LOST)
+        self.running[attempt.id] = attempt
+
     def remove(self, attempt: Attempt, at: float) -> None:
         """Remove an attempt whose handler ended at `at` (time.monotonic())."""
         if attempt.started and not attempt.abandoned:

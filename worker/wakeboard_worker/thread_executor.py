@@ -78,7 +78,7 @@ class ThreadExecutor:
             attempt = ThreadAttempt(executor.waiting.popleft(), self._in_flight.context)
             self._handed_out += 1
             executor.started += 1
-            executor.running[attempt.id] = attempt
+            executor.add_running(attempt)
             self._work.append(attempt)
         for _ in range(min(len(self._work), executor.concurrency) - self._signals.qsize()):
             self._signals.put(WORK)
