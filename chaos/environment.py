@@ -17,8 +17,8 @@ from chaos.disk import SmallDisk
 from chaos.other_release import find_other_release
 from chaos.postgres_server import ROLES, ChaosServer
 from chaos.processes import Slot, Supervisor
-from chaos.tcp_proxy import TcpProxy
 from testbed.pgbouncer import PgBouncer, find_pgbouncer
+from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.store.migrate import migrate
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from chaos.faults.fault import Fault, WorkerFault
-from chaos.tcp_proxy import Action, Intercept
+from wakeboard.conformance.tcp_proxy import Action, Intercept
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from chaos.tcp_proxy import Action, Intercept, TcpProxy
 from tests.chaos.processes import Worker
+from wakeboard.conformance.tcp_proxy import Action, Intercept, TcpProxy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -44,7 +44,7 @@ ARGUMENTS = {
 
 
 def test_every_command_with_json_is_documented_and_tested():
-    assert set(answers()) == {*ARGUMENTS, "effects install"}
+    assert set(answers()) == {*ARGUMENTS, "conformance", "effects install"}
     without_json = {"board", "up", "worker"}
     assert {" ".join(words) for words in command_words()} - set(answers()) == without_json
 

@@ -33,7 +33,7 @@ COMMANDS = (
         "run-now",
     ),
     *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
-    *("board", "check", "worker", "migrate", "version", "confirm removal", "effects install"),
+    *("board", "check", "worker", "conformance", "migrate", "version", "confirm removal", "effects install"),
 )
 # A group without a text is a command too, which runs without a further word.
 GROUPS = {

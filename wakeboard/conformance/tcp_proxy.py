@@ -1,7 +1,8 @@
 """A TCP proxy in front of PostgreSQL or PgBouncer, which injects network faults into single connections.
 
 Each connection names itself in its startup message (application_name). A fault can therefore choose the connection on
-which a worker claims, reports outcomes or sends heartbeats. The proxy recognises the end of a reply (ReadyForQuery), so
+which a worker claims, reports outcomes or sends heartbeats. The proxy knows the statements that a client has prepared,
+so a fault meets the execution of a statement, not its preparation. It recognises the end of a reply (ReadyForQuery), so
 it can drop exactly one.
 """
 
@@ -16,10 +17,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 ENCRYPTION_REQUESTS: Final = {80877103, 80877104}  # SSLRequest, GSSENCRequest
 CHUNK: Final = 1 << 16
+HEADER: Final = 5  # bytes of a message: its type, and the length of the rest with these four bytes
 
 
 class Action(Enum):
@@ -33,20 +35,31 @@ class Action(Enum):
 
 @dataclass(eq=False)
 class Intercept:
-    """Applies `action` once, to a statement that contains `pattern`; `matched` is set then.
+    """Applies `action` once, to an executed statement that contains `pattern`; `matched` is set then.
 
     `connection`: part of the connection's name. `also`: other bytes that the statement must contain, such as a value.
+    `reply`: bytes of a reply to which DROP_REPLY or HOLD_REPLY is applied, in place of a statement.
     """
 
     connection: str
     pattern: bytes
     action: Action
     also: bytes = b""
+    reply: bytes = b""
     matched: threading.Event = field(default_factory=threading.Event)
 
-    def matches(self, name: str, chunk: bytes) -> bool:
-        """Whether this chunk of a connection's requests is the statement."""
-        return not self.matched.is_set() and self.connection in name and self.pattern in chunk and self.also in chunk
+    def matches(self, name: str, executed: Sequence[bytes]) -> bool:
+        """Whether it is one of these statements of the connection `name`."""
+        return (
+            not self.matched.is_set()
+            and not self.reply
+            and self.connection in name
+            and any(self.pattern in statement and self.also in statement for statement in executed)
+        )
+
+    def matches_reply(self, name: str, chunk: bytes) -> bool:
+        """Whether this chunk of replies to the connection `name` contains the reply."""
+        return bool(self.reply) and not self.matched.is_set() and self.connection in name and self.reply in chunk
 
 
 class ProxiedConnection:
@@ -70,8 +83,10 @@ class ProxiedConnection:
 
     async def forward_requests(self, reader: asyncio.StreamReader) -> None:
         """Client to server, until one of them closes or an intercept breaks the connection."""
+        requests = _RequestParser()
         while chunk := await reader.read(CHUNK):
-            found = next((each for each in list(self._intercepts) if each.matches(self.name, chunk)), None)
+            executed = requests.executed_in(chunk)
+            found = next((each for each in list(self._intercepts) if each.matches(self.name, executed)), None)
             if found is not None and self._breaks(found, chunk):
                 return
             if not self.blocked:
@@ -97,6 +112,9 @@ class ProxiedConnection:
         replies = _ReplyParser()
         while chunk := await reader.read(CHUNK):
             ended = replies.end_in(chunk)
+            for intercept in list(self._intercepts):
+                if intercept.matches_reply(self.name, chunk):
+                    self._breaks(intercept, chunk)
             if self._drops_reply:
                 if ended:
                     return
@@ -105,6 +123,32 @@ class ProxiedConnection:
             if not self.blocked:
                 self._client.write(chunk)
                 await self._client.drain()
+
+
+class _RequestParser:
+    """Finds the statements that a client executes. A message is a type (1 byte), a length (4) and its content."""
+
+    def __init__(self) -> None:
+        self._unread = b""
+        self._prepared: dict[bytes, bytes] = {}  # the text of each prepared statement, by its name
+
+    def executed_in(self, chunk: bytes) -> list[bytes]:
+        """The statements whose message ends in this chunk, each with its parameters."""
+        self._unread += chunk
+        executed: list[bytes] = []
+        while len(self._unread) >= HEADER and len(self._unread) > (size := struct.unpack("!I", self._unread[1:5])[0]):
+            kind, content = self._unread[:1], self._unread[HEADER : size + 1]
+            self._unread = self._unread[size + 1 :]
+            if kind == b"Q":  # a simple query
+                executed.append(content)
+            elif kind == b"P":  # Parse: name, text
+                name, _, text = content.partition(b"\0")
+                self._prepared[name] = text
+            elif kind == b"B":  # Bind: portal, name, parameters
+                _, _, rest = content.partition(b"\0")
+                name, _, parameters = rest.partition(b"\0")
+                executed.append(self._prepared.get(name, b"") + parameters)
+        return executed
 
 
 class _ReplyParser:
@@ -123,10 +167,10 @@ class _ReplyParser:
                 self._skip -= step
                 position += step
                 continue
-            taken = chunk[position : position + 5 - len(self._header)]
+            taken = chunk[position : position + HEADER - len(self._header)]
             self._header += taken
             position += len(taken)
-            if len(self._header) == 5:
+            if len(self._header) == HEADER:
                 self._skip = struct.unpack("!I", self._header[1:])[0] - 4
                 ended = ended or self._header[:1] == b"Z"
                 self._header = b""

@@ -30,7 +30,7 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 1 for warnings too.", show_default=False)] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check that the installation is ready for production and works.
+    """Check that the installation is ready and works.
 
     The checks cover the schema, clocks, the pooler, durability and vacuum; workers, ticks, queues, job types, due and
     stuck runs; partitions, retention and maintenance. The exit code is 1 if a check failed.

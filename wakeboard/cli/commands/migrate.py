@@ -61,7 +61,7 @@ def command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create the schema `wakeboard`, or upgrade it to this release.
+    """Create the schema `wakeboard`, or upgrade it.
 
     The command needs only the right CREATE on the database. Each migration is applied once. Two migrations can start at
     once, and workers of the previous release can be running.

@@ -9,7 +9,7 @@ EXAMPLES = ("wakeboard version --json",)
 
 
 def command(as_json: AsJson = False) -> None:
-    """Print the versions of wakeboard, Python and the time zone data."""
+    """Print the versions of wakeboard, Python and tzdata."""
     import platform
 
     from wakeboard import __version__

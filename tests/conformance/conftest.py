@@ -1,0 +1,20 @@
+"""A conformance suite on the server of the tests. Its databases have a prefix of this process."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.postgres_servers import EMBEDDED
+from wakeboard.conformance.suite import Suite
+
+if TYPE_CHECKING:
+    from tests.postgres_servers import PostgresServers
+
+
+@pytest.fixture(scope="session")
+def suite(_postgres_servers: PostgresServers, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    server = _postgres_servers.get(EMBEDDED)
+    return Suite(server.dsn, tmp_path_factory.mktemp("conformance"), f"conformance_{os.getpid()}")

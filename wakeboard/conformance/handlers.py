@@ -1,0 +1,111 @@
+"""The handlers of the tested worker, in Python. docs/workers-in-any-language.md describes each.
+
+A handler writes notes about what it does into the table `conformance.notes`. It connects directly for that, not through
+the proxy of the suite, so a note arrives even if the network of the worker fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from typing import TYPE_CHECKING, Any
+
+from wakeboard.errors import Discard, RetryAfter, Snooze
+from wakeboard.handlers import handler
+from wakeboard.store.connection import connect
+
+if TYPE_CHECKING:
+    from wakeboard.run import Run
+
+NOTE = b"select conformance.note(%s, %s, %s)"
+
+
+async def note(run: Run, what: str) -> None:
+    """Record what this attempt did."""
+    async with await connect(os.environ["CONFORMANCE_DSN"], name="conformance notes") as conn:
+        await conn.execute(NOTE, [run.id, run.epoch, what])
+
+
+@handler("conformance.echo")
+async def echo(run: Run) -> Any:
+    """Return the payload."""
+    return run.payload
+
+
+@handler("conformance.wait")
+async def wait(run: Run) -> dict[str, int]:
+    """Wait for `seconds`, unless the worker stops the attempt."""
+    run.progress(0.5)
+    await note(run, "started")
+    try:
+        await asyncio.sleep(run.payload["seconds"])
+    except asyncio.CancelledError:
+        await note(run, "stopped")
+        raise
+    await note(run, "finished")
+    return {"epoch": run.epoch}
+
+
+@handler("conformance.fail")
+async def fail(run: Run) -> dict[str, int]:
+    """End the first `times` attempts as `how` says. `epoch` counts them, because a snooze is not an attempt."""
+    if run.epoch <= run.payload["times"]:
+        match run.payload["how"]:
+            case "discard":
+                raise Discard("no such customer")
+            case "retry":
+                raise RetryAfter(run.payload["seconds"], "no such customer")
+            case "snooze":
+                raise Snooze(run.payload["seconds"])
+            case _:
+                raise ValueError("no such customer")
+    return {"attempt": run.attempt}
+
+
+@handler("conformance.steps")
+async def steps(run: Run) -> dict[str, float]:
+    """Draw a number in a step. The first attempt fails after it."""
+
+    async def draw() -> float:
+        await note(run, "draw")
+        return random.random()  # noqa: S311 - no secret
+
+    drawn = await run.step("draw", draw)
+    await note(run, f"drawn {drawn}")
+    if run.epoch == 1:
+        raise ValueError("after the step")
+    return {"drawn": drawn}
+
+
+@handler("conformance.effect")
+async def effect(run: Run) -> dict[str, bool]:
+    """Attempt 1 fails within the effect, attempt 2 after it. Attempt 3 finds it done."""
+    async with run.effect("mail") as mail:
+        state = "done" if mail.done else "in doubt" if mail.in_doubt else "new"
+        await note(run, f"{state} {mail.provider_key}")
+        if run.epoch == 1:
+            raise ValueError("within the effect")
+    if run.epoch == 2:  # noqa: PLR2004 - see above
+        raise ValueError("after the effect")
+    return {"done": mail.done}
+
+
+@handler("conformance.once")
+async def once(run: Run) -> dict[str, bool]:
+    """Write a note in a transaction of the handler's own, once. The first attempt fails after the commit."""
+    async with await connect(os.environ["CONFORMANCE_DSN"], name="conformance once") as conn, conn.transaction():
+        mine = await run.once(conn, "payment")
+        if mine:
+            await conn.execute(NOTE, [run.id, run.epoch, "paid"])
+    if run.epoch == 1:
+        raise ValueError("after the commit")
+    return {"mine": mine}
+
+
+@handler("conformance.crash")
+async def crash(run: Run) -> None:
+    """End the process as a crash does."""
+    await note(run, "started")
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,171 @@
+"""Executes scenarios side by side, each in a database of its own, and reports what held.
+
+The databases are copies of one template on a server that the caller starts. The tested worker logs in as a role that
+has the rights of a worker only, so a worker that writes to the tables itself is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import shutil
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from wakeboard.conformance.scenarios import SCENARIOS
+from wakeboard.conformance.trial import NOTES, NotHeld, Subject, Trial
+from wakeboard.errors import InvalidValue, WakeboardError
+from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
+from wakeboard.store.connection import connect_blocking
+from wakeboard.store.migrate import Roles, migrate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from wakeboard.conformance.scenarios import Scenario
+
+PARALLEL: Final = 6  # scenarios at once: they wait most of their time
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one scenario found. `found`: what the worker did in place of the promise; "" if it held.
+
+    `output`: the last lines of the worker, if the promise was not kept.
+    """
+
+    scenario: str
+    held: bool
+    seconds: float
+    promise: str
+    found: str
+    why: str
+    output: Sequence[str]
+
+
+class Suite:
+    """The scenarios on one server. `dsn`: its superuser's. `prefix` distinguishes suites that share a server."""
+
+    def __init__(self, dsn: str, folder: Path, prefix: str = "conformance") -> None:
+        self._dsn, self._folder, self._prefix = dsn, folder, prefix
+        self._password = secrets.token_hex(16)
+        self._made = 0
+        self._prepare()
+
+    def verdicts(
+        self,
+        command: Sequence[str],
+        chosen: Sequence[Scenario],
+        *,
+        environment: Mapping[str, str] | None = None,
+        parallel: int = PARALLEL,
+        report: Callable[[Verdict], None] = lambda _: None,
+    ) -> list[Verdict]:
+        """Test the command. Calls `report` when a scenario has ended, and returns the verdicts in order.
+
+        Raises WakeboardError if the command cannot be started.
+        """
+        check_command(command)
+        subject = Subject(command, environment or {}, Path(tempfile.mkdtemp(dir=self._folder)))
+
+        def judge(scenario: Scenario) -> Verdict:
+            verdict = self.verdict(subject, scenario)
+            report(verdict)
+            return verdict
+
+        with ThreadPoolExecutor(parallel) as pool:
+            return list(pool.map(judge, chosen))
+
+    def verdict(self, subject: Subject, scenario: Scenario) -> Verdict:
+        """Execute one scenario."""
+        began = time.monotonic()
+        found, output = "", list[str]()
+        with (
+            self._database(scenario.name) as owner,
+            Trial(subject, scenario.name, owner, self._role, self._password) as trial,
+        ):
+            try:
+                scenario.test(trial)
+            except NotHeld as broken:
+                found, output = str(broken), trial.last_lines()
+        seconds = time.monotonic() - began
+        return Verdict(scenario.name, not found, seconds, scenario.promise, found, scenario.why, output)
+
+    @property
+    def _role(self) -> str:
+        return f"{self._prefix}_worker"
+
+    def _prepare(self) -> None:
+        template = f"{self._prefix}_template"
+        with self._server() as execute:
+            execute(f"create role {self._role} login password '{self._password}'")
+            execute(f"create database {template}")
+        asyncio.run(migrate(self._dsn_of(template), roles=Roles(worker=self._role)))
+        conn = connect_blocking(self._dsn_of(template), name="conformance")
+        conn.execute(NOTES)
+        conn.execute(f"grant usage on schema conformance to {self._role}".encode())
+        conn.close()
+
+    @contextmanager
+    def _database(self, scenario: str) -> Generator[str]:
+        self._made += 1
+        name = f"{self._prefix}_{scenario.replace('-', '_')}_{self._made}_{secrets.token_hex(4)}"
+        with self._server() as execute:
+            execute(f"create database {name} template {self._prefix}_template strategy file_copy")
+        try:
+            yield self._dsn_of(name)
+        finally:
+            with self._server() as execute:
+                execute(f"drop database {name} with (force)")
+
+    @contextmanager
+    def _server(self) -> Generator[Callable[[str], object]]:
+        conn = connect_blocking(self._dsn_of("postgres"), name="conformance")
+        try:
+            yield lambda statement: conn.execute(statement.encode())
+        finally:
+            conn.close()
+
+    def _dsn_of(self, database: str) -> str:
+        return urlunsplit(urlsplit(self._dsn)._replace(path=f"/{database}"))
+
+
+@contextmanager
+def embedded_suite() -> Generator[Suite]:
+    """A suite with an embedded Postgres of its own, in a temporary folder. Call it in the main thread."""
+    with tempfile.TemporaryDirectory(prefix="wakeboard-conformance-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)  # for the account that runs the server for root
+        with EmbeddedPostgres(folder / "postgres", settings={**NOT_DURABLE, "max_connections": "300"}) as server:
+            yield Suite(server.dsn, folder)
+
+
+def check_command(command: Sequence[str]) -> None:
+    """Raise WakeboardError if the program of the command does not exist."""
+    if shutil.which(command[0]) is None:
+        raise WakeboardError(f"there is no program {command[0]}; write the worker's command after --.")
+
+
+def chosen_scenarios(names: Sequence[str]) -> list[Scenario]:
+    """The scenarios of these names, in their order; all if none is named. Raises InvalidValue for an unknown name."""
+    known = {scenario.name: scenario for scenario in SCENARIOS}
+    for name in names:
+        if name not in known:
+            raise InvalidValue(f"there is no scenario {name!r}; there are {', '.join(known)}.")
+    return [scenario for scenario in SCENARIOS if not names or scenario.name in names]
+
+
+def inherited_settings() -> dict[str, str]:
+    """The settings of this process that the worker gets too, such as WAKEBOARD_HANDLERS; the suite's go first."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("WAKEBOARD_") and name not in {"WAKEBOARD_DSN", "WAKEBOARD_ZONE", "WAKEBOARD_DEBUG"}
+    }
