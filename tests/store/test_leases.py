@@ -237,6 +237,22 @@ def test_a_worker_registers_once_and_says_what_it_knows(admin: SqlClient, worker
     assert admin.value("select count(*) from worker_types") == 1
 
 
+@pytest.mark.parametrize(
+    "end", ["select deregister_worker(%s)", "update workers set last_seen = '-infinity' where worker_id = %s"]
+)
+def test_a_worker_that_has_ended_keeps_its_name_as_long_as_history_may_have_its_runs(
+    admin: SqlClient, worker: SqlClient, end: str
+) -> None:
+    worker.register(name="ann")
+    admin.sql(end, worker.worker_id)
+    admin.reap()
+    assert admin.sql("select worker_id, name from past_workers") == [(worker.worker_id, "ann")]
+    for days, kept in ((30 + 30, 1), (30 + 32, 0)):
+        admin.sql("update past_workers set ended_at = now() - make_interval(days => %s)", days)
+        admin.sql("select delete_expired(always => true)")
+        assert admin.value("select count(*) from past_workers") == kept
+
+
 def test_a_pool_takes_no_more_workers_than_it_may_have(worker: SqlClient, other: SqlClient) -> None:
     assert worker.register(max_workers=1) is True
     assert other.register(max_workers=1) is False

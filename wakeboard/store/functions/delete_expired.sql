@@ -1,11 +1,11 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` whose run is neither live nor in
--- history; idempotency keys whose run ended more than `key_retention` ago; unique windows that have ended; unused limits that no
--- administrator set; action tokens older than 90 days; audit rows and bulk actions older than the installation's retention for them; the
--- lists of runs of finished bulk actions older than `history_retention`; job types that no worker has known for a day; entries of
--- definition_changes older than an hour. Ends bulk actions older than `history_retention`. Discards dead runs older than `dead_retention`,
--- if the installation has a retention for them. A retention that is null, or shorter than the installation's (set_retention), counts as the
--- installation's.
+-- history, and the names of workers that ended 31 days before that; idempotency keys whose run ended more than `key_retention` ago; unique
+-- windows that have ended; unused limits that no administrator set; action tokens older than 90 days; audit rows and bulk actions older
+-- than the installation's retention for them; the lists of runs of finished bulk actions older than `history_retention`; job types that no
+-- worker has known for a day; entries of definition_changes older than an hour. Ends bulk actions older than `history_retention`. Discards
+-- dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than the
+-- installation's (set_retention), counts as the installation's.
 -- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
 -- Example:
@@ -65,6 +65,10 @@ begin
   delete from job_unique_keys where ctid = any (array(
     select ctid from job_unique_keys where unique_until <= statement_timestamp()
      order by unique_until limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from past_workers where ctid = any (array(                    -- an attempt may take 31 days
+    select ctid from past_workers where ended_at < statement_timestamp() - history_retention - interval '31 days'
+     order by ended_at limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_limits where key = any (array(
     select bound.key from job_limits as bound

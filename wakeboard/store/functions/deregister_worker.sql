@@ -1,5 +1,5 @@
 -- for: worker
--- Deletes the row of a worker that stops. Leases that it still holds expire, and `reap` revokes them.
+-- Moves a worker that stops from `workers` to `past_workers`. Leases that it still holds expire, and `reap` revokes them.
 -- Example:
 --   select wakeboard.deregister_worker(7);
 
@@ -8,5 +8,6 @@ returns void language sql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '1s'
 as $$
-  delete from workers where worker_id = worker
+  with gone as (delete from workers where worker_id = worker returning worker_id, name)
+  insert into past_workers (worker_id, name) select worker_id, name from gone on conflict do nothing
 $$;

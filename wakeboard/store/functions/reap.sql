@@ -58,10 +58,14 @@ begin
     update installation set reap_completed_at = reap_started_at
      where reap_skipped_at < reap_started_at and only_row in (select only_row from installation for no key update skip locked);
     -- Their leases had expired when the scan began: a worker claims for three quarters of a lease after a heartbeat.
-    delete from workers where worker_id = any (array(
-      select worker_id from workers
-       where last_seen < (select reap_started_at from installation) - make_interval(secs => lease_s * 2)
-         for update skip locked));
+    with gone as (
+      delete from workers where worker_id = any (array(
+        select worker_id from workers
+         where last_seen < (select reap_started_at from installation) - make_interval(secs => lease_s * 2)
+           for update skip locked))
+      returning worker_id, name
+    )
+    insert into past_workers (worker_id, name) select worker_id, name from gone on conflict do nothing;
     return query select null::bigint, 0, 0, 0, 0;
     return;
   end if;

@@ -99,7 +99,9 @@ _MORE: LiteralString = """
        (select spec_hash from wakeboard.job_definitions as def
          where def.id = run.definition_id and def.generation = run.definition_generation) as spec_hash,
        run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
-       run.lease_epoch, (select name from wakeboard.workers where worker_id = run.locked_by) as worker
+       run.lease_epoch,
+       coalesce((select name from wakeboard.workers where worker_id = run.locked_by),
+                (select name from wakeboard.past_workers where worker_id = run.locked_by)) as worker
 """
 _LIVE_RUN: LiteralString = f"""
 select {LIVE_COLUMNS}, {_MORE}, null::jsonb as result, run.start_before,
