@@ -81,6 +81,16 @@ BY_TYPE: Final[Mapping[type, Schema]] = {  # of a value's default
     str: TEXT,
 }
 HOST: Final[Schema] = {"type": "string", "pattern": "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"}  # no port, no wildcard
+LIMIT: Final[Schema] = {
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": False,
+    "properties": {
+        "rate": TEXT,
+        "burst": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+        "atOnce": {"type": "integer", "minimum": 0, "maximum": 1_000_000},
+    },
+}
 POLICIES: Final = ["Always", "IfNotPresent", "Never"]
 BY_PATH: Final[Mapping[str, Schema]] = {
     "board.hosts": {**NAMES, "items": HOST},
@@ -93,6 +103,7 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "image.pullPolicy": {"enum": POLICIES},
     "database.tls.mode": {"enum": ["require", "verify-ca", "verify-full"]},
     "database.url": {"type": "string", "pattern": "^(postgres(ql)?://.+|.*=.*)?$"},
+    "limits": {"type": "object", "additionalProperties": LIMIT},
     "migrations.mode": {"enum": ["initContainer", "hook", "none"]},
     "migrations.waitSeconds": {"type": "integer", "minimum": 1, "maximum": 3600},
     "monitoring.rules.severities": MAP_OF_TEXTS,

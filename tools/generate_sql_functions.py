@@ -28,8 +28,9 @@ what to write. It refuses null where the table does not name it.
 """
 SECTIONS: Final = {
     "Applications": "enqueue enqueue_many get_run cancel_run",
-    "Administrators": "cancel retry replay discard run_now pause resume set_limit set_rate_limit set_retention"
-    " set_audit_retention confirm_removal reveal create_bulk_action run_bulk_action_batch cancel_bulk_action",
+    "Administrators": "cancel retry replay discard run_now pause resume set_limit set_rate_limit declare_limits"
+    " set_retention set_audit_retention confirm_removal reveal create_bulk_action run_bulk_action_batch"
+    " cancel_bulk_action",
     "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
     " claim_quarantined next_due alert_delivery renew complete fail release still_leased deregister_worker backoff"
     " run_states",

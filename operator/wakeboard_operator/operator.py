@@ -25,6 +25,9 @@ from wakeboard.errors import DatabaseUnavailable, LeadershipLost, WakeboardError
 from wakeboard.maintenance.loop import MaintenanceLoop
 from wakeboard.maintenance.retention import Retention
 from wakeboard.manifests.alert_file import AlertFile
+from wakeboard.manifests.limit_file import load_limit_file
+from wakeboard.manifests.reloaded_file import ReloadedFile
+from wakeboard.rules.declared_limits import NO_LIMITS
 from wakeboard.rules.health_conditions import NO_WORKER
 from wakeboard.store.connection import require_schema
 from wakeboard.store.leader_api import LeaderStore, OperatorStore
@@ -48,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from wakeboard.rules.alert_rules import AlertSpec
+    from wakeboard.rules.declared_limits import Limits
     from wakeboard.store.connection import AsyncConnection
     from wakeboard_operator.settings import OperatorSettings
 
@@ -222,7 +226,9 @@ class Operator:
         def leader_store(conn: AsyncConnection) -> LeaderStore:
             return LeaderStore(conn, self._source, term)
 
-        alerts = AlertFile(Path(settings.alerts_file), log_problems).alerts if settings.alerts_file else None
+        alerts = None
+        if settings.alerts_file:
+            alerts = AlertFile(Path(settings.alerts_file), partial(log_problems, "alert rules")).alerts
         works: dict[str, Callable[[AsyncConnection], Awaitable[None]]] = {
             "reconcile": lambda conn: self._reconcile(leader_store(conn), reconciler),
             "maintenance": lambda conn: self._run_maintenance(leader_store(conn), alerts),
@@ -354,6 +360,8 @@ class Operator:
             retention=Retention.from_settings(settings),
             sets_retention=True,
             alerts=alerts,
+            limits=self._declared_limits(),
+            source=self._source,
         )
         while True:
             done = await maintenance.run_due(store, time.monotonic())
@@ -364,6 +372,13 @@ class Operator:
                 if isinstance(error, WakeboardError):
                     raise error
             await asyncio.sleep(MAINTENANCE_INTERVAL_S)
+
+    def _declared_limits(self) -> Callable[[], Limits | None]:
+        """Reads the limits that the installation declares: none without a file, unknown while the file is invalid."""
+        path = self._settings.limits_file
+        if not path:
+            return lambda: NO_LIMITS
+        return ReloadedFile(Path(path), load_limit_file, partial(log_problems, "limits")).content
 
     async def _write_statuses(self, store: LeaderStore, reconciler: Reconciler, writer: StatusWriter) -> None:
         while True:
@@ -426,10 +441,10 @@ class Operator:
                 logged = str(error)
 
 
-def log_problems(problems: Sequence[str]) -> None:
-    """Logs what is wrong with the file of the alert rules."""
+def log_problems(what: str, problems: Sequence[str]) -> None:
+    """Logs what is wrong with a file."""
     for problem in problems:
-        log.warning("alert rules: %s", problem)
+        log.warning("%s: %s", what, problem)
 
 
 def no_worker_seen(last_worker: datetime | None, started_at: datetime, now: datetime) -> bool:

@@ -164,3 +164,42 @@ def test_a_pending_removal_is_confirmed(cli: Cli, sample: SampleStore):
     assert cli("confirm", "removal", "file:other").code == 1
     assert cli("confirm", "removal", "file:test").out == "the next sync of file:test removes 12 schedules.\n"
     assert sample.value("select wakeboard.request_removal('file:test', 'hash', 12)") is True
+
+
+LIMITS = """
+apiVersion: wakeboard.dev/v1alpha1
+kind: Limits
+limits:
+  openai-api: {rate: 60/minute, burst: 10}
+"""
+
+
+def test_the_limits_of_a_folder_are_declared_and_a_difference_is_shown_until_it_is_restored(cli: Cli, folder: Path):
+    (folder / "limits.yaml").write_text(LIMITS)
+    assert "limit would be set: openai-api" in cli("apply", "schedules", "--dry-run").lines
+    assert "limit set: openai-api" in cli("apply", "schedules").lines
+    assert cli("apply", "schedules", "--json").json["limits"] == {}
+    assert len(cli("limit").lines) == 2
+
+    cli("limit", "openai-api", "--rate", "1/minute")
+    cli("apply", "schedules")
+    (difference,) = cli("limit").lines[2:]
+    assert difference.startswith("openai-api differs from its declaration by file:schedules: 60/minute, burst 10.")
+    assert difference.endswith("type: wakeboard limit openai-api --declared")
+    assert "other than a file declares: openai-api" in cli("check").out
+    assert cli("limit", "openai-api", "--declared").out == "60/minute of openai-api may start, 10 after a pause.\n"
+    assert len(cli("limit").lines) == 2
+    assert cli("limit", "other", "--declared").err.startswith("wakeboard: no file declares the limit of other")
+
+
+def test_a_bad_limit_changes_nothing_and_pruning_restores_the_default(cli: Cli, folder: Path):
+    (folder / "limits.yaml").write_text(LIMITS)
+    cli("apply", "schedules")
+    (folder / "limits.yaml").write_text(LIMITS.replace("60/minute", "0/minute"))
+    refused = cli("apply", "schedules", "--prune")
+    assert refused.code == 1
+    assert "limits.openai-api.rate is 0/minute" in refused.err
+    (folder / "limits.yaml").unlink()
+    assert cli("apply", "schedules", "--json").json["limits"] == {}
+    assert cli("limit").lines[1].split()[:3] == ["openai-api", "any", "60/minute,"]
+    assert cli("apply", "schedules", "--prune", "--json").json["limits"] == {"openai-api": "removed"}

@@ -113,6 +113,8 @@ VALID: Final = {
     "keys interval": "'7 days'",
     "lease_s": "60",
     "limit_key": "'printer'",
+    "limits": """'[{"key": "printer", "max_running": 2}]'""",
+    "program": "'sql'",
     "limit_keys": "'{printer}'",
     "burst": "10",
     "max_attempts": "2",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from wakeboard.rules.health_conditions import (
     DEAD_RUNS,
+    DIFFERENT_LIMIT,
     FULL_LIMIT,
     NEVER_A_WORKER,
     NO_WORKER,
@@ -181,3 +182,11 @@ def _held(situation: Situation) -> Iterator[Problem]:
             )
             query = f"limit:{quoted(limit.key)} status:queued"
             yield Problem(severity=FULL_LIMIT.severity, text=text, path="/runs", parameters={"q": query})
+    differing = [limit for limit in situation.limits if limit.differs_from]
+    for limit in differing[:MAX_GROUPS]:
+        sources = ", ".join(map(one_line, limit.differs_from))
+        text = f"The limit {one_line(limit.key)} differs from what {sources} declares."
+        yield Problem(severity=DIFFERENT_LIMIT.severity, text=text, path="/limits")
+    if len(differing) > MAX_GROUPS:
+        text = f"In addition, {counted(len(differing) - MAX_GROUPS, 'limit')} not as declared."
+        yield Problem(severity=DIFFERENT_LIMIT.severity, text=text, path="/limits")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.view import UP, Message
 from wakeboard.maintenance.desired_schedule import desired_from_files
 from wakeboard.maintenance.sync import sync
-from wakeboard.manifests.loader import load_folder
+from wakeboard.manifests.loader import declared_limits, load_folder
 from wakeboard.rules.humanize import counted
+from wakeboard.rules.sanitize import one_line
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.queries.listings import Listings, sources_with_same_name
 from wakeboard.system_user import system_user
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from wakeboard.local.view import Problems
     from wakeboard.maintenance.sync import SyncReport
+    from wakeboard.manifests.loader import Manifests
     from wakeboard.rules.job_schedule import JobSchedule
     from wakeboard.store.reconnecting import ReconnectingConnection
 
@@ -60,11 +62,28 @@ class ManifestSync:
             spared=manifests.invalid,
         )
         self._schedules = manifests.schedules
+        limited = await self._declare_limits(manifests)
         failed = [f"{name} is not scheduled: {error}" for name, error in report.failed.items()]
         pending = [report.pending_removal] if report.pending_removal else []
-        self._problems.update("schedules", [*manifests.problems, *failed, *pending])
+        self._problems.update("schedules", [*manifests.problems, *failed, *limited, *pending])
         self._emit(Message(UP, f"{self._folder}: {_summary(report, len(manifests.schedules))}."))
         await self._warn_of_duplicates()
+
+    async def _declare_limits(self, manifests: Manifests) -> list[str]:
+        """Declares the limits of the folder. Returns what is wrong."""
+        limits = declared_limits(manifests, removes=True)
+        if limits is None:
+            return []
+        try:
+            changed = await (await self._connection.store()).declare_limits(
+                self._source, limits.rows(), actor=system_user(), program="up"
+            )
+        except InvalidValue as error:
+            return [f"The limits are not declared: {error}"]
+        if changed:
+            parts = [f"{key} {answer}" for key, answer in sorted(changed.items())]
+            self._emit(Message(UP, f"Limits: {', '.join(map(one_line, parts))}."))
+        return []
 
     async def _warn_of_duplicates(self) -> None:
         known = await Listings((await self._connection.store()).conn).schedule_names()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from wakeboard.rules.alert_rules import AlertSpec
+    from wakeboard.rules.declared_limits import Limits
     from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
 
 EVERY_PASS_S: Final = 0.0
@@ -28,6 +29,7 @@ PARTITIONS_INTERVAL_S: Final = 3600.0
 RETENTION_INTERVAL_S: Final = 3600.0
 ROLLUPS_INTERVAL_S: Final = 60.0
 ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules are due
+LIMITS_INTERVAL_S: Final = 5.0
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
 
@@ -58,7 +60,8 @@ class MaintenanceLoop:
     """The maintenance tasks of one process. `now` is a reading of any monotonic clock, in seconds.
 
     `sets_retention`: this process decides the retention of the installation. Workers do not. `alerts` returns the alert
-    rules that this process evaluates; None: it evaluates none.
+    rules that this process evaluates; None: it evaluates none. `limits` returns the limits that `source` declares, or
+    None while they are not known.
     """
 
     def __init__(
@@ -68,11 +71,14 @@ class MaintenanceLoop:
         retention: Retention,
         sets_retention: bool = False,
         alerts: Callable[[], AlertSpec | None] | None = None,
+        limits: Callable[[], Limits | None] | None = None,
+        source: str = "",
     ) -> None:
         self._misfire_grace = misfire_grace
         self._retention = retention
         self._sets_retention = sets_retention
         self._alerts = alerts
+        self._limits, self._source = limits, source
         self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
@@ -86,6 +92,7 @@ class MaintenanceLoop:
                 if alerts is not None
                 else []
             ),
+            *([_Task("limits", LIMITS_INTERVAL_S, self._declare_limits)] if limits is not None else []),
         )
 
     def due_tasks(self, now: float) -> list[str]:
@@ -137,6 +144,11 @@ class MaintenanceLoop:
             await evaluate_alerts(store, alerts.resolved_rules(), alerts.queue)
             if alerts.heartbeats:  # after the evaluation: one that fails stops them, too
                 await enqueue_heartbeats(store, alerts.heartbeats, alerts.queue)
+        return False
+
+    async def _declare_limits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        if self._limits is not None and (limits := self._limits()):
+            await store.declare_limits(self._source, limits.rows(), actor=self._source, program="kubectl")
         return False
 
     async def _delete_expired(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

@@ -5,10 +5,11 @@ The last valid rules stay in force while the file is missing or invalid. Each pr
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from wakeboard.errors import InvalidSchedule
 from wakeboard.manifests.bounded_file import Unreadable, read_text
+from wakeboard.manifests.reloaded_file import ReloadedFile
 from wakeboard.manifests.yaml_documents import children, line_at, line_of, nodes_of, value_of
 from wakeboard.rules.alert_rules import API_VERSION, KIND, load_alert_rules
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from wakeboard.rules.alert_rules import AlertSpec
-
-_Stamp: TypeAlias = "tuple[int, int, int]"
 
 
 def load_alert_file(path: Path) -> AlertSpec:
@@ -42,48 +41,12 @@ def load_alert_file(path: Path) -> AlertSpec:
         raise InvalidSchedule(f"{path}:{error.line}: {error}") from None
 
 
-class AlertFile:
-    """The rules of a file that may change while it is in use.
-
-    `report` is called with the sentences about an invalid file once for each change of them, and with none when the
-    file is valid again. `is_optional`: a missing file has no rules and is not a problem.
-    """
+class AlertFile(ReloadedFile["AlertSpec"]):
+    """The rules of a file that may change while it is in use. See ReloadedFile."""
 
     def __init__(self, path: Path, report: Callable[[Sequence[str]], object], *, is_optional: bool = False) -> None:
-        self._path, self._report, self._is_optional = path, report, is_optional
-        self._stamp: _Stamp | None = None
-        self._alerts: AlertSpec | None = None
-        self._problems: tuple[str, ...] = ()
+        super().__init__(path, load_alert_file, report, is_optional=is_optional)
 
     def alerts(self) -> AlertSpec | None:
-        """The rules that are in force now; None: there are none.
-
-        Reads the file if it was replaced or written since the last call.
-        """
-        stamp = _stamp_of(self._path)
-        if stamp is None and self._is_optional:
-            self._stamp, self._alerts = None, None
-            self._tell(())
-        elif stamp is None or stamp != self._stamp:
-            self._stamp = stamp
-            try:
-                self._alerts = load_alert_file(self._path)
-            except InvalidSchedule as error:
-                self._tell(tuple(error.problems))
-            else:
-                self._tell(())
-        return self._alerts
-
-    def _tell(self, problems: tuple[str, ...]) -> None:
-        if problems != self._problems:
-            self._problems = problems
-            self._report(problems)
-
-
-def _stamp_of(path: Path) -> _Stamp | None:
-    """Changes when the file changes, also if a link on the way to it does, as in volumes of Kubernetes."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+        """The rules that are in force now; None: there are none."""
+        return self.content()

@@ -16,13 +16,17 @@ import yaml
 
 from wakeboard.errors import InvalidSchedule, WakeboardError
 from wakeboard.manifests.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
+from wakeboard.manifests.limit_file import limits_of
 from wakeboard.manifests.yaml_documents import children, line_at, line_of, nodes_of, value_of
 from wakeboard.rules.alert_rules import KIND as ALERT_RULES
+from wakeboard.rules.declared_limits import KIND as LIMITS
+from wakeboard.rules.declared_limits import NO_LIMITS
 from wakeboard.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from wakeboard.rules.declared_limits import Limits
     from wakeboard.rules.job_schedule import JobSchedule
 
 Key: TypeAlias = "tuple[str, str]"  # namespace, name
@@ -37,7 +41,8 @@ class Manifests:
 
     `problems` and `notes` are sentences that begin with `file:line`. `invalid` has the namespace and name of each
     schedule that is declared twice or cannot be used as written. `complete` is False if a part could not be read, so
-    that it may declare more schedules.
+    that it may declare more schedules. `limits`: the declared limits, None if there is no document with them;
+    `limits_invalid`: there is one that cannot be used as written.
     """
 
     schedules: tuple[JobSchedule, ...]
@@ -45,6 +50,8 @@ class Manifests:
     notes: tuple[str, ...]
     invalid: frozenset[Key]
     complete: bool
+    limits: Limits | None = None
+    limits_invalid: bool = False
 
 
 def load_folder(path: Path) -> Manifests:
@@ -59,6 +66,16 @@ def load_folder(path: Path) -> Manifests:
     for file in files_below(path, loader.add_read_error) if path.is_dir() else [path]:
         loader.read(file)
     return loader.result()
+
+
+def declared_limits(manifests: Manifests, *, removes: bool) -> Limits | None:
+    """The limits that the folder declares; None: those that it declared before stay as they are.
+
+    A folder without a document of them declares none, if the caller removes what the folder no longer declares.
+    """
+    if manifests.limits_invalid:
+        return None
+    return manifests.limits or (NO_LIMITS if removes and manifests.complete else None)
 
 
 def load_stream(stream: IO[bytes], name: str) -> Manifests:
@@ -89,11 +106,20 @@ class _Loader:
         self._notes: list[str] = []
         self._invalid: set[Key] = set()
         self._complete = True
+        self._limits: Limits | None = None
+        self._limits_at = ""
+        self._limits_invalid = False
 
     def result(self) -> Manifests:
         valid = (schedule for key, schedule in self._schedules.items() if key not in self._invalid)
         return Manifests(
-            tuple(valid), tuple(self._problems), tuple(self._notes), frozenset(self._invalid), self._complete
+            tuple(valid),
+            tuple(self._problems),
+            tuple(self._notes),
+            frozenset(self._invalid),
+            self._complete,
+            self._limits,
+            self._limits_invalid,
         )
 
     def add_read_error(self, error: OSError, file: Path | None = None) -> None:
@@ -124,6 +150,8 @@ class _Loader:
             self._read_list(parts["items"], file, in_list=in_list)
         elif kind == ALERT_RULES:
             self._notes.append(f"{file}:{line_of(node)}: ignored: alert rules; WAKEBOARD_ALERTS_FILE names their file")
+        elif kind == LIMITS and version.startswith(_GROUP):
+            self._read_limits(node, file)
         elif kind.lower() == "jobschedule" or version.startswith(_GROUP):
             self._read_schedule(node, file)
         else:
@@ -138,6 +166,22 @@ class _Loader:
         else:
             for item in cast("list[yaml.Node]", items.value):
                 self._read_document(item, file, in_list=True)
+
+    def _read_limits(self, node: yaml.Node, file: Path) -> None:
+        where = f"{file}:{line_of(node)}"
+        problems: Sequence[str] = ()
+        try:
+            limits = limits_of(node, file)
+        except InvalidSchedule as error:
+            problems = error.problems
+        except Unreadable as error:
+            problems = [f"{file}:{error.line}: {error}"]
+        else:
+            if self._limits is not None:
+                problems = [f"{where}: limits are also declared in {self._limits_at}; write them in one document"]
+            self._limits, self._limits_at = limits, where
+        self._problems += problems
+        self._limits_invalid = self._limits_invalid or bool(problems)
 
     def _read_schedule(self, node: yaml.Node, file: Path) -> None:
         where = f"{file}:{line_of(node)}"

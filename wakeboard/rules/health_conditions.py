@@ -52,6 +52,7 @@ DEAD_RUNS: Final = Condition(severity="warn", note_after=DAY)  # since the newes
 PENDING_REMOVAL: Final = Condition(severity="warn")
 OPEN_ALERTS: Final[dict[str, Severity]] = {"critical": "bad", "warning": "warn", "info": "note"}  # by severity
 FULL_LIMIT: Final = Condition(severity="note")
+DIFFERENT_LIMIT: Final = Condition(severity="note")  # from what a file declares
 PAUSES: Final[dict[str, Condition]] = {
     "all": Condition(severity="warn"),
     "queue": Condition(severity="warn"),

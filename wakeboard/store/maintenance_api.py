@@ -253,6 +253,16 @@ class MaintenanceStore:
         """Continues `run_rollups`, unless another call began less than `min_interval` ago. True: work is left."""
         return await self._value("select wakeboard.roll_up(%s)", min_interval)
 
+    async def declare_limits(
+        self, source: str, limits: Sequence[Mapping[str, Any]], *, actor: str | None = None, program: str = "sql"
+    ) -> dict[str, str]:
+        """Makes `limits` (key, max_running, rate_count, rate_period_s, rate_burst) those that `source` declares.
+
+        Returns the keys that changed: 'set', 'removed', or 'kept' because an administrator has set another limit.
+        """
+        query = "select key, answer from wakeboard.declare_limits(%s, %s::pg_catalog.jsonb, %s, %s)"
+        return dict(await self._rows(query, source, json.dumps(limits), actor, program))
+
     async def claim_alert_rules(self, rules: Sequence[Mapping[str, Any]]) -> list[ClaimedRule]:
         """Claims those of these alert rules (name, severity, interval_s, definition) whose evaluation is due."""
         query = "select * from wakeboard.claim_alert_rules(%s::pg_catalog.jsonb)"

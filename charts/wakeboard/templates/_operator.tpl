@@ -11,6 +11,10 @@
 {{ include "wakeboard.settings" (list .Values.operator (list
   "source" "namespaces" "tenancy" "adoptForeignSchedules" "watchWorkerPods" "reconcileSeconds" "statusWritesPerSecond" "statusMinIntervalSeconds"
   "statusErrors" "leaderLeaseSeconds")) | trim }}
+{{- if .Values.limits }}
+- name: WAKEBOARD_LIMITS_FILE
+  value: /etc/wakeboard/limits/limits.yaml
+{{- end }}
 {{- if include "wakeboard.hasAlerts" . }}
 {{ include "wakeboard.alertsEnv" . }}
 {{- if .Values.alerts.secretName }}

@@ -18,6 +18,7 @@ from wakeboard.errors import InvalidSchedule, InvalidValue
 if TYPE_CHECKING:
     from wakeboard.cli.support.session import Session
     from wakeboard.maintenance.desired_schedule import DesiredSchedule
+    from wakeboard.manifests.loader import Manifests
 
 STANDARD_INPUT = "-"
 
@@ -29,7 +30,8 @@ class Applied:
     `missing`: schedules that are no longer in the folder and were not removed. `conflicts`: schedules that other
     processes changed at the same time; apply again. `failed`: schedules whose ticks cannot be computed, and why; their
     last valid spec remains in force. `pending_removal`: why a removal needs confirmation, or null. `duplicates`:
-    schedules of the folder with other sources that have a schedule of the same name; all of them run.
+    schedules of the folder with other sources that have a schedule of the same name; all of them run. `limits`: the
+    limit keys whose declarations changed: set, removed, or kept because an administrator has set another limit.
     """
 
     source: str
@@ -43,6 +45,7 @@ class Applied:
     failed: dict[str, str] = field(default_factory=dict[str, str])
     pending_removal: str | None = None
     duplicates: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    limits: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def complete(self) -> bool:
@@ -75,15 +78,15 @@ def command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create and update the JobSchedules of a folder.
+    """Create and update the JobSchedules of a folder, and declare its limits (kind: Limits).
 
     The schedules belong to the source file:NAME; schedules of other sources are not changed. If a file is invalid,
     nothing is changed. A removal of many schedules at once needs `wakeboard confirm removal`.
     """
-    desired = _load(folder)
+    manifests = _load(folder)
     source = f"file:{name or _name_of(folder)}"
     operation = _preview if dry_run else _apply
-    result = with_session(lambda session: operation(session, source, desired, prune))
+    result = with_session(lambda session: operation(session, source, manifests, prune))
     if as_json:
         print_json(result)
     else:
@@ -99,9 +102,8 @@ def _name_of(folder: Path) -> str:
     return resolved.stem if resolved.is_file() else resolved.name
 
 
-def _load(folder: Path) -> list[DesiredSchedule]:
-    """The schedules of the folder. Raises InvalidSchedule with one sentence for each problem."""
-    from wakeboard.maintenance.desired_schedule import desired_from_files
+def _load(folder: Path) -> Manifests:
+    """What the folder declares. Raises InvalidSchedule with one sentence for each problem."""
     from wakeboard.manifests.loader import load_folder, load_stream
 
     from_stdin = str(folder) == STANDARD_INPUT
@@ -110,13 +112,18 @@ def _load(folder: Path) -> list[DesiredSchedule]:
         print_error(f"note: {note}")
     if manifests.problems:
         raise InvalidSchedule(*manifests.problems, "Nothing was changed.")
-    return desired_from_files(manifests.schedules)
+    return manifests
 
 
-async def _apply(session: Session, source: str, desired: Sequence[DesiredSchedule], prune: bool) -> Applied:
+async def _apply(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
+    from wakeboard.maintenance.desired_schedule import desired_from_files
     from wakeboard.maintenance.sync import sync
+    from wakeboard.manifests.loader import declared_limits
     from wakeboard.settings import read_settings
 
+    desired = desired_from_files(manifests.schedules)
+    limits = declared_limits(manifests, removes=prune)
+    changed = {} if limits is None else await session.store.declare_limits(source, limits.rows(), program="cli")
     misfire_grace = read_settings().misfire_grace
     report = await sync(session.store, source, desired, prune=prune, misfire_grace=misfire_grace)
     return Applied(
@@ -131,10 +138,18 @@ async def _apply(session: Session, source: str, desired: Sequence[DesiredSchedul
         failed=report.failed,
         pending_removal=report.pending_removal,
         duplicates=await _duplicates(session, source, desired),
+        limits=changed,
     )
 
 
-async def _preview(session: Session, source: str, desired: Sequence[DesiredSchedule], prune: bool) -> Applied:
+async def _preview(session: Session, source: str, manifests: Manifests, prune: bool) -> Applied:
+    from wakeboard.maintenance.desired_schedule import desired_from_files
+    from wakeboard.manifests.loader import declared_limits
+
+    desired = desired_from_files(manifests.schedules)
+    limits = declared_limits(manifests, removes=prune)
+    declared = await session.listings.declared_limit_rows(source)
+    wanted = declared if limits is None else {str(row["key"]): row for row in limits.rows()}
     known = {(each.namespace, each.name): each for each in await session.store.list_definitions(source)}
     current = {key for key, each in known.items() if not each.removed}
     same = {each.key for each in desired if each.is_synced(known.get(each.key))}
@@ -148,6 +163,11 @@ async def _preview(session: Session, source: str, desired: Sequence[DesiredSched
         removed=missing if prune else [],
         missing=[] if prune else missing,
         duplicates=await _duplicates(session, source, desired),
+        limits={
+            key: "set" if key in wanted else "removed"
+            for key in sorted({*wanted, *declared})
+            if wanted.get(key) != declared.get(key)
+        },
     )
 
 
@@ -163,6 +183,8 @@ def _print(result: Applied) -> None:
     for verb in ("created", "updated", "removed"):
         for name in getattr(result, verb):
             print_message(f"{would}{verb}: {name}")
+    for key, answer in result.limits.items():
+        print_message(f"limit {would}{answer}: {key}")
     for name, problem in result.failed.items():
         print_error(f"{name}: {problem}")
     for name, sources in result.duplicates.items():

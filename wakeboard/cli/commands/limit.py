@@ -36,6 +36,7 @@ EXAMPLES = (
     "wakeboard limit openai-api --rate 60/minute --burst 10",
     "wakeboard limit openai-api --rate none               no rate limit",
     "wakeboard limit billing-api --default                one at once, no rate limit",
+    "wakeboard limit openai-api --declared                the limit that a file declares",
 )
 
 
@@ -66,6 +67,10 @@ def command(
     default: Annotated[
         bool, typer.Option("--default", help="Restore the default: 1 at once, no rate limit.", show_default=False)
     ] = False,
+    declared: Annotated[
+        bool,
+        typer.Option("--declared", help="Restore what a file with kind: Limits declares.", show_default=False),
+    ] = False,
     reason: Reason = "",
     as_json: AsJson = False,
 ) -> None:
@@ -75,11 +80,14 @@ def command(
     starts one run each second; with --burst 10, ten runs may start at once after a pause. The starts of retries count,
     too. A lower limit does not stop running runs. The list does not contain the keys with which wakeboard enforces the
     concurrencyPolicy of schedules.
+
+    A limit that a file declares (kind: Limits) stays as you set it here until the file changes; the list names the
+    keys that differ.
     """
     new_rate = None if rate is None or rate.strip().lower() == NO_RATE else Rate.parse(rate)
-    changes = at_once is not None or rate is not None or default
-    if default and (key is None or at_once is not None or rate is not None):
-        raise typer.BadParameter("give a KEY and no limit", param_hint="--default")
+    changes = at_once is not None or rate is not None or default or declared
+    if (default or declared) and (key is None or at_once is not None or rate is not None or (default and declared)):
+        raise typer.BadParameter("give a KEY and no limit", param_hint="--declared" if declared else "--default")
     if key is None and changes:
         raise typer.BadParameter("give the KEY that is limited", param_hint="--at-once, --rate")
     if burst is not None and new_rate is None:
@@ -89,6 +97,8 @@ def command(
         return
 
     async def change(session: Session) -> LimitRow:
+        if declared:
+            return await _restore(session, key, reason)
         if rate is not None or default:
             await session.store.set_rate_limit(key, new_rate, burst or 1, reason)
         if at_once is not None or default:
@@ -100,6 +110,19 @@ def command(
         print_json(row)
     else:
         print_message(_sentence(row))
+
+
+async def _restore(session: Session, key: str, reason: str) -> LimitRow:
+    row = await _row(session, key)
+    if row is None or row.declared_by is None:
+        raise InvalidValue(f"no file declares the limit of {one_line(key)}: `wakeboard limit` lists the keys")
+    await session.store.set_rate_limit(key, row.declared_rate, row.declared_burst or 1, reason)
+    await session.store.set_limit(key, row.declared_max_running, reason)
+    return await _row(session, key) or row
+
+
+async def _row(session: Session, key: str) -> LimitRow | None:
+    return next((row for row in await session.listings.limits() if row.key == key), None)
 
 
 def _sentence(row: LimitRow) -> str:
@@ -116,8 +139,22 @@ def _print_limits(key: str | None, as_json: bool) -> None:
         print_json(rows)
     elif rows:
         print_table(COLUMNS, [_cells(row) for row in rows])
+        for row in rows:
+            if row.differs_from:
+                print_message(_difference(row))
     else:
         print_message("no limit keys are in use." if key is None else f"{key} is not in use; its limit is {DEFAULT}.")
+
+
+def _difference(row: LimitRow) -> str:
+    """What declares another limit than the one in force."""
+    key, sources = one_line(row.key), ", ".join(map(one_line, row.differs_from))
+    if row.declared_by not in row.differs_from:
+        return f"{key} is as {one_line(row.declared_by or '')} declares it; {sources} declares another limit."
+    return (
+        f"{key} differs from its declaration by {sources}: {row.declared_text}. To restore it, type: wakeboard limit"
+        f" {key} --declared"
+    )
 
 
 def _cells(row: LimitRow) -> list[str]:

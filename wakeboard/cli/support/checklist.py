@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from wakeboard.rules.health_conditions import (
     DEAD_RUNS,
+    DIFFERENT_LIMIT,
     EXPIRED_LEASE,
     NEVER_A_WORKER,
     NO_WORKER,
@@ -95,6 +96,7 @@ def checklist(facts: HealthFacts, local: LocalFacts) -> list[Finding]:
         _retention(facts, local),
         _maintenance(facts),
         _pauses(facts),
+        _limits(facts),
         _removals(facts),
     ]
 
@@ -368,6 +370,14 @@ def _pauses(facts: HealthFacts) -> Finding:
     message = f"paused: {labels}, the first {relative(oldest, facts.server.now)}"
     held = {PAUSES[pause.kind].severity for pause in facts.pauses}
     return _reported("warn" if "warn" in held else "note", "pauses", message, "end a pause with `wakeboard resume`")
+
+
+def _limits(facts: HealthFacts) -> Finding:
+    if not facts.differing_limits:
+        return _ok("limits", "all are as declared, or not declared")
+    keys = _listed([limit.key for limit in facts.differing_limits])
+    message = f"other than a file declares: {keys}; restore one with `wakeboard limit KEY --declared`"
+    return _reported(DIFFERENT_LIMIT.severity, "limits", message, "")
 
 
 def _removals(facts: HealthFacts) -> Finding:

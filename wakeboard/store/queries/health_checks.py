@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from wakeboard.store.queries.listings import PauseRow, RemovalRow
+    from wakeboard.store.queries.listings import LimitRow, PauseRow, RemovalRow
 
 SCAN_LIMIT = 10_000  # due runs of one (queue, priority) that are read
 POOLER_TRIES = 5
@@ -146,6 +146,7 @@ class HealthFacts:
     maintenance: MaintenanceFacts
     pauses: list[PauseRow]
     removals: list[RemovalRow]
+    differing_limits: list[LimitRow] = field(default_factory=list["LimitRow"])
 
 
 _SERVER: LiteralString = """
@@ -297,6 +298,7 @@ async def read_health_facts(conn: psycopg.AsyncConnection[Any]) -> HealthFacts:
         maintenance=await read_maintenance(conn),
         pauses=await reports.pauses(),
         removals=await reports.removals(),
+        differing_limits=await reports.limits_that_differ(),
     )
 
 

@@ -1,0 +1,68 @@
+"""Reads a file that may change while it is in use; the last valid content stays in force."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+from wakeboard.errors import InvalidSchedule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+_Content = TypeVar("_Content")
+_Stamp: TypeAlias = "tuple[int, int, int]"
+
+
+class ReloadedFile(Generic[_Content]):
+    """The content of a file, which `load` reads. Volumes of Kubernetes replace a file by changing a link.
+
+    `report` is called with the sentences about an invalid file once for each change of them, and with none when the
+    file is valid again. `is_optional`: a missing file has no content and is not a problem.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        load: Callable[[Path], _Content],
+        report: Callable[[Sequence[str]], object],
+        *,
+        is_optional: bool = False,
+    ) -> None:
+        self._path, self._load, self._report, self._is_optional = path, load, report, is_optional
+        self._stamp: _Stamp | None = None
+        self._content: _Content | None = None
+        self._problems: tuple[str, ...] = ()
+
+    def content(self) -> _Content | None:
+        """The last valid content; None: there is none.
+
+        Reads the file if it was replaced or written since the last call.
+        """
+        stamp = _stamp_of(self._path)
+        if stamp is None and self._is_optional:
+            self._stamp, self._content = None, None
+            self._tell(())
+        elif stamp is None or stamp != self._stamp:
+            self._stamp = stamp
+            try:
+                self._content = self._load(self._path)
+            except InvalidSchedule as error:
+                self._tell(tuple(error.problems))
+            else:
+                self._tell(())
+        return self._content
+
+    def _tell(self, problems: tuple[str, ...]) -> None:
+        if problems != self._problems:
+            self._problems = problems
+            self._report(problems)
+
+
+def _stamp_of(path: Path) -> _Stamp | None:
+    """Changes when the file changes, also if a link on the way to it does, as in volumes of Kubernetes."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
