@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .SILENT:
-.PHONY: help demo pattern check-pattern test screenshots check fix bench chaos audit lock setup clean test-packages test-cluster chart-tools bench-large bench-competitors images wheelhouse bytecode
+.PHONY: help demo pattern check-pattern test screenshots check fix bench chaos audit lock setup clean test-packages test-cluster test-clients chart-tools bench-large bench-competitors images wheelhouse bytecode
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -24,7 +24,7 @@ pattern: .venv/patterns.ready ## set up, then run a folder of examples/patterns 
 check-pattern: .venv/patterns.ready ## run a pattern, kill its workers, count lost and doubled effects (NAME=email-batch)
 	exec $(BIN)/python examples/patterns/check.py $(or $(NAME),$(error which one? for example NAME=email-batch)) $(PATTERN_ARGS)
 
-test: .venv/dev.ready bytecode test-packages test-cluster chart-tools images ## run every test (TEST_ARGS='-k lease')
+test: .venv/dev.ready bytecode test-packages test-cluster test-clients chart-tools images ## run every test (TEST_ARGS='-k lease')
 	exec env PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n $(TEST_PROCESSES) $(TEST_ARGS) # keep what pytest compiles
 
 check: .venv/dev.ready ## check style, types, layers, generated files and the chart; change nothing
@@ -87,6 +87,9 @@ test-packages: # install what tests need in addition to .venv: PostgreSQL 15, Pg
 
 test-cluster: .venv/dev.ready # build the Kubernetes programs that testbed/cluster runs, once, into the user's cache
 	$(BIN)/python -m testbed.cluster.binaries
+
+test-clients: .venv/dev.ready # compile the workers of clients/ (TypeScript, Go), once, into the user's cache
+	$(BIN)/python -m testbed.clients
 
 chart-tools: .venv/dev.ready # install what checks the chart (helm, kube-score, checkov and others) into the user's cache
 	$(BIN)/python -m tools.chart_linters

@@ -1,7 +1,7 @@
 """Compares the locked versions with known advisories: `make audit`. Exits with 1 if there is one.
 
-pip-audit queries the package index for each version in locks/, and npm its registry for bench/competitors/npm. Some
-registries offer no advisories (mirrors often do not). The report counts the versions that were not compared.
+pip-audit queries the package index for each version in locks/, and npm its registry for NPM_FOLDERS. Some registries
+offer no advisories (mirrors often do not). The report counts the versions that were not compared.
 Go modules of the test tools are not compared: they are in no image.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AUDIT_LOCK: Final = ROOT / "locks" / "audit.txt"
-NPM_FOLDER: Final = ROOT / "bench" / "competitors" / "npm"
+NPM_FOLDERS: Final = ("bench/competitors/npm", "clients/typescript")
 ASK_S: Final = 600
 PYTHON_LOCKS: Final = sorted(path for path in (ROOT / "locks").glob("*.txt"))
 
@@ -51,19 +51,18 @@ def python_packages(answer: Mapping[str, Any], lock: str) -> Audited:
     return Audited(advisories, compared, not_compared)
 
 
-def npm_packages(answer: Mapping[str, Any]) -> Audited:
-    """Reads the JSON that `npm audit` prints; an error of the registry means that nothing was compared."""
+def npm_packages(answer: Mapping[str, Any], folder: str) -> Audited:
+    """Reads the JSON that `npm audit` prints in `folder`; an error of the registry means that nothing was compared."""
     if "vulnerabilities" not in answer:
-        return Audited([], 0, _npm_count())
+        return Audited([], 0, _npm_count(folder))
     found: Mapping[str, Mapping[str, Any]] = answer["vulnerabilities"]
-    advisories = [
-        f"bench/competitors/npm: {name} has a {one['severity']} advisory." for name, one in sorted(found.items())
-    ]
-    return Audited(advisories, _npm_count(), 0)
+    advisories = [f"{folder}: {name} has a {one['severity']} advisory." for name, one in sorted(found.items())]
+    return Audited(advisories, _npm_count(folder), 0)
 
 
-def _npm_count() -> int:
-    return len(json.loads((NPM_FOLDER / "package-lock.json").read_text())["packages"]) - 1  # less the project itself
+def _npm_count(folder: str) -> int:
+    lock = json.loads((ROOT / folder / "package-lock.json").read_text())
+    return len(lock["packages"]) - 1  # less the project itself
 
 
 def ask_index(tool: Path, lock: Path) -> Audited:
@@ -74,13 +73,13 @@ def ask_index(tool: Path, lock: Path) -> Audited:
     return python_packages(json.loads(printed), lock.name)
 
 
-def ask_npm() -> Audited:
-    """Runs `npm audit`, where there is an npm."""
+def ask_npm(folder: str) -> Audited:
+    """Runs `npm audit` in a folder, where there is an npm."""
     npm = shutil.which("npm")
     if npm is None:
-        return Audited([], 0, _npm_count())
+        return Audited([], 0, _npm_count(folder))
     command = [npm, "audit", "--package-lock-only", "--json"]
-    return npm_packages(json.loads(_printed_by(command, dict(os.environ), NPM_FOLDER)))
+    return npm_packages(json.loads(_printed_by(command, dict(os.environ), ROOT / folder)), folder)
 
 
 def _printed_by(command: list[str], environment: dict[str, str], folder: Path) -> str:
@@ -110,7 +109,7 @@ def main() -> int:
     if not tool.exists():
         say("Installing pip-audit.")
         install("--target", str(tool), "--require-hashes", "-r", str(AUDIT_LOCK))
-    lines, code = report([*(ask_index(tool, lock) for lock in PYTHON_LOCKS), ask_npm()])
+    lines, code = report([*(ask_index(tool, lock) for lock in PYTHON_LOCKS), *map(ask_npm, NPM_FOLDERS)])
     for line in lines:
         say(line)
     return code

@@ -40,7 +40,7 @@ def cache() -> Path:
 def key(module: Path, linker_flags: str) -> str:
     """The cache key for a build of the module in the folder `module`."""
     digest = hashlib.sha256(f"{linker_flags} {sys.platform} {platform.machine()}".encode())
-    for file in (*sorted(module.glob("*.go")), module / "go.mod", module / "go.sum"):
+    for file in (*sorted(module.rglob("*.go")), module / "go.mod", module / "go.sum"):
         digest.update(file.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -209,11 +209,11 @@ def heartbeat(trial: Trial) -> None:
 def timeout(trial: Trial) -> None:
     run = trial.one("wait", {"seconds": 60}, timeout_s=1, max_attempts=1)
     trial.start()
-    row = trial.ended(run, "dead", within_s=10 + SLACK_S)
-    trial.noted(run, "stopped", within_s=SLACK_S)
+    trial.noted(run, "started")
+    trial.noted(run, "stopped", within_s=1 + SLACK_S)
+    row = trial.ended(run, "dead", within_s=SLACK_S)
     outcome = trial.rows(b"select outcome from wakeboard.job_attempts where run_id = %s", run)[0][0]
     demand(outcome == "timed_out", f"the attempt is recorded as '{outcome}', with {row['error_type']}")
-    demand(trial.notes(run)[-1].epoch == 1, "the handler was not stopped in its first attempt")
 
 
 @scenario(
@@ -263,7 +263,7 @@ def foreign_types(trial: Trial) -> None:
     )
     run = trial.one("echo")
     trial.start()
-    trial.succeeded(run, within_s=10 + SLACK_S)
+    trial.succeeded(run)
 
 
 @scenario(
@@ -283,7 +283,7 @@ def limits(trial: Trial) -> None:
 )
 def poison(trial: Trial) -> None:
     crashing = trial.one("crash")
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + 2 * trial.patience_s
     process = trial.start()
     beside: list[int] = []
     while trial.run(crashing)["status"] != "dead":

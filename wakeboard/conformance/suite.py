@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wakeboard.conformance.scenarios import Scenario
 
 PARALLEL: Final = 6  # scenarios at once: they wait most of their time
+PATIENCE_S: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Suite:
         *,
         environment: Mapping[str, str] | None = None,
         parallel: int = PARALLEL,
+        patience_s: float = PATIENCE_S,
         report: Callable[[Verdict], None] = lambda _: None,
     ) -> list[Verdict]:
         """Test the command. Calls `report` when a scenario has ended, and returns the verdicts in order.
@@ -73,7 +75,7 @@ class Suite:
         Raises WakeboardError if the command cannot be started.
         """
         check_command(command)
-        subject = Subject(command, environment or {}, Path(tempfile.mkdtemp(dir=self._folder)))
+        subject = Subject(command, environment or {}, Path(tempfile.mkdtemp(dir=self._folder)), patience_s)
 
         def judge(scenario: Scenario) -> Verdict:
             verdict = self.verdict(subject, scenario)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 LEASE_S: Final = 3
 GRACE_S: Final = 2
 CONCURRENCY: Final = 20
-PATIENCE_S: Final = 30.0  # how long a scenario waits for something that must happen; it only bounds failures
 POLL_S: Final = 0.05
 REAP_EVERY_S: Final = 1.0
 OUTPUT_LINES: Final = 20  # of the worker, shown with a failure
@@ -58,11 +57,15 @@ class Note(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The tested worker: its command, and variables for it in addition to those of the suite."""
+    """The tested worker: its command, and variables for it in addition to those of the suite.
+
+    `patience_s`: how long a scenario waits for something that must happen. It only bounds failures.
+    """
 
     command: Sequence[str]
     environment: Mapping[str, str]
     folder: Path
+    patience_s: float
 
 
 class Trial:
@@ -74,6 +77,7 @@ class Trial:
     def __init__(self, subject: Subject, name: str, owner: str, user: str, password: str) -> None:
         self._subject, self._name, self._owner = subject, name, owner
         self._user, self._password = user, password
+        self.patience_s = subject.patience_s
         self._conn = connect_blocking(owner, name=f"conformance {name}")
         parts = urlsplit(owner)
         options = parse_qs(parts.query)
@@ -182,7 +186,7 @@ class Trial:
         """The row of a run, live or finished."""
         return self.rows(b"select to_jsonb(run) from wakeboard.all_runs as run where id = %s", run_id)[0][0]
 
-    def succeeded(self, *runs: int, within_s: float = PATIENCE_S) -> None:
+    def succeeded(self, *runs: int, within_s: float | None = None) -> None:
         """Wait until all these runs have succeeded."""
         self.wait(
             f"not all of the {len(runs)} runs succeeded" if len(runs) > 1 else "the run did not succeed",
@@ -193,13 +197,13 @@ class Trial:
             within_s=within_s,
         )
 
-    def ended(self, run_id: int, status: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
+    def ended(self, run_id: int, status: str, within_s: float | None = None) -> dict[str, Any]:
         """Wait until the run has this status. Returns its row."""
         query = b"select status::text = %s from wakeboard.all_runs where id = %s"
         self.wait(f"run {run_id} did not become {status}", query, status, run_id, within_s=within_s)
         return self.run(run_id)
 
-    def noted(self, run_id: int, what: str, *, epoch: int | None = None, within_s: float = PATIENCE_S) -> None:
+    def noted(self, run_id: int, what: str, *, epoch: int | None = None, within_s: float | None = None) -> None:
         """Wait until a handler of the run has noted this."""
         self.wait(
             f"the handler of run {run_id} did not note '{what}'",
@@ -226,8 +230,9 @@ class Trial:
         """Execute a statement as the owner."""
         self._conn.execute(statement, values or None)
 
-    def wait(self, otherwise: str, query: bytes, *values: object, within_s: float = PATIENCE_S) -> Any:
+    def wait(self, otherwise: str, query: bytes, *values: object, within_s: float | None = None) -> Any:
         """Repeat the query until the first column of its first row is true. Raises NotHeld with `otherwise`."""
+        within_s = within_s or self.patience_s
         deadline = time.monotonic() + within_s
         while True:
             code = self._processes[-1].poll() if self._processes else None

@@ -1,0 +1,142 @@
+// The worker that `wakeboard conformance` tests, with the handlers that docs/workers-in-any-language.md describes.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math/rand/v2"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"wakeboard.dev/wakeboard"
+)
+
+const noteSQL = "select conformance.note($1, $2, $3)"
+
+var notes *pgxpool.Pool
+
+func note(ctx context.Context, run *wakeboard.Run, what string) {
+	if _, err := notes.Exec(context.WithoutCancel(ctx), noteSQL, run.ID, run.Epoch, what); err != nil {
+		log.Print(err)
+	}
+}
+
+func echo(_ context.Context, run *wakeboard.Run) (any, error) { return run.Payload, nil }
+
+func wait(ctx context.Context, run *wakeboard.Run) (any, error) {
+	var payload struct{ Seconds float64 }
+	if err := run.Decode(&payload); err != nil {
+		return nil, err
+	}
+	run.Progress(0.5)
+	note(ctx, run, "started")
+	select {
+	case <-ctx.Done():
+		note(ctx, run, "stopped")
+		return nil, context.Cause(ctx)
+	case <-time.After(time.Duration(payload.Seconds * float64(time.Second))):
+	}
+	note(ctx, run, "finished")
+	return map[string]int64{"epoch": run.Epoch}, nil
+}
+
+func fail(_ context.Context, run *wakeboard.Run) (any, error) {
+	var payload struct {
+		How     string
+		Times   int64
+		Seconds float64
+	}
+	if err := run.Decode(&payload); err != nil {
+		return nil, err
+	}
+	if run.Epoch > payload.Times {
+		return map[string]int{"attempt": run.Attempt}, nil
+	}
+	reason, delay := errors.New("no such customer"), time.Duration(payload.Seconds*float64(time.Second))
+	switch payload.How {
+	case "discard":
+		return nil, wakeboard.Discard(reason)
+	case "retry":
+		return nil, wakeboard.RetryAfter(delay, reason)
+	case "snooze":
+		return nil, wakeboard.Snooze(delay)
+	}
+	return nil, reason
+}
+
+func steps(ctx context.Context, run *wakeboard.Run) (any, error) {
+	drawn, err := wakeboard.Step(ctx, run, "draw", func(ctx context.Context) (float64, error) {
+		note(ctx, run, "draw")
+		return rand.Float64(), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	note(ctx, run, fmt.Sprintf("drawn %v", drawn))
+	if run.Epoch == 1 {
+		return nil, errors.New("after the step")
+	}
+	return map[string]float64{"drawn": drawn}, nil
+}
+
+func effect(ctx context.Context, run *wakeboard.Run) (any, error) {
+	done := false
+	err := run.Effect(ctx, "mail", func(ctx context.Context, effect wakeboard.Effect) error {
+		done = effect.Done
+		state := "new"
+		if effect.Done {
+			state = "done"
+		} else if effect.InDoubt {
+			state = "in doubt"
+		}
+		note(ctx, run, state+" "+effect.ProviderKey)
+		if run.Epoch == 1 {
+			return errors.New("within the effect")
+		}
+		return nil
+	})
+	if err == nil && run.Epoch == 2 {
+		err = errors.New("after the effect")
+	}
+	return map[string]bool{"done": done}, err
+}
+
+func once(ctx context.Context, run *wakeboard.Run) (any, error) {
+	mine := false
+	err := pgx.BeginFunc(ctx, notes, func(tx pgx.Tx) (err error) {
+		if mine, err = run.Once(ctx, tx, "payment"); err == nil && mine {
+			_, err = tx.Exec(ctx, noteSQL, run.ID, run.Epoch, "paid")
+		}
+		return err
+	})
+	if err == nil && run.Epoch == 1 {
+		err = errors.New("after the commit")
+	}
+	return map[string]bool{"mine": mine}, err
+}
+
+func crash(ctx context.Context, run *wakeboard.Run) (any, error) {
+	note(ctx, run, "started")
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+func main() {
+	var err error
+	if notes, err = pgxpool.New(context.Background(), os.Getenv("CONFORMANCE_DSN")); err != nil {
+		log.Fatal(err)
+	}
+	worker := wakeboard.NewWorker(wakeboard.OptionsFromEnvironment(), map[string]wakeboard.Handler{
+		"conformance.echo": echo, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
+		"conformance.effect": effect, "conformance.once": once, "conformance.crash": crash,
+	})
+	if err := worker.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,84 @@
+/** The worker that `wakeboard conformance` tests, with the handlers that docs/workers-in-any-language.md describes. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+import pg from "pg";
+
+import { Discard, optionsFromEnvironment, RetryAfter, type Run, Snooze, Worker } from "../src/index.js";
+
+const notes = new pg.Pool({ connectionString: process.env.CONFORMANCE_DSN!, max: 5 });
+const NOTE = "select conformance.note($1, $2, $3)";
+const note = (run: Run, what: string) => notes.query(NOTE, [run.id, run.epoch, what]);
+
+async function wait(run: Run) {
+  run.progress(0.5);
+  await note(run, "started");
+  try {
+    await sleep(run.payload.seconds * 1000, undefined, { signal: run.signal });
+  } catch (stopped) {
+    await note(run, "stopped");
+    throw stopped;
+  }
+  await note(run, "finished");
+  return { epoch: run.epoch };
+}
+
+function fail(run: Run) {
+  if (run.epoch > run.payload.times) return { attempt: run.attempt };
+  switch (run.payload.how) {
+    case "discard":
+      throw new Discard("no such customer");
+    case "retry":
+      throw new RetryAfter(run.payload.seconds, "no such customer");
+    case "snooze":
+      throw new Snooze(run.payload.seconds);
+    default:
+      throw new Error("no such customer");
+  }
+}
+
+async function steps(run: Run) {
+  const drawn = await run.step("draw", async () => {
+    await note(run, "draw");
+    return Math.random();
+  });
+  await note(run, `drawn ${drawn}`);
+  if (run.epoch === 1) throw new Error("after the step");
+  return { drawn };
+}
+
+async function effect(run: Run) {
+  const done = await run.effect("mail", async ({ done, inDoubt, providerKey }) => {
+    await note(run, `${done ? "done" : inDoubt ? "in doubt" : "new"} ${providerKey}`);
+    if (run.epoch === 1) throw new Error("within the effect");
+    return done;
+  });
+  if (run.epoch === 2) throw new Error("after the effect");
+  return { done };
+}
+
+async function once(run: Run) {
+  const client = await notes.connect();
+  let mine: boolean;
+  try {
+    await client.query("begin");
+    mine = await run.once((sql, params) => client.query(sql, params), "payment");
+    if (mine) await client.query(NOTE, [run.id, run.epoch, "paid"]);
+    await client.query("commit");
+  } finally {
+    client.release();
+  }
+  if (run.epoch === 1) throw new Error("after the commit");
+  return { mine };
+}
+
+async function crash(run: Run) {
+  await note(run, "started");
+  process.kill(process.pid, "SIGKILL");
+  await sleep(60_000);
+}
+
+const handlers = { echo: (run: Run) => run.payload, wait, fail, steps, effect, once, crash };
+const named = Object.entries(handlers).map(([name, handler]) => [`conformance.${name}`, handler] as const);
+await new Worker({ ...optionsFromEnvironment(), handlers: Object.fromEntries(named) }).run();
+process.exit(0);

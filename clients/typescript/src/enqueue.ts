@@ -1,0 +1,64 @@
+/** Enqueues runs in the caller's transaction, over any client that executes SQL with parameters $1, $2, … */
+
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+
+/**
+ * Executes SQL and returns its rows, or an object with the rows. Pass the client of your transaction:
+ *
+ * - pg: `(sql, params) => client.query(sql, params)`
+ * - postgres.js: `(sql, params) => tx.unsafe(sql, params)`
+ * - Prisma: `(sql, params) => tx.$queryRawUnsafe(sql, ...params)`
+ * - Drizzle: see the README
+ */
+export type Query = (sql: string, params: any[]) => PromiseLike<unknown>;
+
+export interface EnqueueOptions {
+  queue?: string;
+  /** 5 is claimed first, 1 last; the default is 3. */
+  priority?: number;
+  /** Not before; the default is now. */
+  runAt?: Date;
+  /** The first call creates the run; later calls return it, with `created` false. */
+  idempotencyKey?: string;
+  limitKey?: string;
+  maxAttempts?: number;
+  timeoutSeconds?: number;
+  /** One run has these values of the payload's keys `uniqueBy` (default: the whole payload) for so many seconds. */
+  uniqueForSeconds?: number;
+  uniqueBy?: string[];
+  ifExists?: "keep" | "replace";
+}
+
+/** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`. */
+export interface Enqueued {
+  id: string;
+  uuid: string;
+  created: boolean;
+}
+
+/** Enqueue a run. It exists if, and only if, the transaction of `query` commits. */
+export async function enqueue(
+  query: Query,
+  jobType: string,
+  payload: Json = {},
+  options: EnqueueOptions = {},
+): Promise<Enqueued> {
+  const given: [name: string, type: string, value: unknown][] = [
+    ["queue", "text", options.queue],
+    ["priority", "integer", options.priority],
+    ["run_at", "timestamptz", options.runAt?.toISOString()],
+    ["idempotency_key", "text", options.idempotencyKey],
+    ["limit_key", "text", options.limitKey],
+    ["max_attempts", "integer", options.maxAttempts],
+    ["timeout_s", "integer", options.timeoutSeconds],
+    ["unique_for", "integer", options.uniqueForSeconds],
+    ["unique_by", "text[]", options.uniqueBy && `{${options.uniqueBy.map((key) => JSON.stringify(key)).join(",")}}`],
+    ["if_exists", "text", options.ifExists],
+  ];
+  const named = given.filter(([, , value]) => value !== undefined);
+  const args = named.map(([name, type], index) => `, ${name} => $${index + 3}::text::${type}`).join("");
+  const sql = `select id::text, uuid::text, created from wakeboard.enqueue($1::text, $2::text::jsonb${args})`;
+  const values = named.map(([, , value]) => String(value));
+  const answer: any = await query(sql, [jobType, JSON.stringify(payload), ...values]);
+  return (answer.rows ?? answer)[0];
+}

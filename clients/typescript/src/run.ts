@@ -1,0 +1,131 @@
+/** What a handler receives: one attempt of a run. */
+
+import { createHash } from "node:crypto";
+
+import { toDate } from "./connection.js";
+import type { Json, Query } from "./enqueue.js";
+
+/** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
+export interface ClaimedRow {
+  id: string;
+  lease_epoch: string;
+  job_type: string;
+  payload: any;
+  attempts: number;
+  max_attempts: number;
+  timeout_s: number;
+  scheduled_for: string;
+  run_at: string;
+  queue: string;
+  priority: number;
+  crash_count: number;
+  uuid: string;
+  schedule: string | null;
+}
+
+/** Calls an SQL function under the lease of a run, and repeats it while the database is unavailable. */
+export type LeasedCall = <Row>(sql: string, values: unknown[]) => Promise<Row[]>;
+
+/** The state of an effect outside the database. */
+export interface Effect {
+  /** An earlier attempt completed it: skip it. */
+  readonly done: boolean;
+  /** An earlier attempt began it, and whether it happened is unknown: ask the provider. */
+  readonly inDoubt: boolean;
+  /** The same in each attempt: pass it as the provider's idempotency key. */
+  readonly providerKey: string;
+}
+
+export class Run<Payload = any> {
+  readonly id: string;
+  readonly uuid: string;
+  readonly jobType: string;
+  readonly payload: Payload;
+  readonly queue: string;
+  /** 1 for the first attempt. */
+  readonly attempt: number;
+  readonly maxAttempts: number;
+  /** The lease epoch: each claim increments it. */
+  readonly epoch: number;
+  /** namespace/name of the JobSchedule; null: an application enqueued the run. */
+  readonly schedule: string | null;
+  /** The last value given to `progress`. */
+  fraction: number | null = null;
+  private readonly steps = new Set<string>();
+  private readonly lease: [worker: string, run: string, epoch: string];
+
+  constructor(
+    private readonly row: ClaimedRow,
+    worker: string,
+    /** Aborted when the handler should stop: cancelled, timed out, lease lost, or the worker stops. */
+    readonly signal: AbortSignal,
+    private readonly call: LeasedCall,
+  ) {
+    [this.id, this.uuid, this.jobType, this.payload] = [row.id, row.uuid, row.job_type, row.payload];
+    [this.queue, this.attempt, this.maxAttempts] = [row.queue, row.attempts, row.max_attempts];
+    [this.epoch, this.schedule] = [Number(row.lease_epoch), row.schedule];
+    this.lease = [worker, row.id, row.lease_epoch];
+  }
+
+  /** The tick that this run executes. */
+  get scheduledFor(): Date {
+    return toDate(this.row.scheduled_for);
+  }
+
+  /** Report how much is done, from 0 to 1. The next heartbeat writes it. */
+  progress(fraction: number): void {
+    this.fraction = Math.min(1, Math.max(0, fraction));
+  }
+
+  /** Call `work` at most once successfully per run. A later attempt gets the stored result. */
+  async step<Result extends Json | void>(name: string, work: () => Promise<Result> | Result): Promise<Result> {
+    if (this.steps.has(name)) throw new Error(`this attempt already has a step '${name}'; each step needs its own name`);
+    const sql = "select done, stored from wakeboard.step($1, $2, $3, $4, $5::text::jsonb)";
+    const [known] = await this.call<{ done: boolean; stored: Result }>(sql, [...this.lease, name, null]);
+    this.steps.add(name);
+    if (known!.done) return known!.stored;
+    try {
+      const text = JSON.stringify((await work()) ?? null);
+      await this.call(sql, [...this.lease, name, text]);
+      return JSON.parse(text);
+    } catch (error) {
+      this.steps.delete(name); // it may be repeated
+      throw error;
+    }
+  }
+
+  /** Record an effect outside the database: as begun before `work`, as done after it. `work` looks at the state. */
+  async effect<Result>(key: string, work: (effect: Effect) => Promise<Result>): Promise<Result> {
+    const sql = "select wakeboard.effect($1, $2, $3, $4, $5) as state";
+    const [known] = await this.call<{ state: string }>(sql, [...this.lease, key, false]);
+    const done = known!.state === "done";
+    const inDoubt = known!.state === "in doubt";
+    const result = await work({ done, inDoubt, providerKey: uuid5(this.uuid, key) });
+    if (!done) await this.call(sql, [...this.lease, key, true]);
+    return result;
+  }
+
+  /**
+   * Guard an effect in the transaction of `query`. True: this transaction has to perform it. False: an earlier attempt
+   * committed it. An error with the code WB001 means that the lease is lost: roll back.
+   */
+  async once(query: Query, key: string): Promise<boolean> {
+    const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::uuid, $4::bigint, $5::text) as mine";
+    const [worker, run, epoch] = this.lease;
+    const answer: any = await query(sql, [worker, run, this.uuid, epoch, key]);
+    return (answer.rows ?? answer)[0].mine;
+  }
+
+  /** Take more units of the rate limit of the run's limit key. */
+  async consume(units: number): Promise<void> {
+    await this.call("select wakeboard.consume($1, $2, $3, $4)", [...this.lease, units]);
+  }
+}
+
+/** The version 5 UUID of a name. */
+function uuid5(namespace: string, name: string): string {
+  const digest = createHash("sha1").update(Buffer.from(namespace.replaceAll("-", ""), "hex")).update(name).digest();
+  digest[6] = (digest[6]! & 0x0f) | 0x50;
+  digest[8] = (digest[8]! & 0x3f) | 0x80;
+  return digest.toString("hex", 0, 16).replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+}

@@ -1,0 +1,136 @@
+"""Faults that are planted into copies of the TypeScript worker, by replacements in its source."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Fault(NamedTuple):
+    """A fault, the one scenario that must find it, and a part of what that scenario says.
+
+    `edits`: a text that occurs once in `file`.ts, and its replacement.
+    """
+
+    name: str
+    scenario: str
+    found: str
+    edits: dict[str, str]
+    file: str = "worker"
+
+
+FAULTS = (
+    Fault(
+        "no heartbeat",
+        "heartbeat",
+        "its lease expired while the handler ran",
+        {"pause = (await this.renew())": "pause = (await Promise.resolve(false))"},
+    ),
+    Fault(
+        "the heartbeat pauses while no run is in flight",
+        "lost-claim",
+        "1 crashes were counted",
+        {"const leases = [": "if (!this.held.size) {\n this.validUntil = 1e9;\n return false;\n }\nconst leases = ["},
+    ),
+    Fault(
+        "the epoch of the claim is not sent",
+        "retry",
+        "the run did not succeed",
+        {"ids, epochs[0], object]": 'ids, "1", object]'},
+    ),
+    Fault(
+        "a completion is sent after the lease has expired",
+        "outage",
+        "accepted after the lease had expired",
+        {"private leasesValid(): boolean {": "private leasesValid(): boolean {\n return true;"},
+    ),
+    Fault(
+        "a lost lease does not stop its handler",
+        "lost-lease",
+        "did not note 'stopped'",
+        {"if (older) this.lose(older);": ""},
+    ),
+    Fault(
+        "a lease counts from the reply, by the worker's own clock",
+        "late-claim",
+        "the handler was started although its lease had expired",
+        {
+            "const sent = clock();\n    const rows": "const rows",
+            "clock() - sent <= ": "0 <= ",
+            '"claims", 1,': '"claims", 5,',
+        },
+    ),
+    Fault(
+        "a cancellation is ignored",
+        "cancel",
+        "did not note 'stopped'",
+        {'if (answer === "cancel") this.stopAttempt(attempt, "cancelled");': ""},
+    ),
+    Fault(
+        "the timeout of a run is ignored",
+        "timeout",
+        "did not note 'stopped'",
+        {'this.stopAttempt(attempt, "timed out")': "undefined"},
+    ),
+    Fault(
+        "SIGTERM is ignored",
+        "sigterm",
+        "the worker had not ended",
+        {"const onSignal = () => this.stop();": "const onSignal = () => {};"},
+    ),
+    Fault(
+        "the end of the worker does not release its runs",
+        "sigterm",
+        "was not released",
+        {'for (const attempt of this.held.values()) this.stopAttempt(attempt, "shutdown");': "return;"},
+    ),
+    Fault(
+        "a batch that is reported twice counts twice",
+        "lost-reply",
+        "successes; there were 15 runs",
+        {"const refused = new Set((": "this.counts.succeeded += group.length;\nconst refused = new Set(("},
+    ),
+    Fault(
+        "a report that was not answered is not repeated",
+        "lost-request",
+        "not all of the 10 runs succeeded",
+        {"await sleep(RETRY_MS);\n        } else": "return;\n        } else"},
+    ),
+    Fault(
+        "the scan does not advance",
+        "foreign-types",
+        "the run did not succeed",
+        {"!(await this.advanceScan())": "true"},
+    ),
+    Fault(
+        "runs with a limit key are not claimed",
+        "limits",
+        "not all of the 6 runs succeeded",
+        {"keys.length ?": "false ?"},
+    ),
+    Fault(
+        "quarantined runs are not claimed",
+        "poison",
+        "was not executed a third time, alone",
+        {"(await this.runQuarantined())": "(await Promise.resolve(false))"},
+    ),
+    Fault(
+        "it claims more than it can start",
+        "concurrency",
+        "12 handlers ran at once",
+        {"this.options.concurrency - this.running": "1000"},
+    ),
+    Fault(
+        "a completed step is executed again",
+        "steps",
+        "the step was executed 2 times",
+        {"if (known!.done) return known!.stored;": ""},
+        "run",
+    ),
+    Fault(
+        "an effect in doubt looks new",
+        "effects",
+        "the handlers noted",
+        {'known!.state === "in doubt"': "false"},
+        "run",
+    ),
+)
