@@ -7,9 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from wakeboard.cli.app import application
+from wakeboard.cli.app import root_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +21,9 @@ EVERYWHERE = {"--dsn", "--zone", "--version", "--help", "-h"}
 
 
 def test_advised_commands_and_options_exist():
-    root: Any = typer.main.get_command(application)
-    wrong = [f"{place}: wakeboard {words}" for place, words in _advice() if not _can_be_typed(root, words.split())]
+    wrong = [
+        f"{place}: wakeboard {words}" for place, words in _advice() if not _can_be_typed(root_command, words.split())
+    ]
 
     assert not wrong, "\n".join(wrong)
 

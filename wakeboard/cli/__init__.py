@@ -60,7 +60,7 @@ def _run(arguments: Sequence[str]) -> int:
     from typer import Abort
     from typer.exceptions import TyperException
 
-    from wakeboard.cli.app import application
+    from wakeboard.cli.app import root_command
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -68,7 +68,7 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         _require_text(arguments)
         with sanitized_streams():
-            return application(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
+            return root_command(args=global_options_first(arguments), prog_name="wakeboard", standalone_mode=False) or 0
     except Abort:  # the user did not confirm
         write_error("wakeboard", "nothing was changed.")
         return FAILED

@@ -147,3 +147,6 @@ def root(
     set_dsn(dsn)
     source = context.get_parameter_source("zone")
     use_zone(zone, given_as="WAKEBOARD_ZONE=" if source and source.name == "ENVIRONMENT" else "--zone ")
+
+
+root_command = typer.main.get_command(application)  # built once: that takes longer than many a command
