@@ -23,8 +23,8 @@ class Panel:
 
     title: str
     description: str
-    unit: str
     queries: dict[str, str]
+    unit: str = "none"
     kind: str = "timeseries"
     width: int = 8
     thresholds: Thresholds = field(default_factory=lambda: [("green", None)])
@@ -32,223 +32,200 @@ class Panel:
     words: dict[str, str] = field(default_factory=dict[str, str])  # value mappings
 
 
-def stat(title: str, description: str, unit: str, query: str, thresholds: Thresholds) -> Panel:
+def stat(title: str, description: str, query: str, thresholds: Thresholds, unit: str = "none") -> Panel:
     """A single number with threshold colours."""
-    return Panel(title, description, unit, {"": query}, kind="stat", width=4, thresholds=thresholds)
+    return Panel(title, description, {"": query}, unit, kind="stat", width=4, thresholds=thresholds)
 
 
-def per_minute(metric: str, by: str) -> str:
+def latest(metric: str, by: str = "") -> str:
+    """The value of a gauge, which the leader exports; one for each value of the labels `by`."""
+    return f"max{by and f' by ({by}) '}(wakeboard_{metric}{S})"
+
+
+def per_minute(metric: str, by: str = "") -> str:
     """The increase of a counter per minute, over all operators: each counts only while it is the leader."""
-    return f"sum by ({by}) (rate({metric}{S}[$__rate_interval])) * 60"
+    return f"sum{by and f' by ({by}) '}(rate(wakeboard_{metric}{S}[$__rate_interval])) * 60"
+
+
+def outcomes(title: str, description: str, metric: str, by: str, width: int = 8) -> Panel:
+    """The increase of a counter per minute, stacked by a label."""
+    return Panel(title, description, {f"{{{{{by}}}}}": per_minute(metric, by)}, "cpm", width=width, stacked=True)
+
+
+def by_queue(title: str, description: str, metric: str, unit: str = "none") -> Panel:
+    """A gauge for each queue."""
+    return Panel(title, description, {"{{queue}}": latest(metric, by="queue")}, unit, width=12)
 
 
 ROWS: dict[str, list[Panel]] = {
     "Overview": [
-        stat(
-            "Leaders", "One is the leader, the others are on standby.", "none", f"sum(wakeboard_leader{S})", ZERO_IS_BAD
-        ),
-        stat("Workers", "Seen in the last three minutes.", "none", f"max(wakeboard_workers{S})", ZERO_IS_BAD),
+        stat("Leaders", "One is the leader, the others are on standby.", f"sum(wakeboard_leader{S})", ZERO_IS_BAD),
+        stat("Workers", "Seen in the last three minutes.", latest("workers"), ZERO_IS_BAD),
         stat(
             "Last worker seen",
             "Workers start each minute, so a growing age means that nothing runs.",
-            "s",
-            f"max(wakeboard_last_worker_age_seconds{S})",
+            latest("last_worker_age_seconds"),
             WORKER_AGE,
+            "s",
         ),
         stat(
             "Oldest due run",
             "How long the oldest due run that is not paused has waited.",
-            "s",
-            f"max(wakeboard_oldest_due_seconds{S})",
+            latest("oldest_due_seconds"),
             QUEUE_WAIT,
+            "s",
         ),
-        stat(
-            "Dead runs",
-            "They wait for a user to retry or discard them.",
-            "none",
-            f"max(wakeboard_dead_runs{S})",
-            ZERO_IS_GOOD,
-        ),
+        stat("Dead runs", "They wait for a user to retry or discard them.", latest("dead_runs"), ZERO_IS_GOOD),
         stat(
             "Pending removals",
             "Mass removals that wait for `wakeboard confirm removal`.",
-            "none",
-            f"max(wakeboard_pending_removals{S})",
+            latest("pending_removals"),
             ZERO_IS_GOOD,
         ),
     ],
     "Runs": [
-        Panel(
-            title="Runs finished",
-            description="By outcome. Dead runs are counted when they are discarded.",
-            unit="cpm",
-            queries={"{{outcome}}": per_minute("wakeboard_runs_finished_total", "outcome")},
-            stacked=True,
-            width=12,
+        outcomes(
+            "Runs finished",
+            "By outcome. Dead runs are counted when they are discarded.",
+            "runs_finished_total",
+            "outcome",
+            12,
         ),
         Panel(
-            title="Running and dead runs",
-            description="Runs that workers execute, and runs without attempts left.",
-            unit="none",
-            queries={"running": f"max(wakeboard_running_runs{S})", "dead": f"max(wakeboard_dead_runs{S})"},
+            "Running and dead runs",
+            "Runs that workers execute, and runs without attempts left.",
+            {"running": latest("running_runs"), "dead": latest("dead_runs")},
             width=12,
         ),
-        Panel(
-            title="Due runs not yet claimed",
-            description="For each queue. Counts at most 10,000 of each priority.",
-            unit="none",
-            queries={"{{queue}}": f"max by (queue) (wakeboard_due_runs{S})"},
-            width=12,
+        by_queue("Due runs not yet claimed", "For each queue. Counts at most 10,000 of each priority.", "due_runs"),
+        by_queue(
+            "Backlog for autoscalers",
+            "For each queue: runs that execute, are due, or become due within a minute, ticks included.",
+            "backlog_runs",
         ),
-        Panel(
-            title="Backlog for autoscalers",
-            description="For each queue: runs that execute, are due, or become due within a minute, ticks included.",
-            unit="none",
-            queries={"{{queue}}": f"max by (queue) (wakeboard_backlog_runs{S})"},
-            width=12,
-        ),
-        Panel(
-            title="Oldest due run",
-            description="For each queue, how long its oldest due run has waited. 0 if the queue is paused.",
-            unit="s",
-            queries={"{{queue}}": f"max by (queue) (wakeboard_oldest_due_seconds{S})"},
-            width=12,
+        by_queue(
+            "Oldest due run",
+            "For each queue, how long its oldest due run has waited. 0 if the queue is paused.",
+            "oldest_due_seconds",
+            "s",
         ),
     ],
     "Workers": [
         Panel(
-            title="Workers",
-            description="Seen in the last three minutes, including workers that have exited.",
-            unit="none",
-            queries={"workers": f"max(wakeboard_workers{S})"},
+            "Workers",
+            "Seen in the last three minutes, including workers that have exited.",
+            {"workers": latest("workers")},
         ),
         Panel(
-            title="Last worker seen",
-            description="Above three minutes, nothing runs.",
+            "Last worker seen",
+            "Above three minutes, nothing runs.",
+            {"age": latest("last_worker_age_seconds")},
             unit="s",
-            queries={"age": f"max(wakeboard_last_worker_age_seconds{S})"},
             thresholds=WORKER_AGE,
         ),
-        Panel(
-            title="Leases expired",
-            description="Leases that the operator took back. crashed: the worker was killed or lost the database."
+        outcomes(
+            "Leases expired",
+            "Leases that the operator took back. crashed: the worker was killed or lost the database."
             " timed_out: the run's own timeout. Leases that workers take back are not counted.",
-            unit="cpm",
-            queries={"{{kind}}": per_minute("wakeboard_leases_expired_total", "kind")},
-            stacked=True,
+            "leases_expired_total",
+            "kind",
         ),
-        Panel(
-            title="Attempts whose worker ended",
-            description="Attempts that ended because the kubelet reported the end of their worker, by cause.",
-            unit="cpm",
-            queries={"{{cause}}": per_minute("wakeboard_attempts_terminated_total", "cause")},
-            stacked=True,
+        outcomes(
+            "Attempts whose worker ended",
+            "Attempts that ended because the kubelet reported the end of their worker, by cause.",
+            "attempts_terminated_total",
+            "cause",
         ),
     ],
     "Schedules": [
         Panel(
-            title="Schedules by condition",
-            description="Number of schedules by condition and status.",
-            unit="none",
-            queries={"{{condition}} {{status}}": f"max by (condition, status) (wakeboard_schedules{S})"},
+            "Schedules by condition",
+            "Number of schedules by condition and status.",
+            {"{{condition}} {{status}}": latest("schedules", by="condition, status")},
             width=12,
         ),
         Panel(
-            title="Late schedules",
-            description="Schedules whose next tick is more than five minutes overdue. Expected: 0.",
-            unit="none",
-            queries={"late": f"max(wakeboard_late_schedules{S})"},
+            "Late schedules",
+            "Schedules whose next tick is more than five minutes overdue. Expected: 0.",
+            {"late": latest("late_schedules")},
             thresholds=ZERO_IS_GOOD,
             width=6,
         ),
         Panel(
-            title="Ticks enqueued by the operator",
-            description="Workers enqueue ticks too. They are not counted.",
+            "Ticks enqueued by the operator",
+            "Workers enqueue ticks too. They are not counted.",
+            {"ticks": per_minute("ticks_enqueued_total")},
             unit="cpm",
-            queries={"ticks": f"sum(rate(wakeboard_ticks_enqueued_total{S}[$__rate_interval])) * 60"},
             width=6,
         ),
         Panel(
-            title="Sync lag",
-            description="From an edit to its commit, for the last batch of edits.",
+            "Sync lag",
+            "From an edit to its commit, for the last batch of edits.",
+            {"sync lag": latest("sync_lag_seconds")},
             unit="s",
-            queries={"sync lag": f"max(wakeboard_sync_lag_seconds{S})"},
         ),
         Panel(
-            title="Complete lists",
-            description="Time since the last complete list was synced, and its duration.",
-            unit="s",
-            queries={
+            "Complete lists",
+            "Time since the last complete list was synced, and its duration.",
+            {
                 "age": f"time() - max(wakeboard_last_reconcile_timestamp_seconds{S})",
-                "duration": f"max(wakeboard_reconcile_seconds{S})",
+                "duration": latest("reconcile_seconds"),
             },
+            unit="s",
         ),
         Panel(
-            title="Status writes",
-            description="Statuses written, writes that conflicted with a newer version, and repairs of statuses that"
+            "Status writes",
+            "Statuses written, writes that conflicted with a newer version, and repairs of statuses that"
             " another client had overwritten.",
-            unit="cpm",
-            queries={
-                "written": f"sum(rate(wakeboard_status_writes_total{S}[$__rate_interval])) * 60",
-                "conflicts": f"sum(rate(wakeboard_status_conflicts_total{S}[$__rate_interval])) * 60",
-                "repairs": f"sum(rate(wakeboard_status_repairs_total{S}[$__rate_interval])) * 60",
+            {
+                "written": per_minute("status_writes_total"),
+                "conflicts": per_minute("status_conflicts_total"),
+                "repairs": per_minute("status_repairs_total"),
             },
+            unit="cpm",
         ),
     ],
     "Operators": [
         Panel(
-            title="Leadership",
-            description="Which pod is the leader. A handover takes two seconds, after a crash seventeen.",
-            unit="none",
-            queries={"{{pod}}": f"wakeboard_leader{S}"},
+            "Leadership",
+            "Which pod is the leader. A handover takes two seconds, after a crash seventeen.",
+            {"{{pod}}": f"wakeboard_leader{S}"},
             kind="state-timeline",
             width=12,
             thresholds=[("blue", None), ("green", 1)],
             words={"0": "standby", "1": "leader"},
         ),
         Panel(
-            title="Database and API server",
-            description="Whether each pod reaches the database, and whether the leader could list JobSchedules.",
-            unit="none",
-            queries={
-                "{{pod}}: database": f"wakeboard_database_up{S}",
-                "{{pod}}: API server": f"wakeboard_api_server_up{S}",
-            },
+            "Database and API server",
+            "Whether each pod reaches the database, and whether the leader could list JobSchedules.",
+            {"{{pod}}: database": f"wakeboard_database_up{S}", "{{pod}}: API server": f"wakeboard_api_server_up{S}"},
             kind="state-timeline",
             width=12,
             thresholds=[("red", None), ("green", 1)],
             words={"0": "down", "1": "up"},
         ),
-        Panel(
-            title="Term",
-            description="Increases with each handover.",
-            unit="none",
-            queries={"term": f"max(wakeboard_leader_term{S})"},
-            width=6,
+        Panel("Term", "Increases with each handover.", {"term": latest("leader_term")}, width=6),
+        outcomes(
+            "Maintenance failures",
+            "By maintenance task. The operator's log has the error.",
+            "maintenance_failures_total",
+            "task",
+            6,
         ),
         Panel(
-            title="Maintenance failures",
-            description="By maintenance task. The operator's log has the error.",
-            unit="cpm",
-            queries={"{{task}}": per_minute("wakeboard_maintenance_failures_total", "task")},
-            stacked=True,
-            width=6,
-        ),
-        Panel(
-            title="Watch restarts",
-            description="stalled: the watch had not delivered what a list showed, and was restarted.",
-            unit="none",
-            queries={
+            "Watch restarts",
+            "stalled: the watch had not delivered what a list showed, and was restarted.",
+            {
                 "restarts": f"sum(increase(wakeboard_watch_restarts_total{S}[$__rate_interval]))",
                 "stalled": f"sum(increase(wakeboard_watch_stalled_total{S}[$__rate_interval]))",
             },
             width=6,
         ),
         Panel(
-            title="Watch silence",
-            description="Time since the last watch event. Long if there are no edits and no runs.",
+            "Watch silence",
+            "Time since the last watch event. Long if there are no edits and no runs.",
+            {"{{pod}}": f"wakeboard_watch_last_event_age_seconds{S}"},
             unit="s",
-            queries={"{{pod}}": f"wakeboard_watch_last_event_age_seconds{S}"},
             width=6,
         ),
     ],
