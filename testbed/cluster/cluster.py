@@ -9,6 +9,7 @@ import secrets
 import ssl
 import subprocess
 from contextlib import asynccontextmanager, suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -44,6 +45,7 @@ class Cluster:
         self.folder = folder
         self.url = url
         self.admin = folder / "admin.kubeconfig"
+        self._idle: list[http.client.HTTPSConnection] = []  # kept, because a handshake costs more than a request
 
     def kubectl(self, *words: str, stdin: str | None = None, kubeconfig: Path | None = None) -> str:
         """Runs kubectl. Returns its output; raises Refused with its error output."""
@@ -62,7 +64,7 @@ class Cluster:
         return self.kubectl("apply", "--server-side", "-f", "-", stdin=text)
 
     def call(self, method: str, path: str, body: object = None, content: str = "application/json") -> Any:
-        """The API server's answer to one request as JSON, in a millisecond or two; raises Refused with its reason."""
+        """The API server's answer to one request as JSON, in a millisecond; raises Refused with its reason."""
         status, text = self._request(method, path, None if body is None else json.dumps(body), content)
         if status >= http.client.BAD_REQUEST:
             raise Refused(text, status)
@@ -131,20 +133,38 @@ class Cluster:
         path.write_text(kubeconfig(self.url, self.folder / "pki" / "ca.crt", login))
         return path
 
+    def disconnect(self) -> None:
+        """Closes the connections that `call` keeps."""
+        while self._idle:
+            self._idle.pop().close()
+
     def _request(self, method: str, path: str, body: str | None = None, content: str = "") -> tuple[int, str]:
-        connection = self._connect()
+        headers = {"Content-Type": content} if body else {}
+        with suppress(IndexError, OSError, http.client.HTTPException):  # none is idle, or its API server has ended
+            return self._exchange(self._idle.pop(), method, path, body, headers)
+        return self._exchange(self._connect(), method, path, body, headers)
+
+    def _exchange(self, connection: http.client.HTTPSConnection, *request: Any) -> tuple[int, str]:
+        """Sends a request. Keeps the connection unless it fails."""
         try:
-            connection.request(method, path, body, {"Content-Type": content} if body else {})
+            connection.request(*request)
             answer = connection.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
+            text = answer.read().decode()
+        except BaseException:
             connection.close()
+            raise
+        self._idle.append(connection)
+        return answer.status, text
 
     def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(urlsplit(self.url).netloc, context=self._login_context, timeout=TIMEOUT_S)
+
+    @cached_property
+    def _login_context(self) -> ssl.SSLContext:
         pki = self.folder / "pki"
         context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
         context.load_cert_chain(pki / "admin.crt", pki / "admin.key")
-        return http.client.HTTPSConnection(urlsplit(self.url).netloc, context=context, timeout=TIMEOUT_S)
+        return context
 
 
 def certificate_login(pair: Pair) -> dict[str, str]:

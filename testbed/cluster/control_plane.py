@@ -92,6 +92,7 @@ class ControlPlane(Cluster):
 
     def stop(self) -> None:
         """Kills all parts and removes their data (about 100 MB). The logs are kept."""
+        self.disconnect()
         for part in (self.controllers, self.api_server, self.etcd):
             part.kill()
         shutil.rmtree(self.folder / "etcd", ignore_errors=True)

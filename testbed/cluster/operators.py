@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import urllib.request
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.error import URLError
@@ -63,6 +64,7 @@ class Environment:
 
     def __init__(self, cluster: Cluster, namespace: str, dsn: str) -> None:
         self.cluster, self.namespace, self.dsn = cluster, namespace, dsn
+        self._conn: psycopg.Connection | None = None
 
     def create(self, document: dict[str, Any]) -> dict[str, Any]:
         return self.cluster.call("POST", path(self.namespace), document)
@@ -102,12 +104,24 @@ class Environment:
         return {each["reason"] for each in found["items"] if each["involvedObject"]["name"] == name}
 
     def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        with psycopg.connect(self.dsn, autocommit=True, options="-c search_path=wakeboard") as conn:
-            cursor = conn.execute(query.encode(), values or None)
-            return cursor.fetchall() if cursor.description else []
+        """Uses one connection until it is lost: a wait polls, and a new session costs more than its query."""
+        if self._conn is not None:
+            try:
+                return _rows(self._conn, query, values)
+            except psycopg.OperationalError:
+                if not self._conn.closed:
+                    raise
+        self._conn = psycopg.connect(self.dsn, autocommit=True, options="-c search_path=wakeboard")
+        weakref.finalize(self, self._conn.close)
+        return _rows(self._conn, query, values)
 
     def row(self, name: str, columns: str) -> tuple[Any, ...] | None:
         """Columns of the stored schedule. None if it does not exist or was removed."""
         query = f"select {columns} from job_definitions where namespace = %s and name = %s and removed_at is null"
         rows = self.sql(query, self.namespace, name)
         return rows[0] if rows else None
+
+
+def _rows(conn: psycopg.Connection, query: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
+    cursor = conn.execute(query.encode(), values or None)
+    return cursor.fetchall() if cursor.description else []

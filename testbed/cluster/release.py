@@ -8,6 +8,7 @@ import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from testbed.cluster.binaries import find_program
 from testbed.cluster.cluster import Refused
@@ -77,7 +78,8 @@ class Release(Helm):
 
     def pods(self, selector: str) -> list[dict[str, Any]]:
         """Its pods that are not being deleted."""
-        found = json.loads(self.kubectl("get", "pods", "-l", selector, "-o", "json"))["items"]
+        path = f"/api/v1/namespaces/{self.namespace}/pods?labelSelector={quote(selector)}"
+        found = self.cluster.call("GET", path)["items"]
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     def wakeboard(self, *words: str) -> str:
@@ -122,7 +124,7 @@ class Release(Helm):
         """How the pod's container ended: `exitCode` and more."""
 
         def state() -> Any:
-            document = json.loads(self.kubectl("get", "pod", pod, "-o", "json"))
+            document = self.cluster.call("GET", f"/api/v1/namespaces/{self.namespace}/pods/{pod}")
             return document["status"]["containerStatuses"][0]["state"].get("terminated")
 
         return wait_for(state, within_s=within_s, why=lambda: self.logs(pod))

@@ -40,9 +40,11 @@ def shared_control_plane(folder: Path) -> Generator[Cluster]:
     with _lock(folder):
         user = _join(folder)
         place = Path((folder / "place").read_text())
+    cluster = Cluster(place, (place / "url").read_text())
     try:
-        yield Cluster(place, (place / "url").read_text())
+        yield cluster
     finally:
+        cluster.disconnect()
         os.close(user)
 
 

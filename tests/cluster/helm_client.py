@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from testbed.cluster.cluster import Refused
 from testbed.cluster.release import Helm
 from tests.chart.rendering import CHART, helm
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 WORKLOADS = "deployments,statefulsets,cronjobs,jobs,pods,services,secrets,serviceaccounts,poddisruptionbudgets"
 RIGHTS = "roles,rolebindings,networkpolicies,ingresses"
 CLUSTER_WIDE = "clusterroles,clusterrolebindings"
-SCHEDULES = "jobschedules.wakeboard.dev"
+REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 RELEASE = "app.kubernetes.io/instance"
 
 
@@ -60,14 +59,16 @@ class HelmClient(Helm):
     def may(self, account: str, verb: str, resource: str, namespace: str) -> bool:
         """Whether a service account of this namespace may do that in that namespace.
 
-        `resource`: a kind, `KIND/NAME`, or `jobschedules.wakeboard.dev/SUBRESOURCE`.
+        `resource`: a kind and its group, `namespaces/NAME`, or with a subresource `jobschedules.wakeboard.dev/status`.
         """
-        who = f"--as=system:serviceaccount:{self.namespace}:{account}"
         kind, _, part = resource.partition("/")
-        of_schedules = part and kind == SCHEDULES
-        words = ["auth", "can-i", verb, *([kind, f"--subresource={part}"] if of_schedules else [resource])]
-        try:
-            self.cluster.kubectl(*words, f"--namespace={namespace}", who)
-        except Refused:
-            return False
-        return True
+        name, _, group = kind.partition(".")
+        asked = {"verb": verb, "resource": name, "group": group, "namespace": namespace}
+        asked["name" if kind == "namespaces" else "subresource"] = part
+        accounts = "system:serviceaccounts"
+        review = {
+            "user": f"system:serviceaccount:{self.namespace}:{account}",
+            "groups": [accounts, f"{accounts}:{self.namespace}", "system:authenticated"],
+            "resourceAttributes": asked,
+        }
+        return self.cluster.call("POST", REVIEWS, {"spec": review})["status"]["allowed"]

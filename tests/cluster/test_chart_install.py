@@ -33,6 +33,7 @@ pytestmark = pytest.mark.xdist_group("chart")
 FORMER = Path(__file__).parent / "former_charts"
 URL = {"url": "postgresql://u:p@nowhere.invalid/db"}
 DEFINITION = "jobschedules.wakeboard.dev"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 EVERYTHING: dict[str, Any] = {
     "devDatabase": {"enabled": True},
     "pools": {
@@ -78,13 +79,13 @@ def user(cluster: ControlPlane) -> Iterator[HelmClient]:
 
 
 def _definition_is_there(cluster: ControlPlane) -> bool:
-    return DEFINITION in cluster.kubectl("get", "crd", "-o", "name")
+    return any(each["metadata"]["name"] == DEFINITION for each in cluster.call("GET", DEFINITIONS)["items"])
 
 
 def _give_definition_to(cluster: Cluster, release: str, namespace: str) -> None:
     owner = {"meta.helm.sh/release-name": release, "meta.helm.sh/release-namespace": namespace}
-    words = [f"{key}={value}" if value else f"{key}-" for key, value in owner.items()]
-    cluster.kubectl("annotate", "--overwrite", "crd", DEFINITION, *words)
+    edit = {"metadata": {"annotations": {key: value or None for key, value in owner.items()}}}
+    cluster.call("PATCH", f"{DEFINITIONS}/{DEFINITION}", edit, "application/merge-patch+json")
 
 
 def have_schedule(user: HelmClient, name: str = "report") -> None:
@@ -144,7 +145,7 @@ def test_every_pod_passes_the_restricted_level(user: HelmClient) -> None:
     wanted = {"operator": 2, "worker": 3, "board": 2, "dev-database": 1, "migrate": 1, "smoke-test": 1}
 
     def counted() -> dict[str, int]:
-        found = json.loads(user.kubectl("get", "pods", "-o", "json"))["items"]
+        found = user.cluster.call("GET", f"/api/v1/namespaces/{user.namespace}/pods")["items"]
         parts = [each["metadata"]["labels"]["app.kubernetes.io/component"] for each in found]
         return {part: parts.count(part) for part in parts}
 
@@ -209,7 +210,8 @@ def test_the_longest_names_are_cut_and_stay_apart(user: HelmClient) -> None:
         crons = [name for name in user.names(release) if name.startswith("CronJob/")]
         assert len(crons) == 4
         assert all(len(name.partition("/")[2]) <= 52 for name in crons)
-    wait_for(lambda: user.kubectl("get", "pods", "-l", "wakeboard.dev/pool", "-o", "name"))
+    pods = f"/api/v1/namespaces/{user.namespace}/pods?labelSelector=wakeboard.dev/pool"
+    wait_for(lambda: user.cluster.call("GET", pods)["items"])
 
 
 # -- several releases --------------------------------------------------------------------------------------------------

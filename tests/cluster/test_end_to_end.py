@@ -6,13 +6,17 @@ CronJob. The others wake workers as `kubectl create job --from=cronjob/…` does
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from testbed.cluster.cluster import Refused
@@ -20,7 +24,6 @@ from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import wait_for
 from testbed.cluster.release import (
     NAME,
-    OPERATOR,
     Release,
     external_database,
     load_images,
@@ -28,7 +31,7 @@ from testbed.cluster.release import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
     from testbed.cluster.node import Node
 
@@ -129,7 +132,8 @@ def test_a_failing_run_is_retried_dies_is_counted_and_brought_back(release: Rele
     status = release.comes("print", lambda status: status.get("dead") == 1)
     assert "out of paper" in status["lastFailure"]["message"]
     assert [each["outcome"] for each in release.run_of("print")["attempts_made"]] == ["failed", "failed"]
-    sql(release, "create table paper ()")
+    with session(release) as conn:
+        conn.execute("create table paper ()")
     release.ask_for("print", "retry-dead", "paper")
     release.wake("story")
     assert release.comes("print", succeeded)["dead"] == 0
@@ -146,7 +150,7 @@ def test_the_board_without_a_login_is_opened_by_port_forward_alone(release: Rele
 def test_a_run_whose_container_is_killed_is_taken_over(release: Release) -> None:
     run, pod = hanging(release, "killed")
     release.node.kill_container(release.namespace, pod)
-    wait_for(lambda: release.run_of("killed")["status"] == "queued", why=lambda: release.explained("killed"))
+    wait_for_row(release, f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
     release.wake("story")
     release.comes("killed", succeeded)
     taken_over = release.asked("run", str(run))
@@ -159,7 +163,7 @@ def test_a_drained_node_loses_no_run_and_gives_attempts_back(release: Release) -
     node = json.loads(release.node.kubectl("get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
     release.node.kubectl("drain", node, *words)
     release.node.kubectl("uncordon", node)
-    wait_for(lambda: release.run_of("drained")["status"] == "queued", why=lambda: release.explained("drained"))
+    wait_for_row(release, f"select id from wakeboard.job_runs where id = {run} and status = 'queued'")
     returned = release.asked("run", str(run))
     assert (returned["attempts"], returned["release_count"], returned["crash_count"]) == (0, 1, 0)
     release.wake("story")
@@ -167,9 +171,11 @@ def test_a_drained_node_loses_no_run_and_gives_attempts_back(release: Release) -
 
 
 def test_the_other_operator_takes_over_when_the_leader_is_killed(release: Release) -> None:
-    leader = leading_pod(release)
-    release.kubectl("delete", "pod", leader, "--grace-period=0", "--force")
-    wait_for(lambda: leading_pod(release) not in ("", leader), why=lambda: release.kubectl("get", "pods"))
+    term, leader = wait_for_row(release, "select term, holder from wakeboard.leadership")
+    pod = leader.rsplit("-", 2)[0]  # before the numbers of its process
+    release.kubectl("delete", "pod", pod, "--grace-period=0", "--force")
+    led_by_another = f"select term from wakeboard.leadership where term > {term} and holder not like '{pod}-%'"
+    wait_for_row(release, led_by_another)
     release.declare("after-handover", jobType="ping", queue="steady")
     release.ask_for("after-handover", "run-now", "1")
     release.comes("after-handover", succeeded)
@@ -264,27 +270,28 @@ def hanging(release: Release, name: str) -> tuple[int, str]:
     release.declare(name, jobType="hangs_once", queue="story")
     release.ask_for(name, "run-now", "1")
     pod = release.wake("story")
-    wait_for(lambda: release.run_of(name)["effects"], why=lambda: release.logs(pod))
-    return release.run_of(name)["id"], pod
+    started = (
+        "select id from wakeboard.job_runs where definition_id = (select id from wakeboard.job_definitions"
+        f" where name = '{name}') and id in (select run_id from wakeboard.job_effects)"
+    )
+    return wait_for_row(release, started)[0], pod
 
 
-def leading_pod(release: Release) -> str:
-    """The operator's pod that leads; empty while none does."""
-    for pod in release.pods(OPERATOR):
-        name = pod["metadata"]["name"]
-        code = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:8080/metrics').read().decode())"
-        try:
-            page = release.kubectl("exec", name, "-c", "operator", "--", "python", "-c", code)
-        except Refused:  # it is about to end
-            continue
-        if "wakeboard_leader 1.0" in page:
-            return name
-    return ""
+@contextmanager
+def session(release: Release) -> Generator[psycopg.Connection]:
+    """A session of the database's owner, from this host."""
+    secret = release.cluster.call("GET", f"/api/v1/namespaces/{release.namespace}/secrets/{NAME}-dev-database")
+    dsn = urlsplit(base64.b64decode(secret["data"]["owner-dsn"]).decode())
+    with release.forwarded(f"pod/{DATABASE}", 5432) as address:
+        here = dsn._replace(netloc=f"{dsn.username}:{dsn.password}@{urlsplit(address).netloc}")
+        with psycopg.connect(here.geturl(), autocommit=True) as conn:
+            yield conn
 
 
-def sql(release: Release, statement: str) -> None:
-    """As the owner of the database."""
-    release.kubectl("exec", DATABASE, "--", "sh", "-c", f'psql -U "$POSTGRES_USER" "$POSTGRES_DB" -c "{statement}"')
+def wait_for_row(release: Release, query: str) -> tuple[Any, ...]:
+    """Polls a query until it has a row, and returns the row."""
+    with session(release) as conn:
+        return wait_for(lambda: conn.execute(query.encode()).fetchone(), why=lambda: release.kubectl("get", "pods"))
 
 
 def names(release: Release) -> set[str]:

@@ -6,6 +6,7 @@ operation meanwhile. Then the first transaction commits or rolls back.
 
 from __future__ import annotations
 
+from concurrent.futures import wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.every_postgres
 
 LEASED_BY: Final = 71  # the worker that has the lease, if there is one
 OTHER_WORKER: Final = 72  # a worker that claims
+MOST_END_WITHIN_S: Final = 0.003
 
 SETUP: Final = {
     "queued": "",
@@ -105,14 +107,17 @@ class Outcome:
     waited: bool = False
 
 
+IN_SEQUENCE: Final[dict[tuple[int | str, ...], Outcome]] = {}  # by version of the server, status and operations
+
+
 class Interleaving:
     """Calls operations on one store. Both clients and the observer have their own connections."""
 
     def __init__(self, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor) -> None:
         self.first, self.second, self.observer = (open_client(0) for _ in range(3))
         self._meanwhile = meanwhile
+        self._version = self.observer.conn.info.server_version
         self.observer.sql("alter sequence job_runs_id_seq restart 1000000000")  # no other number equals an id
-        self._in_sequence: dict[tuple[str, ...], Outcome] = {}
 
     def _set(self, status: str) -> Lease:
         self.observer.sql(_EMPTY)
@@ -132,12 +137,13 @@ class Interleaving:
 
     def in_sequence(self, status: str, *operations: str) -> Outcome:
         """The operations in sequence, without concurrency."""
-        if (status, *operations) not in self._in_sequence:
+        if (self._version, status, *operations) not in IN_SEQUENCE:
             lease = self._set(status)
             answers = [_call(self.first, operation, lease) for operation in operations]
             answers += [None] * (2 - len(answers))
-            self._in_sequence[status, *operations] = Outcome(answers[0], answers[1], self._snapshot(lease))
-        return self._in_sequence[status, *operations]
+            outcome = Outcome(answers[0], answers[1], self._snapshot(lease))
+            IN_SEQUENCE[self._version, status, *operations] = outcome
+        return IN_SEQUENCE[self._version, status, *operations]
 
     def concurrently(self, status: str, operation: str, meanwhile: str, *, commit: bool) -> Outcome:
         """The first operation in a transaction, the second while it is open; then the transaction ends."""
@@ -145,6 +151,7 @@ class Interleaving:
         with self.first.conn.transaction(force_rollback=not commit):
             first = _call(self.first, operation, lease)
             running = self._meanwhile.submit(_call, self.second, meanwhile, lease)
+            wait([running], MOST_END_WITHIN_S)  # a poll of the locks costs more than most operations
             waited = self.observer.wait_until_blocked(self.second, running.done)
         return Outcome(first, running.result(), self._snapshot(lease), waited)
 
