@@ -116,6 +116,7 @@ def answers() -> dict[str, Answer]:
     from wakeboard.store.migrate import Migrated
     from wakeboard.store.queries.alerts import AlertRow
     from wakeboard.store.queries.audit import AuditRow
+    from wakeboard.store.queries.backfills import BackfillRow
     from wakeboard.store.queries.failures import FailureRow
     from wakeboard.store.queries.listings import LimitRow, PauseRow, RunRow, ScheduleRow
     from wakeboard.store.queries.run_details import RunDetails
@@ -156,6 +157,15 @@ def answers() -> dict[str, Answer]:
         "audit": Answer(AuditRow, many=True),
         "enqueue": Answer(Enqueued),
         "run-now": Answer({"schedule": "namespace/name", "id": "id of the new run"}),
+        "backfill": Answer(
+            {
+                "schedule": "namespace/name",
+                "id": "number of the backfill; null if no tick is left to run",
+                "total": "number of its runs",
+                "found": "how many ticks were new, skipped, ran, dead, discarded, unfinished, waiting or scheduled",
+            },
+            listed=BackfillRow,
+        ),
         "retry": Answer({**changed, **refused}, many=True),
         "cancel": Answer({**changed, **refused}, many=True),
         "replay": Answer({**changed, **new_run, **refused}, many=True),

@@ -30,13 +30,13 @@ SECTIONS: Final = {
     "Applications": "enqueue enqueue_many get_run cancel_run",
     "Administrators": "cancel retry replay discard run_now pause resume set_limit set_rate_limit declare_limits"
     " set_retention set_audit_retention confirm_removal reveal create_bulk_action run_bulk_action_batch"
-    " cancel_bulk_action",
+    " cancel_bulk_action plan_backfill create_backfill pause_backfill resume_backfill cancel_backfill",
     "Workers": "register_worker claim claim_oldest advance_scan due_limit_keys claim_limited quarantined_since"
     " claim_quarantined next_due alert_delivery renew complete fail release still_leased deregister_worker backoff"
     " run_states",
     "Handlers, under a lease": "once effect step consume pause_limit",
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks create_partitions drop_partitions"
-    " delete_expired roll_up claim_alert_rules measure_alert record_alert enqueue_heartbeats",
+    " delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert enqueue_heartbeats",
     "Operators": "list_definitions sync_definitions filter_due_definitions remove_definitions request_removal"
     " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
     " register_leader_session release_dead_leadership require_leadership claim_alert_delivery finish_alert_delivery"

@@ -29,6 +29,7 @@ ARGUMENTS = {
     "audit": ["audit"],
     "enqueue": ["enqueue", "ping"],
     "run-now": ["run-now", "weekly-report"],
+    "backfill": ["backfill", "weekly-report", "--from", "2026-01-01", "--to", "2026-02-01"],
     "retry": ["retry", "1"],
     "cancel": ["cancel", "1"],
     "replay": ["replay", "2"],
@@ -63,7 +64,8 @@ def test_the_keys_of_a_list_stay(cli: Cli, sample: SampleStore, command: str):
 
 def test_every_list_that_a_command_prints_without_arguments_is_documented():
     page = cli_page()
-    assert page.count("The JSON of the list: objects with these keys.") == 2
+    assert page.count("The JSON of the list: objects with these keys.") == 3
+    assert "`range_begin`, `range_end`, `state`, `total`" in page
     assert "`kind`, `name`, `reason`, `paused_at`." in page
     assert "`key`, `max_running`, `is_explicit`, `rate_count`, `rate_period_s`, `burst`, `next_start_s`, `runn" in page
 

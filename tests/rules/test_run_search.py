@@ -81,7 +81,7 @@ def test_a_search_is_a_list_of_terms(text: str, expected: list[tuple[str, list[s
         ("id:0", '"0" is not a number from 1 on; write for example id:42.'),
         ("id:9223372036854775808", '"9223372036854775808" is not a number from 1 on; write for example id:42.'),
         ("id:٤٢", '"٤٢" is not a number from 1 on; write for example id:42.'),
-        ("trigger:cron", '"cron" is not a trigger; write tick, manual, replay, application.'),
+        ("trigger:cron", '"cron" is not a trigger; write tick, manual, replay, backfill, application.'),
         ("uuid:xyz", '"xyz" is not the beginning of a uuid; write for example uuid:0192f0c1.'),
         ("payload:42", "payload: needs the key of a value; write for example payload.customer:42."),
         ("payload.smtp.password:h*", "Values of password are masked and cannot be searched; search another key."),

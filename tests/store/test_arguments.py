@@ -30,6 +30,7 @@ DUE: Final = (
 
 ACTIONS: Final = (
     *("cancel", "retry", "discard", "replay", "run_now", "pause", "resume", "set_limit", "set_rate_limit", "reveal"),
+    *("create_backfill", "pause_backfill", "resume_backfill", "cancel_backfill"),
 )
 ACTIONS_ON_MANY: Final = ("create_bulk_action", "cancel_bulk_action")
 
@@ -172,6 +173,12 @@ VALID: Final = {
     "acted_through": "'sql'",
     "actor": "'me'",
     "bulk_action_id": "null",
+    "again": "true",
+    "at_once": "2",
+    "backfill": "1",
+    "range_begin": "statement_timestamp() - interval '2 days'",
+    "range_end": "statement_timestamp()",
+    "ticks": "array[date_trunc('hour', statement_timestamp() - interval '1 day')]",
     "create_bulk_action.action": "'retry'",
     "filter": "'status:dead'",
     "stacks": "'{stack}'",

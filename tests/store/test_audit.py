@@ -235,19 +235,26 @@ ACTIONS = {
     "set_rate_limit": "set_rate_limit('k', 5, 1, 1, ",
     "create_bulk_action": "create_bulk_action('retry', '{{}}', ",
     "reveal": "reveal({run}, null, 'payload', ",
+    "create_backfill": "create_backfill({timed}, '{{2026-01-01Z}}', '2026-01-01Z', '2026-02-01Z', ",
+    "pause_backfill": "pause_backfill(1, ",
+    "resume_backfill": "resume_backfill(2, ",
+    "cancel_backfill": "cancel_backfill(1, ",
 }
 
 
 @pytest.fixture(params=ACTIONS)
 def accepted(request: pytest.FixtureRequest, admin: SqlClient, worker: SqlClient) -> str:
     """The beginning of a call that is accepted."""
-    held = admin.define()
-    admin.sql("select pause('queue:held')")
+    held, timed = admin.define(), admin.define("timed", schedule="0 0 * * *", cron_fields="-")
+    admin.sql("select pause(%s)", f"schedule:{timed}")
+    for day in ("2026-02-01", "2026-02-02"):  # backfills 1 and 2
+        admin.sql(f"select create_backfill(%s, '{{{day}Z}}', '2026-02-01Z', '2026-03-01Z')", timed)
+    admin.sql("select pause_backfill(2), pause('queue:held')")
     run = finished(admin, worker) if request.param == "replay" else dead(admin, worker)
     if request.param == "cancel":
         run = admin.enqueue()
     admin.sql("truncate audit_log")
-    return "select " + ACTIONS[request.param].format(run=run, schedule=held)
+    return "select " + ACTIONS[request.param].format(run=run, schedule=held, timed=timed)
 
 
 def test_the_first_200_characters_of_a_reason_are_stored(admin: SqlClient, accepted: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from inspect import getsource, iscoroutinefunction
 from pathlib import Path
@@ -18,8 +18,9 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.postgres_servers import running_pooler
 from tests.store.sql_clients import SqlClient
 from tests.store.test_roles import RoleDatabase
-from wakeboard.errors import WakeboardError
+from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.rules.alert_rules import CONDITIONS
+from wakeboard.rules.backfill_range import BackfillRange
 from wakeboard.rules.rate import Rate
 from wakeboard.store.admin_api import AdminStore
 from wakeboard.store.connection import connect, connect_blocking, require_schema
@@ -31,6 +32,7 @@ from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.alert_page import AlertQueries
 from wakeboard.store.queries.alerts import read_alerts
 from wakeboard.store.queries.audit import AuditFilter, audit_rows, bulk_action, bulk_action_runs, bulk_actions
+from wakeboard.store.queries.backfills import backfill, backfilled_ticks, backfills, history_begins
 from wakeboard.store.queries.failures import failures_since
 from wakeboard.store.queries.finished_runs import finished_since
 from wakeboard.store.queries.health_checks import read_health_facts
@@ -132,6 +134,10 @@ def reads(conn: Any) -> dict[str, Callable[[], Awaitable[Any]]]:
         "audit rows": lambda: audit_rows(conn, AuditFilter(namespaces=["x"], run_id=1, since=NOW, outline=True), 9),
         "bulk actions": lambda: bulk_actions(conn, 9, unfinished=True),
         "bulk action": lambda: bulk_action(conn, 1),
+        "backfills": lambda: backfills(conn, 9, namespaces=["x"]),
+        "backfill": lambda: backfill(conn, 1),
+        "backfilled ticks": lambda: backfilled_ticks(conn, 1),
+        "begin of the history": lambda: history_begins(conn, 1),
         "runs of a bulk action": lambda: bulk_action_runs(conn, 1, 9, refused=True),
         "alerts": lambda: read_alerts(conn, resolved=True, limit=9),
         "open alerts": AlertQueries(conn, ["x"]).open,
@@ -153,6 +159,11 @@ async def _or_nothing(asked: Awaitable[Any]) -> None:
         return  # there is no such row
 
 
+async def _or_refused(asked: Awaitable[Any]) -> None:
+    with suppress(InvalidValue):  # there is no such schedule
+        await asked
+
+
 RULE = {"name": "dead", "severity": "info", "interval_s": 0, "definition": {"dead": 1}}
 NOTIFICATION = Notification("open", ["team"], "default")
 
@@ -171,6 +182,7 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "enqueue_due_ticks": lambda: store.enqueue_due_ticks([]),
         "skip_past_deadline": store.skip_past_deadline,
         "create_partitions": store.create_partitions,
+        "continue_backfills": store.continue_backfills,
         "roll_up": lambda: store.roll_up(0 * DAY),
         "claim_alert_rules": lambda: store.claim_alert_rules([RULE]),
         "enqueue_heartbeats": lambda: store.enqueue_heartbeats([{"name": "watchdog", "every_s": 60}], "default"),
@@ -216,6 +228,11 @@ def administration(store: AdminStore) -> dict[str, Callable[[], Awaitable[Any]]]
         "create_bulk_action_on": lambda: store.create_bulk_action_on("retry", "select pg_catalog.int8(99)", {}),
         "run_bulk_action_batch": lambda: store.run_bulk_action_batch(1),
         "cancel_bulk_action": lambda: store.cancel_bulk_action(2),
+        "plan_backfill": lambda: store.plan_backfill(99, []),
+        "create_backfill": lambda: _or_refused(store.create_backfill(1, BackfillRange(NOW - DAY, NOW, [NOW - DAY]))),
+        "pause_backfill": lambda: store.pause_backfill(1),
+        "resume_backfill": lambda: store.resume_backfill(1),
+        "cancel_backfill": lambda: store.cancel_backfill(1),
     }
 
 

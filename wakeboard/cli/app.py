@@ -31,6 +31,7 @@ COMMANDS = (
         "audit",
         "enqueue",
         "run-now",
+        "backfill",
     ),
     *("retry", "cancel", "replay", "discard", "pause", "resume", "limit"),
     *("board", "check", "worker", "conformance", "migrate", "version", "confirm removal", "effects install"),

@@ -28,6 +28,7 @@ REAP_INTERVAL_S: Final = 5.0
 PARTITIONS_INTERVAL_S: Final = 3600.0
 RETENTION_INTERVAL_S: Final = 3600.0
 ROLLUPS_INTERVAL_S: Final = 60.0
+BACKFILLS_INTERVAL_S: Final = 1.0
 ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules are due
 LIMITS_INTERVAL_S: Final = 5.0
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
@@ -85,6 +86,7 @@ class MaintenanceLoop:
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
             # A worker's first pass delays its first run, and its second one nothing.
+            _Task("backfills", BACKFILLS_INTERVAL_S, self._continue_backfills, begins_in_second_pass=True),
             _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, begins_in_second_pass=True),
             _Task("retention", RETENTION_INTERVAL_S, self._delete_expired),
             *(
@@ -98,7 +100,7 @@ class MaintenanceLoop:
     def due_tasks(self, now: float) -> list[str]:
         """The names of the tasks that a pass at `now` would run, in order.
 
-        The first pass runs neither the rollups nor the alerts.
+        The first pass runs neither backfills nor rollups nor alerts.
         """
         return [task.name for task in self._tasks if task.due_at <= now and not task.begins_in_second_pass]
 
@@ -132,6 +134,10 @@ class MaintenanceLoop:
 
     async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.partitions_created = await create_partitions(store)
+        return False
+
+    async def _continue_backfills(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        await store.continue_backfills()
         return False
 
     async def _roll_up(self, store: MaintenanceStore, _: MaintenancePass) -> bool:

@@ -28,7 +28,7 @@ MOST_TERMS: Final = 20
 MOST_VALUES: Final = 50  # of one term
 
 STATUSES: Final = ("queued", "running", "failed", "dead", "succeeded", "cancelled", "skipped", "discarded")
-TRIGGERS: Final = ("tick", "manual", "replay", "application")
+TRIGGERS: Final = ("tick", "manual", "replay", "backfill", "application")
 QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "status": "status:dead,failed",
     "type": "job type, type:send_*",
@@ -39,7 +39,7 @@ QUALIFIERS: Final[Mapping[str, str]] = {  # and what each is for
     "since": "since:2h or since:2026-11-21",
     "until": "until:30m or until:2026-11-21T12:00",
     "limit": "limit key, limit:openai",
-    "trigger": "trigger:tick,manual,replay,application",
+    "trigger": "trigger:tick,manual,replay,backfill,application",
     "generation": "of the schedule, generation:3",
     "id": "id:42",
     "uuid": "beginning of the uuid, uuid:0192f0c1",

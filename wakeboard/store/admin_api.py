@@ -13,14 +13,16 @@ from psycopg.rows import tuple_row
 from psycopg.sql import SQL, Composed
 
 from wakeboard.rules.canonical_json import check_payload, parse_payload
-from wakeboard.store.maintenance_api import Answer, MaintenanceStore
+from wakeboard.store.maintenance_api import Answer, MaintenanceStore, moment_array
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     import psycopg
 
+    from wakeboard.rules.backfill_range import BackfillRange
     from wakeboard.rules.rate import Rate
 
 Source: TypeAlias = Literal["cli", "board", "kubectl", "up", "sql"]
@@ -71,6 +73,25 @@ class BulkActionProgress(NamedTuple):
     answered: int
     finished: bool
     cancelled: bool
+
+
+class DeclaredBackfill(NamedTuple):
+    """A new backfill and the number of its runs. `id` None: no tick is left to run.
+
+    `found`: how many ticks were in each state: see `plan_backfill` in docs/sql-functions.md.
+    """
+
+    id: int | None
+    total: int
+    found: dict[str, int]
+
+
+class CancelledBackfill(NamedTuple):
+    """Whether a call cancelled a backfill, and how many runs were cancelled and asked to stop."""
+
+    changed: bool
+    cancelled: int
+    requested: int
 
 
 class AdminStore(MaintenanceStore):
@@ -159,6 +180,37 @@ class AdminStore(MaintenanceStore):
     async def confirm_removal(self, source: str, reason: str = "") -> int | None:
         """Confirms the pending removal of a source. Returns how many schedules it removes; None: none is pending."""
         return await self._value("select wakeboard.confirm_removal(%s, %s, %s, %s)", source, reason, *self._by)
+
+    # -- backfills
+
+    async def plan_backfill(self, definition_id: int, ticks: Iterable[datetime]) -> dict[datetime, str]:
+        """What is known about each of these ticks: see `plan_backfill` in docs/sql-functions.md. Changes nothing."""
+        query = "select tick, found from wakeboard.plan_backfill(%s, %s::pg_catalog.timestamptz[])"
+        return dict(await self._rows(query, definition_id, moment_array(ticks)))
+
+    async def create_backfill(
+        self, definition_id: int, wanted: BackfillRange, *, at_once: int = 1, again: bool = False, reason: str = ""
+    ) -> DeclaredBackfill:
+        """Declares that these ticks run, each once. `again`: also those that have run. Raises InvalidValue."""
+        query = (
+            "select id, total, found from wakeboard.create_backfill("
+            "%s, %s::pg_catalog.timestamptz[], %s, %s, %s, %s, %s, %s, %s)"
+        )
+        values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, reason)
+        return DeclaredBackfill(*(await self._rows(query, definition_id, *values, *self._by))[0])
+
+    async def pause_backfill(self, backfill_id: int, reason: str = "") -> bool:
+        """No run of it starts until it is resumed. False: it is paused already, has ended, or there is none."""
+        return await self._value("select wakeboard.pause_backfill(%s, %s, %s, %s)", backfill_id, reason, *self._by)
+
+    async def resume_backfill(self, backfill_id: int, reason: str = "") -> bool:
+        """Ends the pause of a backfill. False: it is not paused, or there is none."""
+        return await self._value("select wakeboard.resume_backfill(%s, %s, %s, %s)", backfill_id, reason, *self._by)
+
+    async def cancel_backfill(self, backfill_id: int, reason: str = "") -> CancelledBackfill:
+        """Cancels a backfill and its unfinished runs."""
+        query = "select changed, cancelled, requested from wakeboard.cancel_backfill(%s, %s, %s, %s)"
+        return CancelledBackfill(*(await self._rows(query, backfill_id, reason, *self._by))[0])
 
     # -- bulk actions
 

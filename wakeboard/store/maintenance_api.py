@@ -197,12 +197,12 @@ class MaintenanceStore:
             " %s::pg_catalog.text[])",
             number_array([plan.id for plan in plans]),
             number_array([plan.generation for plan in plans]),
-            _moment_array(plan.cursor for plan in plans),
-            _moment_array(plan.next_cursor for plan in plans),
-            _moment_array(plan.up_to for plan in plans),
+            moment_array(plan.cursor for plan in plans),
+            moment_array(plan.next_cursor for plan in plans),
+            moment_array(plan.up_to for plan in plans),
             [plan.error for plan in plans],
             number_array([definition_id for definition_id, _ in ticks]),
-            _moment_array(tick for _, tick in ticks),
+            moment_array(tick for _, tick in ticks),
             *_columns(skips, 5),
         )
         return EnqueuedTicks(*rows[0])
@@ -311,6 +311,10 @@ class MaintenanceStore:
         query = "select wakeboard.enqueue_heartbeats(%s::pg_catalog.jsonb, %s)"
         return await self._value(query, json.dumps(heartbeats), queue)
 
+    async def continue_backfills(self) -> int:
+        """Creates the next runs of the backfills, and ends those that are done. Returns how many runs."""
+        return await self._value("select wakeboard.continue_backfills()")
+
     async def set_retention(self, history: timedelta, keys: timedelta, dead: timedelta | None) -> None:
         """Sets the minimum retention; a worker's settings can only lengthen it."""
         await self._rows("select wakeboard.set_retention(%s, %s, %s)", history, keys, dead)
@@ -356,8 +360,8 @@ def _known(*row: Any) -> KnownDefinition:
     )
 
 
-def _moment_array(moments: Iterable[datetime | None]) -> str:
-    """An array literal. psycopg takes ten times as long for a list."""
+def moment_array(moments: Iterable[datetime | None]) -> str:
+    """Times as an array literal. psycopg takes ten times as long for a list."""
     return f"{{{','.join([_text(moment) for moment in moments])}}}"
 
 

@@ -57,6 +57,8 @@ def _object(row: AuditRow) -> str:
         return one_line(f"run {row.run_id}" + (f" of {row.schedule}" if row.schedule else ""))
     if row.bulk_action_id is not None:
         return f"bulk action {row.bulk_action_id}"
+    if row.scope and row.scope.startswith("backfill:"):
+        return one_line(f"{row.scope.replace(':', ' ')} of {row.schedule}")
     return one_line(row.schedule or row.scope or "")
 
 
@@ -82,6 +84,8 @@ _DETAILS: dict[str, Callable[[dict[str, Any]], str]] = {
     "set_audit_retention": lambda detail: f"{detail['before']} to {counted(detail['after'], 'day')}",
     "confirm_removal": lambda detail: counted(detail["count"], "schedule"),
     "create_bulk_action": lambda detail: f"{detail['action']} {counted(detail['total'], 'run')}",
+    "create_backfill": lambda detail: counted(detail["total"], "run"),
+    "cancel_backfill": lambda detail: f"{counted(detail['cancelled'], 'run')} cancelled",
     "cancel_bulk_action": lambda detail: f"after {detail['done']} of {counted(detail['total'], 'run')}",
 }
 

@@ -32,6 +32,7 @@ _CREATED_BY = {
     "tick": "by its schedule",
     "manual": "by run-now",
     "replay": "by replay",
+    "backfill": "by a backfill",
     "application": "by an application",
 }
 

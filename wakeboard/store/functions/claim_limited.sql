@@ -18,7 +18,7 @@ set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
 as $$
 declare
-  own_keys text[];                     -- of schedules that have a limitKey, too
+  own_keys text[];                     -- of schedules that have a limitKey, too, and of their backfills
   shared_keys text[];                  -- that limitKey
   locked_keys text[];
   turn record;
@@ -29,7 +29,9 @@ declare
 begin
   perform require_read_committed('claim_limited');
   select array_agg(own.key), array_agg(def.limit_key) into own_keys, shared_keys
-    from (select key, case when key ~ '^schedule:[0-9]{1,18}$' then substr(key, 10)::bigint end as id
+    from (select key, case when key ~ '^schedule:[0-9]{1,18}$' then substr(key, 10)::bigint
+                           when key ~ '^backfill:[0-9]{1,18}$' then
+                             (select definition_id from backfills where backfills.id = substr(key, 10)::bigint) end as id
             from unnest(keys) as key) as own
     join job_definitions as def on def.id = own.id
    where def.limit_key is not null;

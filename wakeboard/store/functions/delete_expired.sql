@@ -1,11 +1,11 @@
 -- for: worker, operator
 -- Deletes, at most `count` rows of each kind: attempts, steps and effects older than `history_retention` whose run is neither live nor in
 -- history, and the names of workers that ended 31 days before that; idempotency keys whose run ended more than `key_retention` ago; unique
--- windows that have ended; unused limits that no administrator set; action tokens older than 90 days; audit rows and bulk actions older
--- than the installation's retention for them; the lists of runs of finished bulk actions older than `history_retention`; job types that no
--- worker has known for a day; entries of definition_changes older than an hour. Ends bulk actions older than `history_retention`. Discards
--- dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is null, or shorter than the
--- installation's (set_retention), counts as the installation's.
+-- windows that have ended; unused limits that no administrator set; action tokens older than 90 days; audit rows, bulk actions and finished
+-- backfills older than the installation's retention for them; the lists of runs of finished bulk actions older than `history_retention`; job
+-- types that no worker has known for a day; entries of definition_changes older than an hour. Ends bulk actions older than
+-- `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is
+-- null, or shorter than the installation's (set_retention), counts as the installation's.
 -- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
 -- Example:
@@ -104,6 +104,18 @@ begin
      where bulk.created_at < statement_timestamp() - audit_retention
        and not exists (select from bulk_action_runs where bulk_action_id = bulk.id)
      order by bulk.id limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from backfill_ticks where ctid = any (array(
+    select item.ctid from backfills as job join backfill_ticks as item on item.backfill_id = job.id
+     where job.finished_at < statement_timestamp() - audit_retention
+       and not exists (select from job_runs where id = item.run_id)
+     limit delete_expired.count for update of item skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from backfills where ctid = any (array(
+    select job.ctid from backfills as job
+     where job.finished_at < statement_timestamp() - audit_retention
+       and not exists (select from backfill_ticks where backfill_id = job.id)
+     order by job.id limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from worker_types where ctid = any (array(
     select ctid from worker_types where last_known_at < statement_timestamp() - interval '1 day'

@@ -77,12 +77,13 @@ begin
   if replacing is not null then
     old := array(
       select id from job_runs
-       where definition_id = any (replacing) and status in ('queued', 'running', 'failed')
+       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and trigger <> 'backfill'
        order by id
          for no key update skip locked);      -- an open `once` does not block it
     locked := array(
       select definition_id from job_runs
-       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and id <> all (old));
+       where definition_id = any (replacing) and status in ('queued', 'running', 'failed') and trigger <> 'backfill'
+         and id <> all (old));
     if locked <> '{}' then                    -- these wait for the next call; the others are enqueued
       mine := array(select id from unnest(mine) as id where id <> all (locked));
       all_mine := false;
@@ -102,6 +103,7 @@ begin
                when tick_definitions[tick.place - 1] = tick.definition_id          -- it is not the first of its definition
                  or exists (select from job_runs as run
                              where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')
+                               and run.trigger <> 'backfill'
                             offset 0)                                              -- never hashed: that reads all of job_runs
                then 'Forbidden' end
              when 'Replace' then case

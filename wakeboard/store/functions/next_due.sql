@@ -1,7 +1,8 @@
 -- for: worker
 -- Seconds until a run, or the tick of a schedule, becomes due for a worker of these queues and job types, or the rate limit of a due run
--- has a free unit. Null: none within `within_s`. Other runs that are due already do not count. It reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules,
--- so the answer may be too large, but its cost is bounded. Workers poll as well.
+-- has a free unit, or `continue_backfills` will create runs. Null: none within `within_s`. Other runs that are due already do not count. It
+-- reads at most `scan_limit` rows of each queue and priority, of the limit keys and of the schedules, so the answer may be too large, but its
+-- cost is bounded. Workers poll as well.
 -- Example:
 --   select wakeboard.next_due('{default}', '{send_mail}', 60);
 
@@ -52,7 +53,10 @@ begin
              from job_limits as bound
             where bound.key = coalesce((select def.limit_key from job_definitions as def
                                          where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
-                                                             then substr(waiting.key, 10)::bigint end), waiting.key)
+                                                             then substr(waiting.key, 10)::bigint
+                                                             when waiting.key ~ '^backfill:[0-9]{1,18}$' then
+                                                               (select definition_id from backfills
+                                                                 where backfills.id = substr(waiting.key, 10)::bigint) end), waiting.key)
               and (rate_count is not null or paused_until > statement_timestamp())) as next
          where next.at > statement_timestamp() and next.at <= horizon
            and exists (
@@ -81,6 +85,14 @@ begin
                  order by next_run_at
                  limit scan_limit) as next
          where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
+        union all
+        select statement_timestamp() + interval '1 second'       -- `continue_backfills` will create runs
+          from backfills as job join job_definitions as def on def.id = job.definition_id
+         where job.finished_at is null and job.paused_at is null and job.created < job.total and within_s >= 1
+           and def.removed_at is null
+           and def.queue = any (queues) and def.job_type = any (job_types) and def.timeout_s <= max_timeout_s
+           and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+           and (select count(*) from unfinished_backfill_runs(job.id)) < 1000
       ) as soon);
 end
 $$;

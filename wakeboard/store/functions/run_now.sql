@@ -30,15 +30,18 @@ begin
     return;
   end if;
   if def.concurrency_policy = 'Forbid' and exists (
-       select from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')) then
+       select from job_runs as run
+        where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') and run.trigger <> 'backfill') then
     return query select null::bigint, 'refused: concurrencyPolicy is Forbid and a run of it is unfinished';
     return;
   end if;
   if def.concurrency_policy = 'Replace' then
     old := lock_runs(array(
-      select run.id from job_runs as run where run.definition_id = def.id and run.status in ('queued', 'running', 'failed')));
+      select run.id from job_runs as run
+       where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') and run.trigger <> 'backfill'));
     select min(run.id) into locked from job_runs as run
-     where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') and run.id <> all (old);
+     where run.definition_id = def.id and run.status in ('queued', 'running', 'failed') and run.trigger <> 'backfill'
+       and run.id <> all (old);
     if locked is not null then
       return query select null::bigint, format('refused: another transaction has locked run %s; try again', locked);
       return;

@@ -24,13 +24,17 @@ if TYPE_CHECKING:
 
 ACTIONS = (  # that write audit rows: the names of the SQL functions
     "cancel",
+    "cancel_backfill",
     "cancel_bulk_action",
     "confirm_removal",
+    "create_backfill",
     "create_bulk_action",
     "discard",
     "pause",
+    "pause_backfill",
     "replay",
     "resume",
+    "resume_backfill",
     "retry",
     "reveal",
     "run_now",

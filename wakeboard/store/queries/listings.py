@@ -412,7 +412,7 @@ select known.key, coalesce(stored.max_running, 1) as max_running, coalesce(store
       from wakeboard.job_runs
      where limit_key is not null and not holds_slot and dead_at is null
      group by 1) as waiting using (key)
- where not starts_with(known.key, 'schedule:')  -- of one schedule, for its concurrencyPolicy
+ where strpos(known.key, ':') = 0  -- the keys of one schedule, for its concurrencyPolicy, and of one backfill
  order by known.key
 """
 )

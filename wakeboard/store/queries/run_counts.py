@@ -170,7 +170,7 @@ select array(select job_type from mine union select job_type from shown
          || array(select distinct split_part(schedule, '/', 1) || '/*' from mine order by 1) as schedule,
        array(select limit_key from mine where limit_key is not null
              union select key from wakeboard.job_limits
-              where %(namespaces)s::text[] is null and key not like 'schedule:%%'
+              where %(namespaces)s::text[] is null and key not like '%%:%%'
               order by 1 limit 500) as "limit",
        array(select distinct key from shown cross join lateral jsonb_object_keys(
                case jsonb_typeof(payload) when 'object' then payload else '{}' end) as key

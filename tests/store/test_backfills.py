@@ -1,0 +1,390 @@
+"""A backfill runs each of its ticks once, in spite of any crash and of other declarations, and can be paused."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from tests.store.sql_clients import SqlClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+
+
+DAY = timedelta(days=1)
+FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
+DAILY = {"schedule": "0 2 * * *", "cron_fields": "-"}
+
+
+def days(count: int) -> list[datetime]:
+    return [FIRST + number * DAY for number in range(count)]
+
+
+def minutes(count: int) -> list[datetime]:
+    return [FIRST + number * timedelta(minutes=1) for number in range(count)]
+
+
+def declare(client: SqlClient, schedule: int, ticks: list[datetime], **named: Any) -> Any:
+    """Declares a backfill of these ticks; its id, total and found."""
+    arguments = "".join(f", {name} => %s" for name in named)
+    query = f"select * from create_backfill(%s, %s::timestamptz[], %s, %s{arguments})"
+    return client.sql(query, schedule, ticks, ticks[0], ticks[-1] + timedelta(seconds=1), *named.values())[0]
+
+
+def ticks_of_runs(client: SqlClient) -> list[datetime]:
+    return client.column("select scheduled_for from all_runs where status <> 'skipped' order by scheduled_for, id")
+
+
+def work(client: SqlClient, count: int = 1000) -> int:
+    """Runs what is due behind limit keys; how many runs."""
+    leases = client.claim_limited(count=count)
+    for lease in leases:
+        assert client.complete(lease) == []
+    return len(leases)
+
+
+def state(client: SqlClient, number: int) -> Any:
+    return client.sql("select *, paused_at is not null as paused from backfills where id = %s", number)[0]
+
+
+# -- once --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_ticks_become_runs_of_the_lowest_priority_oldest_first(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(**DAILY, priority=4, payload='{"a": 1}', starting_deadline_s=60)
+    made = declare(admin, schedule, days(31), at_once=2, reason="the bank was closed")
+    assert (made.total, made.found) == (31, {"new": 31})
+    rows = admin.sql("select * from job_runs order by id")
+    assert [row.scheduled_for for row in rows] == days(31)
+    assert {(row.trigger, row.priority, row.limit_key, row.start_before, row.payload["a"]) for row in rows} == {
+        ("backfill", 1, f"backfill:{made.id}", None, 1)
+    }
+    first = worker.claim_limited()
+    assert [lease.id for lease in first] == [rows[0].id, rows[1].id]
+    assert worker.claim_limited() == []
+    assert worker.complete(first[0]) == []
+    assert [lease.id for lease in worker.claim_limited()] == [rows[2].id]
+
+
+def test_two_declarers_at_once_run_each_tick_once(
+    admin: SqlClient, open_client: Callable[[], SqlClient], meanwhile: ThreadPoolExecutor
+) -> None:
+    schedule = admin.define(**DAILY)
+    declarers = [open_client() for _ in range(6)]
+    ranges = [days(80)[start:] for start in range(0, 60, 10)]
+    made = meanwhile.map(declare, declarers, [schedule] * 6, ranges)
+    assert sum(each.total for each in made) == 80
+    assert ticks_of_runs(admin) == days(80)
+
+
+def test_two_declarers_in_open_transactions_wait_for_each_other(
+    admin: SqlClient, other: SqlClient, meanwhile: ThreadPoolExecutor
+) -> None:
+    schedule = admin.define(**DAILY)
+    with admin.conn.transaction():
+        declare(admin, schedule, days(10))
+        second = meanwhile.submit(declare, other, schedule, days(12))
+        admin.wait_until_blocked(other)
+    assert second.result(30).total == 2
+    assert ticks_of_runs(admin) == days(12)
+
+
+def test_ticks_that_have_run_are_left_alone_and_run_once_more_with_again(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    declare(admin, schedule, days(5), at_once=5)
+    done, failing, _, cancelled, _ = worker.claim_limited()
+    assert worker.complete(done) == []
+    assert worker.fail(failing, outcome="discarded") == []
+    admin.cancel(cancelled.id)
+    worker.release(cancelled)
+    found = dict(admin.sql("select tick, found from plan_backfill(%s, %s::timestamptz[])", schedule, days(6)))
+    assert list(found.values()) == ["ran", "dead", "unfinished", "new", "unfinished", "new"]
+    assert declare(admin, schedule, days(6)).total == 2
+    assert admin.discard(failing.id) == {failing.id: "discarded"}
+    again = declare(admin, schedule, days(6), again=True)
+    assert (again.total, again.found) == (2, {"ran": 1, "discarded": 1, "unfinished": 4})
+
+
+def test_a_tick_whose_run_the_history_has_no_longer_is_known_from_its_backfill(
+    admin: SqlClient, worker: SqlClient
+) -> None:
+    schedule = admin.define(**DAILY)
+    declare(admin, schedule, days(2), at_once=2)
+    assert work(worker) == 2
+    admin.sql("truncate job_run_history")
+    assert declare(admin, schedule, days(3)).found == {"ran": 2, "new": 1}
+
+
+def test_skipped_ticks_run_and_due_ones_are_left_to_the_schedule(admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY, next_run_at=days(8)[6], last_tick_at=FIRST - DAY)
+    admin.sql("update job_definitions set next_run_at = %s", FIRST)
+    admin.sql(
+        "select enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], array[%s::timestamptz],"
+        " array[%s::timestamptz], '{null}', array[%s::bigint], array[%s::timestamptz], array[%s::bigint],"
+        " array[%s::timestamptz], array[%s::timestamptz], '{4}', '{CatchUpLatest}')",
+        *(schedule, FIRST, days(8)[6], days(6)[5], schedule, days(6)[5], schedule, days(2)[1], days(5)[4]),
+    )
+    made = declare(admin, schedule, days(8))
+    assert made.found == {"new": 1, "skipped": 4, "unfinished": 1, "scheduled": 2}
+    assert made.total == 5
+
+
+# -- batches and crashes -----------------------------------------------------------------------------------------------
+
+
+def test_a_large_backfill_is_created_in_batches_and_ends(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, minutes(2500), at_once=1000)
+    assert admin.value("select count(*) from job_runs") == 1000
+    assert admin.value("select continue_backfills()") == 0
+    assert work(worker, 400) == 400
+    assert worker.value("select next_due('{default}', '{ping}', 10)") == 1
+    assert admin.value("select continue_backfills()") == 400
+    while work(worker):
+        admin.value("select continue_backfills()")
+    assert state(admin, made.id).finished_at is not None
+    assert ticks_of_runs(admin) == minutes(2500)
+    assert worker.value("select next_due('{default}', '{ping}', 10)") is None
+
+
+def test_a_killed_maintenance_task_loses_and_doubles_no_tick(
+    admin: SqlClient, worker: SqlClient, open_client: Callable[[], SqlClient], meanwhile: ThreadPoolExecutor
+) -> None:
+    schedule = admin.define(**DAILY)
+    declare(admin, schedule, minutes(1800), at_once=1000)
+    assert work(worker) == 1000
+    killed = open_client()
+    killed.sql("begin")
+    assert killed.value("select continue_backfills()") == 800
+    assert admin.value("select continue_backfills()") == 0  # the other has locked the backfill
+    admin.sql("select pg_terminate_backend(%s)", killed.pid)
+    with pytest.raises(psycopg.OperationalError):
+        killed.sql("commit")
+    made = meanwhile.map(SqlClient.value, [open_client() for _ in range(4)], ["select continue_backfills()"] * 4)
+    assert sum(made) == 800
+    assert ticks_of_runs(admin) == minutes(1800)
+
+
+def test_ten_thousand_ticks_are_declared_within_five_seconds(admin: SqlClient) -> None:
+    """Also beside thousands of skipped ticks in the history."""
+    schedule = admin.define(**DAILY, next_run_at=FIRST, last_tick_at=FIRST - DAY)
+    skipped, many = minutes(10_000)[::2], 5000
+    admin.sql(
+        "select enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], '{null}', array[%s::timestamptz],"
+        " '{null}', '{}', '{}', array_fill(%s::bigint, array[5000]), %s::timestamptz[], %s::timestamptz[],"
+        " array_fill(1::bigint, array[5000]), array_fill('Forbidden'::text, array[5000]))",
+        *(schedule, FIRST, skipped[-1], schedule, skipped, skipped),
+    )
+    started = time.monotonic()
+    assert declare(admin, schedule, minutes(10_000)).found == {"new": many, "skipped": many}
+    assert time.monotonic() - started < 5
+
+
+# -- beside the schedule -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["Forbid", "Replace", "Queue"])
+def test_a_backfill_never_runs_beside_another_run_and_holds_up_no_tick(
+    admin: SqlClient, worker: SqlClient, policy: str
+) -> None:
+    schedule = admin.define(policy=policy, **DAILY)
+    declare(admin, schedule, days(5), at_once=3)
+    (running,) = worker.claim_limited()
+    assert worker.claim_limited() == []
+    run, answer = admin.sql("select id, answer from run_now(%s)", schedule)[0]
+    assert answer == "queued"
+    assert admin.run(running.id).cancel_requested_at is None
+    assert worker.complete(running) == []
+    assert [lease.id for lease in worker.claim_limited()] == [run]
+
+
+@pytest.mark.parametrize("policy", ["Forbid", "Replace"])
+def test_a_tick_is_neither_forbidden_nor_does_it_replace_runs_of_a_backfill(admin: SqlClient, policy: str) -> None:
+    schedule = admin.define(policy=policy, **DAILY)
+    declare(admin, schedule, days(3))
+    now = admin.value("select date_trunc('second', now())")
+    admin.sql("update job_definitions set next_run_at = %s", now)
+    made = admin.sql(
+        "select * from enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], '{null}',"
+        " array[%s::timestamptz], '{null}', array[%s::bigint], array[%s::timestamptz], '{}', '{}', '{}', '{}', '{}')",
+        *(schedule, now, now, schedule, now),
+    )[0]
+    assert (made.runs, made.skipped, made.replaced) == (1, 0, 0)
+    assert admin.value("select count(*) from job_runs") == 4
+
+
+def test_the_limit_key_of_the_schedule_holds_for_its_backfill(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(limit_key="bank", **DAILY)
+    admin.sql("select set_limit('bank', 2)")
+    declare(admin, schedule, days(9), at_once=5)
+    admin.enqueue(limit_key="bank")
+    assert len(worker.claim_limited("bank")) == 1
+    assert len(worker.claim_limited()) == 1
+    assert worker.claim_limited() == []
+
+
+def test_an_edit_of_the_policy_gives_the_runs_their_new_keys(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, days(3), at_once=3)
+    assert admin.value("select update_limit_keys(%s, %s, 'bank')", schedule, f"schedule:{schedule}")
+    assert admin.sql("select distinct limit_key, shared_limit_key from job_runs") == [(f"schedule:{schedule}", "bank")]
+    admin.sql("update job_definitions set concurrency_policy = 'Queue', limit_key = 'bank'")
+    admin.sql("select pause_backfill(%s)", made.id)
+    assert worker.claim_limited() == []
+    assert admin.value("select update_limit_keys(%s, 'bank', null)", schedule)
+    assert admin.sql("select distinct limit_key, shared_limit_key from job_runs") == [(f"backfill:{made.id}", "bank")]
+
+
+def test_no_run_is_created_while_the_schedule_is_paused(admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    admin.sql("select pause(%s)", f"schedule:{schedule}")
+    assert declare(admin, schedule, days(3)).total == 3
+    assert ticks_of_runs(admin) == []
+    admin.sql("select resume(%s)", f"schedule:{schedule}")
+    assert admin.value("select continue_backfills()") == 3
+
+
+def test_a_backfill_of_a_removed_schedule_ends(admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, minutes(1500))
+    admin.sql("select remove_definitions('k8s:one', array[%s::bigint])", schedule)
+    admin.sql("select continue_backfills()")
+    assert state(admin, made.id).cancelled_at is not None
+    assert admin.value("select count(*) from backfill_ticks where run_id is null") == 0
+
+
+# -- pause, resume, cancel ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", ["Allow", "Queue"])
+def test_a_paused_backfill_starts_no_run_until_it_is_resumed(admin: SqlClient, worker: SqlClient, policy: str) -> None:
+    schedule = admin.define(policy=policy, **DAILY)
+    made = declare(admin, schedule, minutes(1200), at_once=2)
+    running = worker.claim_limited(count=1)
+    assert admin.value("select pause_backfill(%s, 'the bank is closed')", made.id)
+    assert not admin.value("select pause_backfill(%s)", made.id)
+    assert worker.complete(*running) == []
+    assert worker.claim_limited() == []
+    assert admin.value("select continue_backfills()") == 0
+    assert admin.value("select resume_backfill(%s)", made.id)
+    assert not admin.value("select resume_backfill(%s)", made.id)
+    assert admin.value("select count(*) from job_runs") == 1000
+    assert len(worker.claim_limited()) == (2 if policy == "Allow" else 1)
+
+
+def test_a_retry_of_a_paused_backfill_waits(admin: SqlClient, worker: SqlClient) -> None:
+    made = declare(admin, admin.define(**DAILY), days(3))
+    (failing,) = worker.claim_limited()
+    admin.sql("select pause_backfill(%s)", made.id)
+    assert worker.fail(failing, delay_s=0) == []
+    admin.make_due(failing.id)
+    assert worker.claim_limited() == []
+    admin.sql("select resume_backfill(%s)", made.id)
+    assert work(worker) + work(worker) + work(worker) == 3
+
+
+def test_a_cancelled_backfill_stops_and_its_ticks_may_be_declared_again(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, minutes(1500), at_once=3)
+    done, running, died = worker.claim_limited()
+    assert worker.complete(done) == []
+    assert worker.fail(died, outcome="discarded") == []
+    answer = admin.sql("select * from cancel_backfill(%s, 'wrong month')", made.id)[0]
+    assert (answer.changed, answer.cancelled, answer.requested) == (True, 997, 1)
+    assert admin.sql("select * from cancel_backfill(%s)", made.id)[0].changed is False
+    assert worker.renew(running) == {running.id: "cancel"}
+    assert (state(admin, made.id).created, state(admin, made.id).total) == (3, 1500)
+    assert admin.value("select count(*) from backfill_ticks where run_id is null") == 0
+    assert admin.value("select continue_backfills()") == 0
+    second = declare(admin, schedule, minutes(1500))
+    assert second.found == {"ran": 1, "unfinished": 1, "dead": 1, "new": 1497}
+
+
+def test_a_cancelled_backfill_that_is_locked_changes_nothing(admin: SqlClient, other: SqlClient) -> None:
+    made = declare(admin, admin.define(**DAILY), days(3))
+    with other.conn.transaction():
+        other.sql("select id from job_runs order by id limit 1 for update")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            admin.sql("select * from cancel_backfill(%s)", made.id)
+    assert state(admin, made.id).finished_at is None
+    assert admin.value("select count(*) from job_runs") == 3
+
+
+# -- the audit log -----------------------------------------------------------------------------------------------------
+
+
+def test_each_action_writes_who_did_it_and_why(admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, days(3), reason="closed", actor="ada", source="cli")
+    for action in ("pause", "resume", "cancel"):
+        admin.sql(f"select {action}_backfill(%s, 'why', 'bob', 'board')", made.id)
+    rows = admin.sql("select * from audit_log where run_id is null order by id")
+    assert [(row.action, row.actor, row.source, row.reason) for row in rows] == [
+        ("create_backfill", "ada", "cli", "closed"),
+        ("pause_backfill", "bob", "board", "why"),
+        ("resume_backfill", "bob", "board", "why"),
+        ("cancel_backfill", "bob", "board", "why"),
+    ]
+    assert {(row.definition_id, row.schedule, row.scope) for row in rows} == {
+        (schedule, "billing/report", f"backfill:{made.id}")
+    }
+    assert rows[0].detail["total"] == 3
+
+
+# -- bad input ---------------------------------------------------------------------------------------------------------
+
+REFUSED = {
+    "array[null::timestamptz], '2026-01-01Z', '2026-02-01Z'": "ticks is .*; write an array",
+    "'{}', '2026-02-01Z', '2026-01-01Z'": "write range_begin before range_end",
+    "'{}', '1969-01-01Z', '2026-01-01Z'": "from 1970 to now",
+    "'{}', '2026-01-01Z', '2999-01-01Z'": "from 1970 to now",
+    "'{}', null, '2026-01-01Z'": "from 1970 to now",
+    "'{2026-03-01Z}', '2026-01-01Z', '2026-02-01Z'": "a tick is outside the range",
+    "'{}', '2026-01-01Z', '2026-02-01Z', 0": "at_once is 0; write a whole number from 1",
+    "'{}', '2026-01-01Z', '2026-02-01Z', again => null": "a switch is null; write true or false",
+    "'{infinity}', '2026-01-01Z', '2026-02-01Z'": "write an array of at most 1000000 times from 1970 to 2999",
+}
+
+
+@pytest.mark.parametrize("arguments", REFUSED)
+def test_a_declaration_that_makes_no_sense_is_refused(admin: SqlClient, arguments: str) -> None:
+    schedule = admin.define(**DAILY)
+    with pytest.raises(psycopg.DatabaseError, match=REFUSED[arguments]) as raised:
+        admin.sql(f"select create_backfill({schedule}, {arguments})")
+    assert raised.value.sqlstate == "22023"
+
+
+def test_a_schedule_without_ticks_or_that_is_removed_or_missing_is_refused(admin: SqlClient) -> None:
+    on_demand, removed = admin.define("one"), admin.define("two", **DAILY, removed_at=FIRST)
+    for schedule, problem in ((on_demand, "no cron expression"), (removed, "was removed"), (999, "no such schedule")):
+        with pytest.raises(psycopg.DatabaseError, match=problem):
+            declare(admin, schedule, days(2))
+
+
+def test_a_range_without_a_tick_that_is_left_declares_nothing(admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    declare(admin, schedule, days(2))
+    assert declare(admin, schedule, days(2)) == (None, 0, {"unfinished": 2})
+    assert admin.value("select count(*) from backfills") == 1
+
+
+# -- retention ---------------------------------------------------------------------------------------------------------
+
+
+def test_finished_backfills_are_deleted_after_400_days(admin: SqlClient, worker: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    made = declare(admin, schedule, days(2), at_once=2)
+    assert work(worker) == 2
+    admin.sql("select continue_backfills()")
+    assert state(admin, made.id).finished_at is not None
+    admin.sql("select delete_expired(always => true)")
+    assert admin.value("select count(*) from backfills") == 1
+    admin.sql("update backfills set finished_at = now() - interval '401 days'")
+    while admin.value("select delete_expired(always => true)"):
+        pass
+    assert admin.value("select (select count(*) from backfills) + (select count(*) from backfill_ticks)") == 0

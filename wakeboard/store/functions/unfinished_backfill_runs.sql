@@ -1,0 +1,17 @@
+-- internal (called by create_backfill_runs, pause_backfill, resume_backfill, cancel_backfill and continue_backfills)
+-- The ids of the unfinished runs of a backfill: at most 1,000, and those that were dead and are retried.
+
+create or replace function wakeboard.unfinished_backfill_runs(backfill bigint)
+returns setof bigint language plpgsql stable security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+as $$
+begin
+  return query
+  select run.id
+    from backfills as job
+    join job_runs as run on run.definition_id = job.definition_id
+    join backfill_ticks as item on item.run_id = run.id
+   where job.id = backfill and item.backfill_id = job.id and run.trigger = 'backfill' and run.status in ('queued', 'running', 'failed');
+end
+$$;
