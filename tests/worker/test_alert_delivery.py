@@ -6,12 +6,15 @@ import asyncio
 import hashlib
 import hmac
 import json
-from contextlib import asynccontextmanager, suppress
+import ssl
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from aiosmtpd.smtp import SMTP, AuthResult
 
+from testbed.cluster.certificates import Authority
 from tests.maintenance.schedules import connected, rows
 from wakeboard import alert_sender
 from wakeboard.maintenance.alerts import enqueue_heartbeats, evaluate_alerts
@@ -21,8 +24,9 @@ from wakeboard.testing import FakeRun, run_handler
 from wakeboard_worker.builtin.alert import AlertDelivery
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
     from pathlib import Path
+
+    from aiosmtpd.smtp import Envelope
 
     from tests.worker.conftest import Store
     from tests.worker.http_receiver import Receiver
@@ -94,35 +98,68 @@ async def test_an_unknown_receiver_is_refused_with_the_known_ones(tmp_path: Path
     assert "has no receiver 'x'; its receivers: team" in str(outcome)
 
 
-@asynccontextmanager
-async def mail_server() -> AsyncGenerator[tuple[int, list[str]]]:
-    """An SMTP server on loopback. Yields its port and the mails that it accepted."""
-    mails: list[str] = []
+class Mailbox:
+    """Accepts mails. The method's name is aiosmtpd's."""
 
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        def reply(text: str) -> None:
-            writer.write(f"{text}\r\n".encode())
+    def __init__(self) -> None:
+        self.mails: list[str] = []
 
-        reply("220 test")
-        while line := (await reader.readline()).decode():
-            if line.upper().startswith("DATA"):
-                reply("354 go on")
-                mails.append((await reader.readuntil(b"\r\n.\r\n")).decode())
-            reply("221 bye" if line.upper().startswith("QUIT") else "250 ok")
-            if line.upper().startswith("QUIT"):
-                break
-        writer.close()
-
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with server:
-        yield server.sockets[0].getsockname()[1], mails
+    async def handle_DATA(self, _server: SMTP, _session: object, envelope: Envelope) -> str:  # noqa: N802
+        self.mails.append((envelope.original_content or b"").decode())
+        return "250 accepted"
 
 
-async def test_a_mail_is_sent(tmp_path: Path):
-    async with mail_server() as (port, mails):
-        mail = {"host": "127.0.0.1", "port": port, "tls": "none", "from": "a@example.com", "to": ["b@example.com"]}
+@pytest.fixture
+def certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ssl.SSLContext:
+    """Of a server on 127.0.0.1. Clients of this process trust the authority that issued it."""
+    authority = Authority.make(tmp_path / "authority")
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("mail", "mail", hosts=["127.0.0.1"]))
+    return context
+
+
+def authenticated(_server: object, _session: object, _envelope: object, _mechanism: str, given: Any) -> AuthResult:
+    return AuthResult(success=(given.login, given.password) == (b"robot", b"s3cret-mail"), handled=False)
+
+
+@pytest.mark.parametrize("tls", ["none", "starttls", "tls"])
+async def test_a_mail_is_sent(tmp_path: Path, certificate: ssl.SSLContext, monkeypatch: pytest.MonkeyPatch, tls: str):
+    monkeypatch.setenv("WAKEBOARD_SECRET_MAIL", "s3cret-mail")
+    mailbox, login = Mailbox(), {} if tls == "none" else {"user": "robot", "password": {"$secret": "mail"}}
+
+    def protocol() -> SMTP:
+        if tls == "starttls":
+            return SMTP(
+                mailbox,
+                authenticator=authenticated,
+                tls_context=certificate,
+                require_starttls=True,
+                auth_required=True,
+            )
+        return SMTP(mailbox, authenticator=authenticated, auth_require_tls=False)
+
+    listening = asyncio.get_running_loop().create_server(
+        protocol, "127.0.0.1", 0, ssl=certificate if tls == "tls" else None
+    )
+    async with await listening as server:
+        port = server.sockets[0].getsockname()[1]
+        mail = {
+            "host": "127.0.0.1",
+            "port": port,
+            "tls": tls,
+            "from": "a@example.com",
+            "to": ["b@example.com"],
+            **login,
+        }
         assert (await deliver(alerts_file(tmp_path, email=mail), TEST)).result == {"sent": True}
-    (sent,) = mails
+        if login:
+            monkeypatch.setenv("WAKEBOARD_SECRET_MAIL", "an0ther")
+            refused = await deliver(alerts_file(tmp_path, email=mail), TEST)
+            assert refused.status == "failed"
+            assert "535" in str(refused)
+            assert "an0ther" not in str(refused)
+    (sent,) = mailbox.mails
     assert "Subject: [info] test: test: notifications of wakeboard arrive here" in sent
     assert "To: b@example.com" in sent
 
