@@ -55,17 +55,15 @@ def node_packages() -> Path:
 def typescript_worker() -> Path:
     """The folder with `dist`, the compiled TypeScript worker, and node_modules. Type errors end the process."""
     packages = node_packages()
-    sources = [
-        TYPESCRIPT / "tsconfig.json",
-        *sorted(TYPESCRIPT.glob("src/*")),
-        *sorted(TYPESCRIPT.glob("conformance/*")),
-    ]
+    folders = ("conformance", "src", "test")
+    sources = [file for name in folders for file in sorted((TYPESCRIPT / name).iterdir())]
+    sources += [TYPESCRIPT / name for name in ("README.md", "package.json", "tsconfig.json")]
     folder = cache() / "clients" / f"typescript-{_hash([*sources, packages / 'package-lock.json'])}"
     with file_lock(folder.parent / "typescript.lock", "the TypeScript worker"):
         if not folder.exists():
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
-            for source in (*sources, TYPESCRIPT / "package.json"):
+            for source in sources:
                 target = unfinished / source.relative_to(TYPESCRIPT)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)

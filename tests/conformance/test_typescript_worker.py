@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from testbed.clients import node, typescript_command, typescript_worker
+from testbed.processes import inherited_environment
 from tests.conformance.planted_faults import FAULTS, Fault
 from wakeboard.conformance.scenarios import SCENARIOS
 from wakeboard.conformance.suite import chosen_scenarios
@@ -81,3 +82,16 @@ def planted_copies(folder: Path) -> dict[str, Path]:
 def test_the_suite_finds_the_fault(fault: Fault, verdicts_of_faults: dict[str, Verdict]) -> None:
     verdict = verdicts_of_faults[fault.name]
     assert fault.found in verdict.found, f"{fault.scenario} found {verdict.found!r}"
+
+
+def test_the_typescript_client_enqueues_in_other_libraries_transactions(database: str) -> None:
+    program = typescript_worker() / "dist" / "test" / "enqueue.test.js"
+    ran = subprocess.run(
+        [str(node()), "--test", str(program)],
+        env={**inherited_environment(), "TEST_DSN": database},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr

@@ -1,0 +1,104 @@
+/** Enqueueing in transactions of other libraries, and by RPC as Supabase does it. TEST_DSN names an empty database. */
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { after, test } from "node:test";
+
+import { type SQL, sql as template } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/node-postgres";
+import pg from "pg";
+
+import { enqueue } from "../src/index.js";
+
+const pool = new pg.Pool({ connectionString: process.env.TEST_DSN!, max: 2 });
+const count = async () => (await pool.query("select count(*)::int as runs from wakeboard.job_runs")).rows[0].runs;
+after(() => pool.end());
+
+test("a run exists if, and only if, the transaction commits", async () => {
+  const client = await pool.connect();
+  const earlier = await count();
+  await client.query("begin");
+  await enqueue((sql, params) => client.query(sql, params), "send_receipt", { order: 41 });
+  await client.query("rollback");
+  assert.equal(await count(), earlier);
+  await client.query("begin");
+  const run = await enqueue((sql, params) => client.query(sql, params), "send_receipt", { order: 42 });
+  await client.query("commit");
+  client.release();
+  assert.equal(await count(), earlier + 1);
+  const state = await pool.query("select status from wakeboard.get_run($1, $2)", [run.id, run.uuid]);
+  assert.equal(state.rows[0].status, "queued");
+});
+
+test("each option reaches the run", async () => {
+  const runAt = new Date("2030-01-02T03:04:05Z");
+  const options = { queue: "mail", priority: 5, runAt, limitKey: "smtp", maxAttempts: 2, timeoutSeconds: 30 };
+  const query = (sql: string, params: any[]) => pool.query(sql, params);
+  const { id } = await enqueue(query, "send_mail", [1], { ...options, idempotencyKey: "a 'key'" });
+  const { rows } = await pool.query("select * from wakeboard.job_runs where id = $1", [id]);
+  const { queue, priority, run_at, limit_key, max_attempts, timeout_s, idempotency_key, payload } = rows[0];
+  assert.deepEqual(
+    { queue, priority, run_at, limit_key, max_attempts, timeout_s, idempotency_key, payload },
+    { queue: "mail", priority: 5, run_at: runAt, limit_key: "smtp", max_attempts: 2, timeout_s: 30, idempotency_key: "a 'key'", payload: [1] },
+  );
+  const unique = { uniqueForSeconds: 60, uniqueBy: ['a "quoted", key'] };
+  const first = await enqueue(query, "sync", { 'a "quoted", key': 1, other: 1 }, unique);
+  const second = await enqueue(query, "sync", { 'a "quoted", key': 1, other: 2 }, unique);
+  assert.deepEqual([first.created, second.created, second.id], [true, false, first.id]);
+});
+
+test("Drizzle's own transaction enqueues", async () => {
+  const db = drizzle(pool);
+  type Transaction = { execute(statement: SQL): PromiseLike<unknown> };
+  const drizzled = (tx: Transaction) => (text: string, params: any[]) => {
+    const parts = text.split(/\$\d+/).map((part) => template.raw(part));
+    return tx.execute(template.join(parts.flatMap((part, at) => (at ? [template`${params[at - 1]}`, part] : [part]))));
+  };
+  const earlier = await count();
+  await assert.rejects(
+    db.transaction(async (tx) => {
+      await enqueue(drizzled(tx), "send_receipt", { order: 43 });
+      throw new Error("rolled back");
+    }),
+    /rolled back/,
+  );
+  assert.equal(await count(), earlier);
+  const run = await db.transaction((tx) => enqueue(drizzled(tx), "send_receipt", { order: 44 }, { priority: 5 }));
+  assert.equal(run.created, true);
+  assert.equal(await count(), earlier + 1);
+});
+
+test("a user of Supabase enqueues by RPC what the function allows, and nothing else", async () => {
+  const readme = await readFile(new URL("../../README.md", import.meta.url), "utf8");
+  const statements = /```sql\n(create function[^`]+)```/.exec(readme)![1]!;
+  // What Supabase has: roles, and the user's id from the claims that PostgREST sets for each request.
+  await pool.query(`
+    do $$ begin create role anon; exception when duplicate_object then null; end $$;
+    do $$ begin create role authenticated; exception when duplicate_object then null; end $$;
+    create schema auth; grant usage on schema auth to public;
+    create function auth.uid() returns uuid language sql stable as
+      $$ select (current_setting('request.jwt.claims')::jsonb ->> 'sub')::uuid $$`);
+  await pool.query(statements);
+  const user = "5d3f8a4e-0c6b-4e7e-9a55-2f2f0b3a7c11";
+  const request = async (role: string, statement: string) => {
+    const client = await pool.connect();
+    try {
+      await client.query("begin");
+      await client.query("select set_config('request.jwt.claims', $1, true)", [JSON.stringify({ sub: user })]);
+      await client.query(`set local role ${role}`);
+      const { rows } = await client.query(statement);
+      await client.query("commit");
+      return rows[0];
+    } catch (error) {
+      await client.query("rollback");
+      throw error;
+    } finally {
+      client.release();
+    }
+  };
+  const { run } = await request("authenticated", "select public.request_export('csv') as run");
+  const { rows } = await pool.query("select payload from wakeboard.job_runs where id = $1", [run]);
+  assert.deepEqual(rows[0].payload, { user, format: "csv" });
+  await assert.rejects(request("anon", "select public.request_export('csv')"), { code: "42501" });
+  await assert.rejects(request("authenticated", "select wakeboard.enqueue('export')"), { code: "42501" });
+});
