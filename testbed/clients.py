@@ -80,17 +80,18 @@ def typescript_command(folder: Path) -> list[str]:
     return [str(node()), str(folder / "dist" / "conformance" / "main.js")]
 
 
-def go_worker() -> Path:
-    """The program of the Go worker that `wakeboard conformance` tests."""
+def go_worker(program: str = "conformance") -> Path:
+    """The Go worker that `wakeboard conformance` tests, or, with "benchmark", the one that is measured."""
     folder = cache() / "clients" / f"go-{key(GO, '')}"
-    with file_lock(folder.parent / "go.lock", "the Go worker"):
+    with file_lock(folder.parent / "go.lock", "the Go workers"):
         if not folder.exists():
             unfinished = folder.with_name(f"{folder.name}-unfinished")
             shutil.rmtree(unfinished, ignore_errors=True)
             unfinished.mkdir()
-            build("the Go worker", GO, "./conformance", "-s -w", unfinished / "conformance")
+            for name in ("benchmark", "conformance"):
+                build(f"the Go worker ({name})", GO, f"./{name}", "-s -w", unfinished / name)
             unfinished.rename(folder)
-    return folder / "conformance"
+    return folder / program
 
 
 def _hash(files: Iterable[Path]) -> str:

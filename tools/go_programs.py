@@ -61,10 +61,10 @@ def build(what: str, module: Path, packages: str, linker_flags: str, target: Pat
     say(f"Building {what}. The first time takes minutes; it is kept for the next.")
     command = [go, "build", "-v", "-trimpath", "-buildvcs=false", "-ldflags", linker_flags, "-o", str(target), packages]
     environment = {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
-    building = subprocess.Popen(command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True)
-    assert building.stderr is not None
-    log_tail = _tell_progress(what, building.stderr)
-    if building.wait():
+    with subprocess.Popen(command, cwd=module, env=environment, stderr=subprocess.PIPE, text=True) as building:
+        assert building.stderr is not None
+        log_tail = _tell_progress(what, building.stderr)
+    if building.returncode:
         sys.exit("\n".join([*log_tail, f"Go could not build {what}; its output is above."]))
 
 

@@ -55,11 +55,13 @@ def main(words: Sequence[str] | None = None) -> int:
     plan = QUICK if options.quick else Plan()
     if options.rounds:
         plan = replace(plan, rounds=options.rounds)
-    installation = installed()
+    installation, chosen = installed(), named(options.only)
+    for competitor in chosen:
+        competitor.command(installation, "work")  # compiles our workers of other languages, before anything is measured
     began = time.monotonic()
     with running_server() as server:
         about = description(server.version())
-        results = _measured(server, installation, plan, named(options.only))
+        results = _measured(server, installation, plan, chosen)
     text = _report(results, plan, installation, about, time.monotonic() - began)
     print(text)
     if not options.quick and not options.only:

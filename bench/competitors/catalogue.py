@@ -11,12 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from bench.drains import QueueQueries
+from testbed.clients import go_worker, node
 
 if TYPE_CHECKING:
     from bench.competitors.installation import Installation
 
 PROGRAMS: Final = Path(__file__).parent / "programs"
 OUR_NAME: Final = "wakeboard"
+OUR_TYPESCRIPT: Final = "wakeboard-typescript"
+OUR_GO: Final = "wakeboard-go"
 YARDSTICK: Final = "bare loop"
 
 
@@ -34,12 +37,18 @@ class Competitor:
 
     def command(self, installation: Installation, verb: str, *words: str) -> list[str]:
         """What does `verb` for this queue."""
-        if self.name == OUR_NAME and verb == "work":
-            return [sys.executable, "-m", "wakeboard_worker", "--forever"]
+        if verb == "work" and self.name in OUR_WORKERS:
+            return OUR_WORKERS[self.name]()
         program = PROGRAMS / self.program
         runner = str(installation.node) if program.suffix == ".mjs" else sys.executable
         return [runner, str(program), verb, *words]
 
+
+OUR_WORKERS: Final = {
+    OUR_NAME: lambda: [sys.executable, "-m", "wakeboard_worker", "--forever"],
+    OUR_TYPESCRIPT: lambda: [str(node()), str(PROGRAMS / "wakeboard_worker.mjs")],
+    OUR_GO: lambda: [str(go_worker("benchmark"))],
+}
 
 COMPETITORS: Final = (
     Competitor(
@@ -50,6 +59,17 @@ COMPETITORS: Final = (
         " recorded; heartbeat, job types filtered, JSON log; bulk: `enqueue_many` of 10,000",
         keeps="a row in partitioned history, 30 days",
         fence="worker and lease epoch",
+    ),
+    *(
+        Competitor(
+            name=name,
+            program="wakeboard_queue.py",
+            packages=(),
+            settings=f"as it comes, but 1000 at once; {where}",
+            keeps="a row in partitioned history, 30 days",
+            fence="worker and lease epoch",
+        )
+        for name, where in ((OUR_TYPESCRIPT, "clients/typescript"), (OUR_GO, "clients/go"))
     ),
     Competitor(
         name="graphile-worker",

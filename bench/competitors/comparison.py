@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import psycopg
 
-from bench.competitors.catalogue import OUR_NAME
+from bench.competitors.catalogue import OUR_NAME, OUR_WORKERS
 from bench.drains import Drain, watch_drain
 from bench.workers import NotDone, worker_environment, worker_group
+from testbed.clients import typescript_worker
 from testbed.processes import ROOT, inherited_environment
 
 if TYPE_CHECKING:
@@ -75,6 +76,9 @@ class Comparison:
         variables = {"BENCH_DSN": dsn, "BENCH_NODE_PACKAGES": str(self._installation.node_packages)}
         if competitor.name == OUR_NAME:
             return {**worker_environment(dsn), **variables}
+        if competitor.name in OUR_WORKERS:
+            typescript = str(typescript_worker())
+            return {**worker_environment(dsn, concurrency=1000), **variables, "BENCH_TYPESCRIPT": typescript}
         return {"PYTHONPATH": str(self._installation.python_packages), **variables}
 
     def _do(self, competitor: Competitor, dsn: str, *words: str) -> str:

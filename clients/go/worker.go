@@ -57,18 +57,24 @@ type Options struct {
 }
 
 // OptionsFromEnvironment reads the WAKEBOARD_* variables, as the Python worker does.
-func OptionsFromEnvironment() Options {
+func OptionsFromEnvironment() (Options, error) {
 	text := func(name, otherwise string) string { return cmp.Or(os.Getenv("WAKEBOARD_"+name), otherwise) }
+	var invalid error
+	number := func(name, otherwise string) float64 {
+		value, err := strconv.ParseFloat(text(name, otherwise), 64)
+		if err != nil || !(value >= 0) {
+			invalid = fmt.Errorf("WAKEBOARD_%s=%q: write a number, such as %s", name, text(name, ""), otherwise)
+		}
+		return value
+	}
 	seconds := func(name, otherwise string) time.Duration {
-		value, _ := strconv.ParseFloat(text(name, otherwise), 64)
-		return time.Duration(value * float64(time.Second))
+		return time.Duration(number(name, otherwise) * float64(time.Second))
 	}
-	concurrency, _ := strconv.Atoi(text("CONCURRENCY", "100"))
 	return Options{
-		DSN: text("DSN", ""), Queues: strings.Split(text("QUEUES", "default"), ","), Concurrency: concurrency,
+		DSN: text("DSN", ""), Queues: strings.Split(text("QUEUES", "default"), ","), Pool: text("POOL", "default"),
+		Concurrency: int(number("CONCURRENCY", "100")), Listen: text("LISTEN", "true") != "false",
 		Lease: seconds("LEASE_SECONDS", "60"), Grace: seconds("GRACE_SECONDS", "25"), Poll: seconds("POLL_SECONDS", "1"),
-		Pool: text("POOL", "default"), Listen: text("LISTEN", "true") != "false",
-	}
+	}, invalid
 }
 
 // An attempt is a lease of this worker: its handler runs, or its outcome is not accepted yet.
@@ -180,8 +186,11 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.drain(hurry)
 	close(ended)
 	background.Wait()
-	if len(w.orphans) == 0 { // otherwise the reaper finds the leases sooner
-		_, _ = execute(w.claims, time.Second, "select wakeboard.deregister_worker($1::bigint)", w.id)
+	if len(w.orphans) == 0 { // otherwise it stays registered, so that the reaper finds the leases sooner
+		const sql = "select wakeboard.deregister_worker($1::bigint)"
+		if _, refused := execute(w.claims, w.options.Lease, sql, w.id); refused != nil {
+			log.Printf("could not deregister: %v", refused)
+		}
 	}
 	words := []string{fmt.Sprintf("%d claimed", w.counts["claimed"])}
 	for _, word := range []string{"succeeded", "failed", "snoozed", "released", "lost"} {
@@ -713,6 +722,9 @@ func (w *Worker) reportOutcomes(ended chan struct{}) {
 // report reports outcomes of one kind, and repeats that while the leases are valid: the functions are idempotent.
 func (w *Worker) report(group []*attempt) {
 	for w.leasesValid() {
+		if group = w.stillHeld(group); len(group) == 0 {
+			return
+		}
 		refused, err := w.send(group)
 		var answer *pgconn.PgError
 		switch {
@@ -736,12 +748,21 @@ func (w *Worker) report(group []*attempt) {
 			return
 		}
 	}
+	group = w.stillHeld(group)
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	for _, held := range group {
 		w.lose(held)
 		w.orphans = append(w.orphans, held.run)
 	}
+}
+
+// stillHeld returns the attempts whose lease was not dropped meanwhile.
+func (w *Worker) stillHeld(group []*attempt) []*attempt {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	dropped := func(held *attempt) bool { return errors.Is(held.stopped, ErrLeaseLost) }
+	return slices.DeleteFunc(slices.Clone(group), dropped)
 }
 
 // send returns which runs of the group were refused: true if another transaction has locked the run, false if its lease

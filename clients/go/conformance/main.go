@@ -128,11 +128,14 @@ func crash(ctx context.Context, run *wakeboard.Run) (any, error) {
 }
 
 func main() {
-	var err error
+	options, err := wakeboard.OptionsFromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
 	if notes, err = pgxpool.New(context.Background(), os.Getenv("CONFORMANCE_DSN")); err != nil {
 		log.Fatal(err)
 	}
-	worker := wakeboard.NewWorker(wakeboard.OptionsFromEnvironment(), map[string]wakeboard.Handler{
+	worker := wakeboard.NewWorker(options, map[string]wakeboard.Handler{
 		"conformance.echo": echo, "conformance.wait": wait, "conformance.fail": fail, "conformance.steps": steps,
 		"conformance.effect": effect, "conformance.once": once, "conformance.crash": crash,
 	})

@@ -15,10 +15,7 @@ export interface ClaimedRow {
   max_attempts: number;
   timeout_s: number;
   scheduled_for: string;
-  run_at: string;
   queue: string;
-  priority: number;
-  crash_count: number;
   uuid: string;
   schedule: string | null;
 }

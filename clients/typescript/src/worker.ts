@@ -34,7 +34,11 @@ export interface WorkerOptions {
 
 /** The settings in WAKEBOARD_* variables, as the Python worker reads them. */
 export function optionsFromEnvironment(env: NodeJS.ProcessEnv = process.env): Omit<WorkerOptions, "handlers"> {
-  const number = (name: string, otherwise: number) => Number(env[`WAKEBOARD_${name}`] || otherwise);
+  const number = (name: string, otherwise: number) => {
+    const value = Number(env[`WAKEBOARD_${name}`] || otherwise);
+    if (!(value >= 0)) throw new Error(`WAKEBOARD_${name}='${env[`WAKEBOARD_${name}`]}': write a number, such as ${otherwise}`);
+    return value;
+  };
   return {
     dsn: env.WAKEBOARD_DSN ?? "",
     queues: (env.WAKEBOARD_QUEUES || "default").split(","),
@@ -59,6 +63,7 @@ const LIMITED_EVERY_S = 0.05; // claims of limited runs, if the last one found n
 const OLDEST_TURNS = 20; // of so many claims from a backlog, one is by age
 const QUARANTINE_EVERY_S = 30;
 const QUARANTINED_WAIT_S = 60; // after which this worker claims nothing else until it is idle
+const LONGEST_PAUSE_S = 86_400; // of a limit key
 const LONGEST_TIMER_MS = 2 ** 31 - 1;
 const PRIORITIES = [5, 4, 3, 2, 1];
 
@@ -131,7 +136,10 @@ export class Worker {
     this.ended = true;
     this.flush();
     await Promise.all(background);
-    if (!this.orphans.length) await this.deregister(); // otherwise the reaper finds the leases sooner
+    if (!this.orphans.length) { // otherwise it stays registered, so that the reaper finds the leases sooner
+      const left = this.claims.rows("select wakeboard.deregister_worker($1)", [this.id]);
+      await left.catch((error) => this.options.log(`could not deregister: ${error}`));
+    }
     await Promise.all([this.claims, this.outcomes, this.heartbeats, this.forHandlers].map((each) => each.close()));
     process.off("SIGTERM", onSignal).off("SIGINT", onSignal);
     const counts = Object.entries(this.counts).filter(([name, count]) => count || name === "claimed");
@@ -161,10 +169,6 @@ export class Worker {
         await sleep(RETRY_MS);
       }
     }
-  }
-
-  private async deregister(): Promise<void> {
-    await this.claims.rows("select wakeboard.deregister_worker($1)", [this.id]).catch(() => {});
   }
 
   // -- claims ---------------------------------------------------------------------------------------------------------
@@ -439,6 +443,7 @@ export class Worker {
       group = group.filter((attempt) => attempt.stopped !== "lost");
       if (!group.length) return;
       try {
+        await this.pauseLimits(group);
         const refused = new Set((await this.outcomes.rows<{ id: string }>(...this.call(group))).map(({ id }) => id));
         this.accept(group.filter(({ row }) => !refused.has(row.id)));
         if (refused.size) await this.reportAgain(group.filter(({ row }) => refused.has(row.id)));
@@ -457,9 +462,18 @@ export class Worker {
         }
       }
     }
-    for (const attempt of group) {
+    for (const attempt of group.filter(({ stopped }) => stopped !== "lost")) {
       this.lose(attempt);
       this.orphans.push(attempt.row);
+    }
+  }
+
+  /** Before their attempts are reported as failed: no other run of their limit keys starts for a while. */
+  private async pauseLimits(group: Attempt[]): Promise<void> {
+    for (const { row, outcome } of group) {
+      if (outcome!.kind !== "fail" || !outcome!.pause) continue;
+      const values = [this.id, row.id, row.lease_epoch, Math.min(outcome!.delay!, LONGEST_PAUSE_S)];
+      await this.outcomes.rows("select wakeboard.pause_limit($1, $2, $3, $4)", values).catch(() => {}); // best effort
     }
   }
 

@@ -1,0 +1,34 @@
+// The worker that `make bench-competitors` measures: its handler does nothing.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"sync"
+	"time"
+
+	"wakeboard.dev/wakeboard"
+)
+
+func main() {
+	var first sync.Once
+	report := func() { // when the first job began, for the measurement
+		name := fmt.Sprintf("%s.%d", os.Getenv("BENCH_FIRST"), os.Getpid())
+		_ = os.WriteFile(name, fmt.Appendf(nil, "%f", float64(time.Now().UnixMicro())/1e6), 0o600)
+	}
+	options, err := wakeboard.OptionsFromEnvironment()
+	if err != nil {
+		log.Fatal(err)
+	}
+	worker := wakeboard.NewWorker(options, map[string]wakeboard.Handler{
+		"noop": func(context.Context, *wakeboard.Run) (any, error) {
+			first.Do(report)
+			return nil, nil
+		},
+	})
+	if err := worker.Run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
