@@ -130,7 +130,7 @@ def kill_the_workers(dsn: str) -> bool:
     with psycopg.connect(dsn, autocommit=True) as conn, suppress(psycopg.errors.UndefinedTable):
         if not (conn.execute(BUSY).fetchone() or (0,))[0]:
             return False
-        time.sleep(random.uniform(0, 0.3))  # noqa: S311 - not for secrets
+        time.sleep(random.uniform(0, 0.3))
         killed = False
         for (pid,) in conn.execute(WORKERS).fetchall():
             with suppress(ProcessLookupError):

@@ -15,7 +15,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`wakeboard up` 
 
 PATTERNS = ROOT / "examples" / "patterns"
 SETTINGS = {
+    "ai-generation": {"AI_ARTICLES": "6", "AI_TOKENS_PER_MINUTE": "60000"},
     "email-batch": {"EMAIL_RECIPIENTS": "150", "EMAIL_RATE": "100"},
+    "social-post": {"SOCIAL_POSTS": "40"},
+    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20"},
 }
 MAX_HANDLER_LINES = 120
 TIMEOUT_S = 100

@@ -1,0 +1,58 @@
+"""What a web application does with posts: each function is one transaction of a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import wakeboard
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import psycopg
+
+MONTH_S = 31 * 24 * 3600
+
+
+def write(conn: psycopg.Connection[Any], text: str, publish_at: datetime) -> int:
+    """Creates a post and the run that will publish it. Returns its id."""
+    with conn.transaction():
+        insert = "insert into posts (text, publish_at) values (%s, %s) returning id"
+        (post,) = conn.execute(insert, (text, publish_at)).fetchone() or (0,)
+        schedule(conn, post, publish_at)
+    return post
+
+
+def edit(conn: psycopg.Connection[Any], post: int, text: str) -> bool:
+    """Changes the text. False: it is too late."""
+    update = "update posts set text = %s where id = %s and status = 'scheduled'"
+    return conn.execute(update, (text, post)).rowcount == 1
+
+
+def move(conn: psycopg.Connection[Any], post: int, publish_at: datetime) -> bool:
+    """Changes the time. False: it is too late."""
+    with conn.transaction():
+        update = "update posts set publish_at = %s where id = %s and status = 'scheduled'"
+        if conn.execute(update, (publish_at, post)).rowcount == 0:
+            return False
+        schedule(conn, post, publish_at)
+    return True
+
+
+def withdraw(conn: psycopg.Connection[Any], post: int) -> bool:
+    """The post is not published. False: it is too late."""
+    update = "update posts set status = 'withdrawn' where id = %s and status = 'scheduled'"
+    return conn.execute(update, (post,)).rowcount == 1
+
+
+def schedule(conn: psycopg.Connection[Any], post: int, publish_at: datetime) -> None:
+    """Enqueues the run of a post, or moves the one that waits."""
+    wakeboard.enqueue(
+        conn,
+        "publish_post",
+        {"post": post},
+        run_at=publish_at,
+        unique_for=MONTH_S,
+        if_exists="replace",
+        max_attempts=10,
+    )
