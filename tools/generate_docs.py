@@ -108,6 +108,7 @@ class Answer:
 def answers() -> dict[str, Answer]:
     """The answer of every command that has `--json`."""
     from wakeboard.cli.commands.apply import Applied
+    from wakeboard.cli.commands.new import Created
     from wakeboard.cli.commands.next import NextTicks
     from wakeboard.cli.support.checklist import Finding
     from wakeboard.cli.support.import_plan import ImportRow
@@ -126,6 +127,7 @@ def answers() -> dict[str, Answer]:
     new_run = {"new_id": "id of the new run, or null"}
     pause = {"scope": "`all`, `queue:NAME` or `schedule:ID`", "changed": "false if it was already so"}
     return {
+        "new": Answer(Created),
         "apply": Answer(Applied),
         "import": Answer(ImportRow, many=True),
         "schedules": Answer(ScheduleRow, many=True),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.cli.sample_store import SampleStore
 
 ARGUMENTS = {
+    "new": ["new", "shop-jobs"],
     "apply": ["apply", "schedules"],
     "import": ["import", "crontab", "--crontab"],
     "schedules": ["schedules"],

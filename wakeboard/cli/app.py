@@ -16,6 +16,7 @@ from wakeboard.output import write_error, write_line
 # Each is a module of wakeboard.cli.commands with a function `command` and EXAMPLES. `--help` has the same order.
 COMMANDS = (
     *(
+        "new",
         "up",
         "apply",
         "import",
