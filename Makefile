@@ -19,7 +19,7 @@ demo: .venv/demo.ready ## set up, then run examples/shop/ on an embedded Postgre
 	exec $(BIN)/wakeboard up examples/shop/ $(DEMO_ARGS)
 
 pattern: .venv/patterns.ready ## set up, then run a folder of examples/patterns until Ctrl-C (NAME=email-batch)
-	exec $(BIN)/wakeboard up examples/patterns/$(or $(NAME),$(error which one? for example NAME=email-batch)) $(PATTERN_ARGS)
+	cd examples/patterns/$(or $(NAME),$(error which one? for example NAME=email-batch)) && exec $(CURDIR)/$(BIN)/wakeboard up . $(PATTERN_ARGS)
 
 check-pattern: .venv/patterns.ready ## run a pattern, kill its workers, count lost and doubled effects (NAME=email-batch)
 	exec $(BIN)/python examples/patterns/check.py $(or $(NAME),$(error which one? for example NAME=email-batch)) $(PATTERN_ARGS)

@@ -27,6 +27,7 @@ OUT = Path(os.environ.get("PATTERN_OUT") or Path(__file__).with_name("out"))
 CHANGES = ("incomplete", "trialing", "active", "past_due", "active", "canceled")
 ROUND_S = 0.5  # between two changes of a subscription
 SENDERS = 32
+START = int(time.time())  # ids are new after a restart
 LATE_S = 2.0  # a delivery is at most so late
 
 
@@ -54,7 +55,7 @@ class Stripe:
             self.subscriptions[name] = CHANGES[number]
             events.append(event("customer.subscription.updated", name, f"{name}_{number}"))
             if CHANGES[number] == "active":
-                invoice = f"in_{name}_{number}"
+                invoice = f"in_{START}_{name}_{number}"
                 self.invoices[invoice] = 100 * number
                 events += [event("invoice.paid", invoice, f"{invoice}_{copy}") for copy in range(random.choice((1, 2)))]
         return events
@@ -62,7 +63,7 @@ class Stripe:
 
 def event(kind: str, name: str, number: str) -> dict[str, Any]:
     """An event, without what this example does not use."""
-    return {"id": f"evt_{number}", "object": "event", "type": kind, "data": {"object": {"id": name}}}
+    return {"id": f"evt_{START}_{number}", "object": "event", "type": kind, "data": {"object": {"id": name}}}
 
 
 def deliver(stripe: Stripe, body: str, header: str, *, forged: bool = False) -> None:
