@@ -109,6 +109,8 @@ BY_PATH: Final[Mapping[str, Schema]] = {
     "monitoring.rules.severities": MAP_OF_TEXTS,
     "monitoring.rules.disabled": NAMES,
     "networkPolicy.database.port": PORT,
+    "openTelemetry.endpoint": {"type": "string", "pattern": "^(https?://[^/]+.*)?$"},
+    "openTelemetry.variables": {**MAP_OF_TEXTS, "propertyNames": {"pattern": "^OTEL_[A-Z_]+$"}},
     "operator.namespaces": NAMES,
     "tests.timeoutSeconds": {"type": "integer", "minimum": 1},
     "worker.activeDeadlineSeconds": {"type": ["integer", "null"], "minimum": 1},

@@ -24,6 +24,7 @@ LINUX: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_ver
 """The images' platform, as environment markers see it."""
 
 SPDX: Final[Mapping[str, str]] = {  # SPDX expressions of classifiers and free texts
+    "3-Clause BSD License": "BSD-3-Clause",
     "Apache 2.0": "Apache-2.0",
     "ISC License": "ISC",
     "License :: OSI Approved :: BSD License": "BSD-3-Clause",  # of Jinja2, as its licence file says

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
     from wakeboard.settings import Settings
 
-RUN_FIELDS = ("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error", "next_try_s", "counts")
+RUN_FIELDS = (
+    *("run", "job_type", "schedule", "attempt", "outcome", "seconds", "error", "next_try_s", "counts"),
+    *("trace_id", "span_id"),
+)
 
 
 class SafeFormatter(logging.Formatter):

@@ -6,10 +6,13 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 
+from wakeboard import telemetry
 from wakeboard.errors import WakeboardError
 from wakeboard.output import write_error
+from wakeboard_operator import tracing
 
 
 def main() -> None:
@@ -25,6 +28,8 @@ def main() -> None:
         configure_logging(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
         for sentence in unknown_settings(os.environ):
             logging.getLogger("wakeboard.operator").warning("%s", sentence)
+        if telemetry.is_configured(os.environ):
+            tracing.start(os.environ.get("POD_NAME") or f"{socket.gethostname()}-{os.getpid()}")
         logging.getLogger("kopf").setLevel(logging.CRITICAL)  # the supervisor logs its problems
 
         async def run() -> None:
@@ -42,6 +47,7 @@ def main() -> None:
             raise
         write_error("wakeboard operator", str(error))
     finally:
+        tracing.flush()
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)  # the watch thread may still be in a request

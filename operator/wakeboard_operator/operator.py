@@ -43,17 +43,20 @@ from wakeboard_operator.leadership import Leadership, outages
 from wakeboard_operator.metrics import BACKLOG_WITHIN_S, Metrics
 from wakeboard_operator.reconciler import Reconciler
 from wakeboard_operator.status_writer import StatusWriter
+from wakeboard_operator.tracing import span
 from wakeboard_operator.wake_cleanup import not_started_in_time
 from wakeboard_operator.watch import PendingChanges, Supervisor
 from wakeboard_operator.worker_pods import EndedWorkers, WorkerPodWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.rules.declared_limits import Limits
     from wakeboard.store.connection import AsyncConnection
+    from wakeboard_operator.resources import Key, Resource
     from wakeboard_operator.settings import OperatorSettings
+    from wakeboard_operator.watch import Deleted
 
 log = logging.getLogger("wakeboard.operator")
 
@@ -298,12 +301,16 @@ class Operator:
             received_at = await self._wait_for_change(resync_at - time.monotonic(), removal_is_pending=is_pending)
             batch = changes.take()
             self._record_deletions(reconciler)
-            if batch and await reconciler.apply_changes(store, batch):
+            if batch and await self._apply(store, reconciler, batch):
                 resync_at = min(resync_at, max(time.monotonic(), (reconciler.last_resync_at or 0.0) + MIN_RESYNC_S))
             if batch and received_at is not None:
                 self._metrics.sync_lag_s.set(time.monotonic() - received_at)
             if reconciler.pending_removal is not None and await store.is_removal_confirmed(self._source):
                 resync_at = time.monotonic()
+
+    async def _apply(self, store: LeaderStore, reconciler: Reconciler, batch: Mapping[Key, Resource | Deleted]) -> bool:
+        with span("reconcile changes", {"wakeboard.schedules": len(batch)}):
+            return await reconciler.apply_changes(store, batch)
 
     def _record_deletions(self, reconciler: Reconciler) -> None:
         for uid in self._supervisor.changes.take_deleted():
@@ -341,7 +348,8 @@ class Operator:
             if error.reason == "missing":
                 reconciler.missing.clear()
             return False
-        report = await reconciler.resync(store, listing, listed_at)
+        with span("reconcile", {"wakeboard.schedules": len(listing.resources)}):
+            report = await reconciler.resync(store, listing, listed_at)
         self._supervisor.expect(listing.resources)  # starts the watch, so that it does not slow down the first sync
         if report.pending_removal:
             log.warning("%s", report.pending_removal)

@@ -266,7 +266,11 @@ class Reconciler:
                     continue
                 try:
                     acted = await store.run_annotation_action(
-                        known.definition_id, action, token, record_only=each.key in created
+                        known.definition_id,
+                        action,
+                        token,
+                        record_only=each.key in created,
+                        traceparent=each.annotations.get("traceparent"),
                     )
                 except Locked as error:  # the next resync tries again; the others do not wait
                     log.warning("%s %s of %s: %s", action, token, each.full_name, error)

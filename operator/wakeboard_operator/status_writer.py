@@ -23,6 +23,7 @@ from wakeboard_operator.events import events_between
 from wakeboard_operator.kube_client import ListFailed, WriteFailed
 from wakeboard_operator.problems import FOREIGN
 from wakeboard_operator.status import Owner, difference, next_change_at, status_of
+from wakeboard_operator.tracing import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +123,13 @@ class StatusWriter:
                         values.append(wanted)
                 if facts is not None and (at := next_change_at(facts, now)):
                     self._check_later(known.resource.key, time.monotonic() + (at - now).total_seconds())
-        return await self._write_all(transitions, None) + await self._write_all(self._select(values), self._budget)
+        return await self._write_selected(transitions, self._select(values))
+
+    async def _write_selected(self, transitions: list[_StatusChange], values: list[_StatusChange]) -> int:
+        if not transitions and not values:
+            return 0
+        with span("write statuses", {"wakeboard.schedules": len(transitions) + len(values)}):
+            return await self._write_all(transitions, None) + await self._write_all(values, self._budget)
 
     def _select(self, values: list[_StatusChange]) -> list[_StatusChange]:
         """Returns those whose last write is old enough, the stalest first, at most one batch. The others wait."""
@@ -211,7 +218,8 @@ class StatusWriter:
             each.model_dump(mode="json", by_alias=True, exclude_none=True) for each in wanted.after.conditions or []
         ]
         try:
-            written = await self._cluster.patch_status(wanted.resource, document)
+            with span("PATCH jobschedules/status", _names(wanted.resource), is_request=True):
+                written = await self._cluster.patch_status(wanted.resource, document)
         except WriteFailed as error:
             await self._failed(wanted.known, error)
             return False
@@ -254,3 +262,8 @@ class StatusWriter:
             return
         log.warning("cannot write the status of %s: %s", known.resource.full_name, error)
         self._check_later(key, time.monotonic() + RETRY_S)
+
+
+def _names(resource: Resource) -> dict[str, str | int]:
+    namespace, name = resource.key
+    return {"k8s.namespace.name": namespace, "wakeboard.schedule": f"{namespace}/{name}"}

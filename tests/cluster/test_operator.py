@@ -20,6 +20,7 @@ from testbed.cluster.job_schedules import CRDS, install_crds, job_schedule, path
 from testbed.cluster.operators import Environment, Operator, wait_for
 from tests.chaos.processes import Worker
 from tests.cluster.http_proxy import tunnelling_proxy
+from tests.telemetry.collector import collecting
 from wakeboard.local.postgres import EmbeddedPostgres
 from wakeboard.store.migrate import migrate
 
@@ -107,6 +108,24 @@ def test_a_schedule_is_created_edited_suspended_resumed_and_deleted(env: Environ
 
     env.delete("report")
     wait_for(lambda: env.row("report", "id") is None, why=lambda: operator.log)
+
+
+def test_reconciling_and_status_writes_are_traced(
+    env: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with collecting() as collector:
+        for name, value in collector.variables.items():
+            monkeypatch.setenv(name, value)
+        with started(env, tmp_path) as operator:
+            operator.wait_until_leading()
+            env.create(job_schedule())
+            wait_for(lambda: env.condition("report", "Ready")[0] == "True", why=lambda: operator.log)
+            stop(operator)
+    assert {"reconcile", "reconcile changes"} & {span.name for span in collector.spans}
+    written = collector.named("PATCH jobschedules/status")[0]
+    assert written.attributes["wakeboard.schedule"] == f"{env.namespace}/report"
+    assert set(collector.tree(written.trace)) == {"write statuses", "  PATCH jobschedules/status"}
+    assert written.service == "wakeboard-operator"
 
 
 def test_an_invalid_spec_is_stalled_and_the_last_good_one_stays(env: Environment, operator: Operator) -> None:

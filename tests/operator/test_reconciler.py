@@ -383,6 +383,14 @@ async def test_a_token_is_executed_once_and_not_at_first_sight(harness: Reconcil
     assert await _runs(harness) == 1
 
 
+async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: ReconcilerHarness) -> None:
+    traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await harness.list(named("a"))
+    await harness.change(named("a", 2, annotations={"run-now": "1", "traceparent": traceparent}))
+    query = "select traceparent from wakeboard.job_trace_contexts join wakeboard.job_runs on id = run_id"
+    assert await (await harness.store.conn.execute(query)).fetchall() == [(traceparent,)]
+
+
 async def _runs(harness: ReconcilerHarness) -> int:
     row = await (await harness.store.conn.execute("select count(*) from wakeboard.job_runs")).fetchone()
     return row[0] if row else 0

@@ -189,6 +189,8 @@ VALID: Final = {
     "tick_times": "array(select next_run_at from wakeboard.job_definitions)",
     "timeout_s": "60",
     "token": "'1'",
+    "traceparent": "'00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'",
+    "tracestate": "'vendor=1'",
     "until": "statement_timestamp()",
     "up_to": "array(select next_run_at from wakeboard.job_definitions)",
     "value": "'a b'",

@@ -7,14 +7,16 @@ transaction commits, and not if it rolls back.
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter, index
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import psycopg
 from psycopg.rows import tuple_row
 
+from wakeboard.enqueue_span import start_enqueue_span
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.canonical_json import check_payload, check_text
 from wakeboard.store.statements import checked_call, translating
@@ -23,9 +25,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Sequence
     from uuid import UUID
 
+    from wakeboard.enqueue_span import EnqueueSpan
+
 BackoffStrategy: TypeAlias = Literal["exponential", "fixed"]
 IfExists: TypeAlias = Literal["keep", "replace"]
 _UniqueValues: TypeAlias = tuple[int | None, list[str] | None, IfExists]
+
+_NOT_UNIQUE: Final[_UniqueValues] = (None, None, "keep")
 
 # In the caller's session, with the caller's search_path.
 _ENQUEUE = checked_call("""
@@ -37,6 +43,11 @@ _ENQUEUE_UNIQUE = checked_call("""
 select id, uuid, created
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
                          %s, %s::pg_catalog.text[], %s)
+""")
+_ENQUEUE_TRACED = checked_call("""
+select id, uuid, created
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                         %s, %s::pg_catalog.text[], %s, %s, %s)
 """)
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _ENQUEUE_MANY = checked_call("""
@@ -54,6 +65,14 @@ select id, created
          array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
          %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
          %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s)
+""")
+_ENQUEUE_MANY_TRACED = checked_call("""
+select id, created
+  from wakeboard.enqueue_many(
+         %b::pg_catalog.text[],
+         array(select payload from pg_catalog.jsonb_array_elements(%s::pg_catalog.jsonb) as payload),
+         %b::pg_catalog.text[], %b::integer[], %b::pg_catalog.timestamptz[], %b::pg_catalog.text[],
+         %b::pg_catalog.text[], %s, %s, %s, %s::pg_catalog.text[], %s, %s, %s)
 """)
 _STATUS = checked_call("select status from wakeboard.get_run(%s, %s)")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -158,6 +177,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     same values of the keys `unique_by`: at most 16 names; None means the whole payload. If the first run still waits
     (queued or failed), `if_exists="replace"` gives it the new payload and `run_at`, and its attempts and its
     `unique_for` begin again. "keep" leaves it as it is, and a run that is running, dead or has ended is always kept.
+    In a span of OpenTelemetry, its trace context is stored with the run, and the spans of the attempts continue it.
     Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
     _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
@@ -174,16 +194,12 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
     unique = _unique_values(unique_for, unique_by, if_exists)
+    span = start_enqueue_span(job_type, queue)
     if isinstance(conn, psycopg.AsyncConnection):
-        return _first_async(conn, values, unique)
-    with translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row)
-        if unique:
-            cursor.execute(_ENQUEUE_UNIQUE, (*values, *unique))
-        else:
-            cursor.execute(_ENQUEUE, values)
-        rows = cursor.fetchall()
-    return Enqueued(*rows[0])
+        return _first_async(conn, values, unique, span)
+    with span or nullcontext(), translating(conn):
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span))
+        return _enqueued(cursor.fetchall(), span)
 
 
 @overload
@@ -223,19 +239,16 @@ def enqueue_many(
     `unique_for`, `unique_by` and `if_exists` hold for each of them, also between runs of one call.
     """
     _check_numbers(max_attempts=[max_attempts], timeout_s=[timeout_s])
-    columns = _columns(list(jobs))
+    jobs = list(jobs)
+    columns = _columns(jobs)
     values = (*columns, max_attempts, timeout_s)
     unique = _unique_values(unique_for, unique_by, if_exists)
+    span = start_enqueue_span(jobs[0].job_type, jobs[0].queue, len(jobs)) if jobs else None
     if isinstance(conn, psycopg.AsyncConnection):
-        return _all_async(conn, values, unique)
-    with translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row)
-        if unique:
-            cursor.execute(_ENQUEUE_MANY_UNIQUE, (*values, *unique))
-        else:
-            cursor.execute(_ENQUEUE_MANY, values)
-        rows = cursor.fetchall()
-    return list(map(EnqueuedJob._make, rows))
+        return _all_async(conn, values, unique, span)
+    with span or nullcontext(), translating(conn):
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span))
+        return list(map(EnqueuedJob._make, cursor.fetchall()))
 
 
 async def still_waits(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool:
@@ -249,29 +262,48 @@ async def still_waits(conn: psycopg.AsyncConnection[Any], run: Enqueued) -> bool
 
 
 async def _first_async(
-    conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...], unique: _UniqueValues | None
+    conn: psycopg.AsyncConnection[Any],
+    values: tuple[Any, ...],
+    unique: _UniqueValues | None,
+    span: EnqueueSpan | None,
 ) -> Enqueued:
-    with translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row)
-        if unique:
-            await cursor.execute(_ENQUEUE_UNIQUE, (*values, *unique))
-        else:
-            await cursor.execute(_ENQUEUE, values)
-        rows = await cursor.fetchall()
-    return Enqueued(*rows[0])
+    with span or nullcontext(), translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span))
+        return _enqueued(await cursor.fetchall(), span)
 
 
 async def _all_async(
-    conn: psycopg.AsyncConnection[Any], values: tuple[Any, ...], unique: _UniqueValues | None
+    conn: psycopg.AsyncConnection[Any],
+    values: tuple[Any, ...],
+    unique: _UniqueValues | None,
+    span: EnqueueSpan | None,
 ) -> list[EnqueuedJob]:
-    with translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row)
-        if unique:
-            await cursor.execute(_ENQUEUE_MANY_UNIQUE, (*values, *unique))
-        else:
-            await cursor.execute(_ENQUEUE_MANY, values)
-        rows = await cursor.fetchall()
-    return list(map(EnqueuedJob._make, rows))
+    with span or nullcontext(), translating(conn):
+        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_many_statement(values, unique, span))
+        return list(map(EnqueuedJob._make, await cursor.fetchall()))
+
+
+def _enqueue_statement(
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None
+) -> tuple[bytes, tuple[Any, ...]]:
+    if span is not None:
+        return _ENQUEUE_TRACED, (*values, *(unique or _NOT_UNIQUE), span.traceparent, span.tracestate)
+    return (_ENQUEUE_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE, values)
+
+
+def _enqueue_many_statement(
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None
+) -> tuple[bytes, tuple[Any, ...]]:
+    if span is not None:
+        return _ENQUEUE_MANY_TRACED, (*values, *(unique or _NOT_UNIQUE), span.traceparent, span.tracestate)
+    return (_ENQUEUE_MANY_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE_MANY, values)
+
+
+def _enqueued(rows: Sequence[tuple[Any, ...]], span: EnqueueSpan | None) -> Enqueued:
+    run = Enqueued(*rows[0])
+    if span is not None:
+        span.created(run.id)
+    return run
 
 
 def _unique_values(

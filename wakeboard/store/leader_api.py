@@ -124,11 +124,11 @@ class OperatorStore(MaintenanceStore):
         return total
 
     async def run_annotation_action(
-        self, definition_id: int, action: str, token: str, *, record_only: bool
+        self, definition_id: int, action: str, token: str, *, record_only: bool, traceparent: str | None = None
     ) -> ActionResult:
-        """Executes the action of an annotation, once for each token."""
-        query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s)"
-        return ActionResult(*(await self._rows(query, definition_id, action, token, record_only))[0])
+        """Executes the action of an annotation, once for each token. `traceparent`: the trace context of run-now."""
+        query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s, %s)"
+        return ActionResult(*(await self._rows(query, definition_id, action, token, record_only, traceparent))[0])
 
     async def claim_alert_delivery(self, worker: int, queue: str, receivers: Sequence[str]) -> ClaimedDelivery | None:
         """Leases a due delivery to one of these receivers, if no worker delivers those of this queue."""

@@ -21,7 +21,8 @@ from wakeboard.run import ClaimedRow
 from wakeboard.store.statements import call, call_blocking, execute, translating
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from datetime import datetime
 
 PRIORITIES: Final = (5, 4, 3, 2, 1)  # the order in which they are served
 SCAN_LIMIT: Final = 2000  # due rows of one (queue, priority) that one claim reads
@@ -37,6 +38,7 @@ SNOOZED: Final = "snoozed"  # the handler requested a later run
 NOT_STARTED: Final = "not_started"  # no handler has started
 
 Pair: TypeAlias = tuple[str, int]  # (queue, priority)
+AfterClaim: TypeAlias = "Callable[[WorkerStore, list[ClaimedRow]], Awaitable[None]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,25 @@ class Attention(NamedTuple):
     id: int
     answer: str
     epoch: int
+
+
+class EarlierAttempt(NamedTuple):
+    """An attempt that did not succeed: failed, crashed, timed_out, snoozed or released."""
+
+    epoch: int
+    attempt: int
+    outcome: str
+    started_at: datetime
+    ended_at: datetime
+
+
+class TraceContext(NamedTuple):
+    """The trace context of a run's enqueue (None: it had none), and the latest earlier attempts, oldest first."""
+
+    run_id: int
+    traceparent: str | None
+    tracestate: str | None
+    earlier: list[EarlierAttempt]
 
 
 @dataclass(slots=True)
@@ -190,11 +211,17 @@ _RENEW: Final = (
 
 
 class WorkerStore:
-    """The SQL functions of one worker, over one autocommit connection. Claims share a cursor: one at a time."""
+    """The SQL functions of one worker, over one autocommit connection. Claims share a cursor: one at a time.
 
-    def __init__(self, conn: psycopg.AsyncConnection[Any], worker: Worker) -> None:
+    `after_claim` is called with the rows of each claim, before the claim returns.
+    """
+
+    def __init__(
+        self, conn: psycopg.AsyncConnection[Any], worker: Worker, after_claim: AfterClaim | None = None
+    ) -> None:
         self.conn = conn
         self.worker = worker
+        self._after_claim = after_claim
         self.queues = text_array(worker.queues)
         self._claims = conn.cursor(binary=True)
         self._claims.adapters.register_loader("timestamptz", Int8BinaryLoader)
@@ -282,6 +309,20 @@ class WorkerStore:
             *(self.queues, job_types, within_s, self.worker.max_timeout_s),
         )
 
+    # -- for OpenTelemetry ---------------------------------------------------------------------------------------------
+
+    async def trace_contexts(self, ids: Sequence[int]) -> list[TraceContext]:
+        """The trace contexts and earlier attempts of those runs that have any."""
+        query = (
+            "select run_id, traceparent, tracestate, epochs, attempts, outcomes, started_ats, ended_ats"
+            " from wakeboard.trace_contexts(%s::bigint[])"
+        )
+        return [
+            TraceContext(run_id, parent, state, [EarlierAttempt(*each) for each in zip(*made, strict=True)])
+            for run_id, parent, state, *columns in await self._rows(query, number_array(ids))
+            for made in [columns if columns[0] else []]  # null: the run had no earlier attempt
+        ]
+
     # -- outcomes (each returns the ids that were not accepted; `still_leased`: locked runs) ---------------------------
 
     async def complete(self, ids: Sequence[int], epoch: int, results: str | None = None) -> list[int]:
@@ -357,13 +398,22 @@ class WorkerStore:
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _claim(self, query: str, *values: Any) -> list[ClaimedRow]:
-        return list(map(ClaimedRow._make, await call(self.conn, query, *values, cursor=self._claims)))
+        rows = list(map(ClaimedRow._make, await call(self.conn, query, *values, cursor=self._claims)))
+        if self._after_claim is not None:
+            await self._after_claim(self, rows)
+        return rows
 
     async def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return await call(self.conn, query, *values)
 
     async def _value(self, query: str, *values: Any) -> Any:
         return (await self._rows(query, *values))[0][0]
+
+
+async def read_backlog(conn: psycopg.AsyncConnection[Any], worker: Worker, scan_limit: int) -> dict[str, int]:
+    """How many runs of each queue of `worker` execute or are due; at most `scan_limit` of each priority are counted."""
+    query = "select queue, due from wakeboard.backlog(%s::pg_catalog.text[], %s, %s, %s)"
+    return dict(await call(conn, query, text_array(worker.queues), 0, worker.max_timeout_s, scan_limit))
 
 
 def renew(conn: psycopg.Connection[Any], worker: Worker, held: Sequence[Renewal]) -> list[Attention]:

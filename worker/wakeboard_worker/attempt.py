@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from wakeboard.errors import DatabaseUnavailable
 from wakeboard.run import Run
@@ -13,8 +13,8 @@ from wakeboard.run import Run
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from wakeboard.run import ClaimedRow
-    from wakeboard.store.worker_api import WorkerStore
+    from wakeboard.run import ClaimedRow, Effect
+    from wakeboard.store.worker_api import Worker, WorkerStore
 
 # The attempt whose handler runs in this context: log records of the code that it calls carry the attempt's fields.
 current_attempt: ContextVar[Attempt] = ContextVar("current_attempt")
@@ -23,13 +23,44 @@ FIRST_PAUSE_S: Final = 0.05  # before an operation is retried because the databa
 LONGEST_PAUSE_S: Final = 2.0
 
 
-class AttemptContext:
-    """What all attempts of a worker share. `await worker_store()` returns a store on a connection only for handlers."""
+class Spans(Protocol):
+    """The spans and metrics of a worker (tracing.py)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, worker_id: int, worker_store: Callable[[], Any]) -> None:
+    def step(self, attempt: Attempt, name: str, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        """As `Run.step`, in a span."""
+
+    def once(self, attempt: Attempt, conn: Any, key: str) -> Any:
+        """As `Run.once`, in a span."""
+
+    def effect(self, attempt: Attempt, key: str) -> Effect:
+        """As `Run.effect`, in a span."""
+        ...
+
+    def log_fields(self, attempt: Attempt) -> dict[str, str]:
+        """The ids of the trace and of the span, for log records of the attempt."""
+        ...
+
+    async def observe(self, conn: Any, worker: Worker, counts: Any) -> None:
+        """Measure what the metrics report besides attempts."""
+
+
+class AttemptContext:
+    """What all attempts of a worker share. `await worker_store()` returns a store on a connection only for handlers.
+
+    `spans` is None unless OpenTelemetry is configured.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        worker_id: int,
+        worker_store: Callable[[], Any],
+        spans: Spans | None = None,
+    ) -> None:
         self.loop = loop
         self.worker_id = worker_id
         self.worker_store = worker_store
+        self.spans = spans
 
 
 class Attempt(Run):
@@ -57,6 +88,26 @@ class Attempt(Run):
     def age_s(self) -> float | None:
         """Seconds since the handler started; None: it has not started."""
         return time.monotonic() - self.started if self.started else None
+
+    def log_fields(self) -> dict[str, Any]:
+        """The fields that each log record of this attempt carries."""
+        fields, spans = Run.log_fields(self), self.context.spans
+        return fields if spans is None else fields | spans.log_fields(self)
+
+    def step(self, name: str, function: Callable[..., Any], *args: Any) -> Any:
+        """As `Run.step`."""
+        spans = self.context.spans
+        return Run.step(self, name, function, *args) if spans is None else spans.step(self, name, function, args)
+
+    def once(self, conn: Any, key: str) -> Any:
+        """As `Run.once`."""
+        spans = self.context.spans
+        return Run.once(self, conn, key) if spans is None else spans.once(self, conn, key)
+
+    def effect(self, key: str) -> Effect:
+        """As `Run.effect`."""
+        spans = self.context.spans
+        return Run.effect(self, key) if spans is None else spans.effect(self, key)
 
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         return await self._repeated(lambda store: store.step(self.id, self.epoch, name, result))

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wakeboard import __version__
 from wakeboard.errors import DatabaseUnavailable, LoginRefused, WakeboardError
@@ -28,6 +28,7 @@ from wakeboard.run import SHUTDOWN
 from wakeboard.store.connection import describe_dsn, require_schema
 from wakeboard.store.reconnecting import ReconnectingConnection
 from wakeboard.store.worker_api import Release, Worker, WorkerStore
+from wakeboard.telemetry import is_configured
 from wakeboard_worker.attempt import AttemptContext
 from wakeboard_worker.builtin import builtin_handlers, close_builtin
 from wakeboard_worker.completer import Completer
@@ -41,12 +42,15 @@ from wakeboard_worker.termination_message import write_worker_id
 from wakeboard_worker.thread_executor import ThreadExecutor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
 
+    from wakeboard.handlers import Handler
     from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.settings import Settings
     from wakeboard.store.maintenance_api import MaintenanceStore
+    from wakeboard_worker.builtin.http import Http
     from wakeboard_worker.signals import StopSignal
+    from wakeboard_worker.tracing import Tracing
 
 CONNECT_WITHIN_S = 10.0  # for a draining worker; others try until the database is available
 CHECK_EVERY_S = 0.5
@@ -54,6 +58,7 @@ MAINTAIN_EVERY_S = 1.0
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
 MAX_LABEL = 256  # characters
+FLUSH_S = 3.0  # how long the end of the worker waits until spans and metrics are sent
 LATE_STATEMENT_S = 1.0  # the database may execute a statement this long after the worker stopped waiting for the reply
 
 
@@ -65,12 +70,13 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
     builtin = builtin_handlers(settings)
     handlers = load_handlers(settings.handlers, builtin)
     worker = _describe_worker(settings)
+    tracing = _start_tracing(worker, builtin) if is_configured(os.environ) else None
     dsn = settings.dsn.get_secret_value()
     claims, outcomes, blocked, effects = (
         ReconnectingConnection(
             dsn,
             f"wakeboard {purpose} {worker.name}",
-            partial(WorkerStore, worker=worker),
+            partial(WorkerStore, worker=worker, after_claim=tracing.load if tracing is not None else None),
             prepared_statements=settings.prepared_statements,
         )
         for purpose in ("claims", "outcomes", "blocked outcomes", "handlers")
@@ -81,7 +87,9 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
         write_worker_id(worker.worker_id)
         if stay_s == math.inf:
             _log_ready(settings, dsn, list(handlers))
-        context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store)
+        context = AttemptContext(asyncio.get_running_loop(), worker.worker_id, effects.store, tracing)
+        if tracing is not None:
+            handlers = tracing.traced_handlers(handlers)
         in_flight = InFlightBuffer(handlers, context, settings.concurrency, settings.threads)
         code = await _WorkerTasks(settings, stay_s, stop_signal, worker, in_flight, claims, outcomes, blocked).run()
         if in_flight.orphans_since is None:  # otherwise it stays registered until the reaper has found its leases
@@ -92,6 +100,32 @@ async def run_worker(settings: Settings, stay_s: float, stop_signal: StopSignal)
             with suppress(Exception):
                 await connection.close()
         await close_builtin(builtin)
+        if tracing is not None:
+            tracing.flush(FLUSH_S)
+
+
+def _start_tracing(worker: Worker, builtin: Mapping[str, Handler]) -> Tracing | None:
+    """Start OpenTelemetry. None: it does not start, and the log says why. Its import takes longer than a short wake."""
+    from wakeboard import telemetry
+
+    started = telemetry.start(
+        "wakeboard-worker",
+        {
+            "service.version": worker.version,
+            "service.instance.id": f"{worker.worker_id:016x}",
+            "host.name": worker.host,
+            "wakeboard.pool": worker.pool,
+            **({"k8s.pod.uid": worker.pod_uid} if worker.pod_uid else {}),
+        },
+    )
+    if started is None:
+        return None
+    from wakeboard_worker.tracing import Tracing
+
+    tracing = Tracing(started)
+    if "http" in builtin:
+        cast("Http", builtin["http"].function).start_span = tracing.request
+    return tracing
 
 
 def _describe_worker(settings: Settings) -> Worker:
@@ -205,6 +239,7 @@ class _WorkerTasks:
         blocked: ReconnectingConnection[WorkerStore],
     ) -> None:
         self._settings, self._stay_s, self._stop_signal, self._in_flight = settings, stay_s, stop_signal, in_flight
+        self._worker = worker
         self._heartbeat = Heartbeat(settings.dsn.get_secret_value(), worker, in_flight)
         self._coroutines, self._threads = CoroutineExecutor(in_flight), ThreadExecutor(in_flight)
         self._completer = Completer(in_flight, outcomes, blocked, self._heartbeat, settings.lease_seconds)
@@ -327,6 +362,8 @@ class _WorkerTasks:
         if now < self._maintain_at and not at_once:
             return
         self._maintain_at = now + MAINTAIN_EVERY_S
+        if (spans := self._in_flight.context.spans) is not None:
+            await spans.observe(conn, self._worker, self._in_flight.counts)
         await self._reap_orphaned_leases(MaintenanceStore(conn), now)
         done = await self._maintenance.run_due(MaintenanceStore(conn), now)
         if done.ticks.runs or done.ticks.skipped:

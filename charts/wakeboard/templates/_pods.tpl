@@ -31,6 +31,14 @@ has the setting's name in camelCase. Empty values are omitted, because they are 
 - name: WAKEBOARD_PREPARED_STATEMENTS
   value: {{ .Values.database.preparedStatements | quote }}
 {{ include "wakeboard.logSettings" . }}
+{{- with .Values.openTelemetry.endpoint }}
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ . | quote }}
+{{- end }}
+{{- range $name, $value := .Values.openTelemetry.variables }}
+- name: {{ $name }}
+  value: {{ $value | quote }}
+{{- end }}
 {{- end }}
 
 {{- define "wakeboard.logSettings" -}}

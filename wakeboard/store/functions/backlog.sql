@@ -1,4 +1,4 @@
--- for: scaler, viewer, operator
+-- for: scaler, viewer, operator, worker
 -- How much work the workers of these queues have, now and `within_s` seconds from now, for autoscalers. For each queue: `due`, runs that
 -- execute or are due; `soon`, runs that become due within `within_s`; `ticks`, schedules whose next tick is due by then and not enqueued yet.
 -- Runs that no worker may claim are left out: dead ones, those of a paused queue or schedule, those with a timeout over `max_timeout_s`, and

@@ -6,6 +6,7 @@
 -- types that no worker has known for a day; entries of definition_changes older than an hour. Ends bulk actions older than
 -- `history_retention`. Discards dead runs older than `dead_retention`, if the installation has a retention for them. A retention that is
 -- null, or shorter than the installation's (set_retention), counts as the installation's.
+-- Trace contexts are deleted like attempts.
 -- Returns how many rows it deleted: call it again until it returns 0. For an hour after that it deletes nothing and returns null, unless
 -- `always`.
 -- Example:
@@ -53,6 +54,13 @@ begin
        and not exists (select from job_runs where id = side.run_id)
        and not exists (select from job_run_history where id = side.run_id)
      order by side.started_at limit delete_expired.count for update skip locked));
+  get diagnostics gone = row_count; total := total + gone;
+  delete from job_trace_contexts where ctid = any (array(
+    select side.ctid from job_trace_contexts as side
+     where side.created_at < statement_timestamp() - history_retention
+       and not exists (select from job_runs where id = side.run_id)
+       and not exists (select from job_run_history where id = side.run_id)
+     order by side.created_at limit delete_expired.count for update skip locked));
   get diagnostics gone = row_count; total := total + gone;
   delete from job_keys where ctid = any (array(
     select side.ctid from job_keys as side

@@ -7,6 +7,8 @@
 -- payload) from when it is enqueued until `unique_for` has passed. Calls within this time return it with created = false, even if it has
 -- ended. `if_exists`: 'keep' leaves it as it is. 'replace' gives it the new payload and `run_at` while it is queued or failed; its
 -- attempts and its time begin again, and everything else stays. A run that is running, dead or has ended is left as it is.
+-- `traceparent` and `tracestate`: the trace context (W3C) of the caller, which the spans of the run's attempts continue. A malformed one is
+-- dropped.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 --   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
@@ -16,7 +18,8 @@ create or replace function wakeboard.enqueue(
   run_at timestamptz default null, idempotency_key text default null, limit_key text default null,
   max_attempts integer default 5, timeout_s integer default 600, backoff text default 'exponential',
   backoff_base_s integer default 10, backoff_cap_s integer default 3600,
-  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep')
+  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
+  traceparent text default null, tracestate text default null)
 returns table (id bigint, uuid uuid, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -33,13 +36,25 @@ declare
   checked_base duration_s := coalesce(backoff_base_s, 10); checked_cap duration_s := coalesce(backoff_cap_s, 3600);
 begin
   if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
-     or unique_for is not null or unique_by is not null or if_exists <> 'keep' then      -- one condition: each costs a microsecond
+     or unique_for is not null or unique_by is not null or if_exists <> 'keep' or traceparent is not null then      -- one condition: each costs a microsecond
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;
     perform refuse_value('backoff', backoff) where backoff not in ('exponential', 'fixed');
     perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null)
       where unique_for is not null or unique_by is not null or if_exists <> 'keep';
+    if traceparent is not null then
+      return query
+      with run as materialized (
+        select * from enqueue(enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.idempotency_key,
+                              enqueue.limit_key, enqueue.max_attempts, enqueue.timeout_s, enqueue.backoff, enqueue.backoff_base_s,
+                              enqueue.backoff_cap_s, enqueue.unique_for, enqueue.unique_by, enqueue.if_exists)
+      ), recorded as materialized (
+        select record_trace_context(array(select run.id from run where run.created), enqueue.traceparent, enqueue.tracestate)
+      )
+      select run.id, run.uuid, run.created from run cross join recorded;
+      return;
+    end if;
     perform queue::queue_name, limit_key::limit_key_name;     -- also if the run exists
     return query
     select run_id, run_uuid, false

@@ -1,7 +1,7 @@
 -- for: client, worker, operator
 -- Enqueues many runs in one statement: all or none. The arrays have equal lengths; an array that is null means the default for all runs.
 -- Returns id and created in the order of the arrays. Idempotency keys work as in `enqueue`, also between runs of one call.
--- So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs.
+-- So do `unique_for`, `unique_by` and `if_exists`, which are the same for all runs, as are `traceparent` and `tracestate`.
 -- Example:
 --   select * from wakeboard.enqueue_many('{send_mail, send_mail}', array['{"to": 1}', '{"to": 2}']::jsonb[]);
 
@@ -9,7 +9,8 @@ create or replace function wakeboard.enqueue_many(
   job_types text[], payloads jsonb[], queues text[] default null, priorities integer[] default null,
   run_ats timestamptz[] default null, idempotency_keys text[] default null, limit_keys text[] default null,
   max_attempts integer default 5, timeout_s integer default 600,
-  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep')
+  unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
+  traceparent text default null, tracestate text default null)
 returns table (id bigint, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set jit = off
@@ -29,7 +30,18 @@ declare
   normal run_priority := 3;
   default_queue queue_name := 'default';
 begin
-  if array_ndims(job_types) > 1 then
+  if traceparent is not null then
+    return query
+    with run as materialized (
+      select row_number() over () as place, made.*
+        from enqueue_many(job_types, payloads, queues, priorities, run_ats, idempotency_keys, limit_keys, max_attempts, timeout_s,
+                          unique_for, unique_by, if_exists) as made
+    ), recorded as materialized (
+      select record_trace_context(array(select run.id from run where run.created), enqueue_many.traceparent, enqueue_many.tracestate)
+    )
+    select run.id, run.created from run cross join recorded order by run.place;
+    return;
+  elsif array_ndims(job_types) > 1 then
     raise exception using errcode = '22023', message = 'job_types has more than one dimension; write one job type for each run';
   elsif job_types is null or array_position(job_types, null) is not null then
     perform refuse_argument(case when job_types is null then 'job_types' else 'a job type' end, null, 'a job type for each run');

@@ -2,12 +2,12 @@
 -- Executes the action of an annotation once for each token: run-now, retry-dead (all dead runs of the schedule) or discard-dead. The action
 -- and its token are stored in one transaction. `record_only`: store the token without executing the action, because the annotation was
 -- there when the schedule was first synced. Returns the result, when it was executed, and whether by this call (new). The audit rows of the
--- runs have the source 'kubectl', and the annotation as their reason.
+-- runs have the source 'kubectl', and the annotation as their reason. `traceparent`: the trace context (W3C) of run-now, as in `enqueue`.
 -- Raises 55P03 if another transaction has locked a run: nothing was done, try again.
 
 create or replace function wakeboard.run_annotation_action(
   definition wakeboard.definition_number, action wakeboard.annotation_action, token wakeboard.annotation_token,
-  record_only wakeboard.switch default false)
+  record_only wakeboard.switch default false, traceparent text default null)
 returns table (result text, acted_at timestamptz, new boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set lock_timeout = '2s'
@@ -17,6 +17,7 @@ declare
   def job_definitions;
   outcome text;
   dead bigint[];
+  made_id bigint;
   why text := format('wakeboard.dev/%s=%s', action, token);
 begin
   perform require_read_committed('run_annotation_action');
@@ -36,8 +37,9 @@ begin
   if record_only then
     outcome := 'not done: the annotation existed before the schedule was first synced';
   elsif run_annotation_action.action = 'run-now' then
-    select case when answer = 'queued' then 'queued run ' || made.id else answer end into outcome
+    select case when answer = 'queued' then 'queued run ' || made.id else answer end, made.id into outcome, made_id
       from run_now(def.id, reason => why, source => 'kubectl') as made;
+    perform record_trace_context(array[made_id], run_annotation_action.traceparent, null) where made_id is not null;
   else
     dead := array(select id from job_runs where definition_id = def.id and dead_at is not null order by id);
     if run_annotation_action.action = 'retry-dead' then

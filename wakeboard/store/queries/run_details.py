@@ -69,6 +69,8 @@ class EffectRow:
 class RunDetails(RunRow):
     """A run with its payload, attempts, steps, effects, errors, and what administrators did to it.
 
+    `traceparent`, `tracestate`: the trace context (W3C) of its enqueue.
+
     `spec_hash`: of the spec from which it was created; null if its schedule has another spec now. `kubernetes_jobs`: of
     a run of the job type `job`, one for each attempt.
     """
@@ -78,6 +80,8 @@ class RunDetails(RunRow):
     definition_id: int | None
     spec_hash: str | None
     idempotency_key: str | None
+    traceparent: str | None
+    tracestate: str | None
     start_before: datetime | None
     timeout_s: int
     backoff_strategy: str
@@ -101,7 +105,9 @@ _MORE: LiteralString = """
        run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
        run.lease_epoch,
        coalesce((select name from wakeboard.workers where worker_id = run.locked_by),
-                (select name from wakeboard.past_workers where worker_id = run.locked_by)) as worker
+                (select name from wakeboard.past_workers where worker_id = run.locked_by)) as worker,
+       (select traceparent from wakeboard.job_trace_contexts where run_id = run.id) as traceparent,
+       (select tracestate from wakeboard.job_trace_contexts where run_id = run.id) as tracestate
 """
 _LIVE_RUN: LiteralString = f"""
 select {LIVE_COLUMNS}, {_MORE}, null::jsonb as result, run.start_before,

@@ -86,12 +86,16 @@ class ScheduleOfRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownRun(RunRow):
-    """A run. `payload` and `result` are JSON texts. `has_lease`: a worker holds it until `locked_until`."""
+    """A run. `payload` and `result` are JSON texts. `has_lease`: a worker holds it until `locked_until`.
+
+    `trace_id`: of the trace of its enqueue.
+    """
 
     payload: str
     result: str | None
     definition_id: int | None
     idempotency_key: str | None
+    trace_id: str | None
     start_before: datetime | None
     timeout_s: int
     backoff_strategy: str
@@ -127,7 +131,8 @@ class RunHistory:
 _MORE: LiteralString = """
        run.payload::jsonb::text as payload, run.definition_id, run.idempotency_key,
        run.timeout_s::integer, run.backoff_strategy::text, run.backoff_base_s::integer, run.backoff_cap_s::integer,
-       run.lease_epoch, (select name from wakeboard.workers where worker_id = run.locked_by) as worker
+       run.lease_epoch, (select name from wakeboard.workers where worker_id = run.locked_by) as worker,
+       (select split_part(traceparent, '-', 2) from wakeboard.job_trace_contexts where run_id = run.id) as trace_id
 """
 _LIVE_RUN: LiteralString = f"""
 select {LIVE_COLUMNS}, {_MORE}, null::text as result, run.start_before, run.locked_by <> 0 as has_lease,

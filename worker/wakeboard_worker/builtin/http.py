@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from wakeboard import __version__
 from wakeboard.errors import Discard, RetryAfter
@@ -24,11 +25,29 @@ from wakeboard_worker.builtin.allowed_hosts import AllowedHosts
 from wakeboard_worker.builtin.http_outcome import HttpError, outcome_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from types import TracebackType
+
     import aiohttp
 
     from wakeboard.run import Run
     from wakeboard.settings import Settings
     from wakeboard_worker.builtin.http_request import Request
+
+    class RequestSpan(Protocol):
+        """The span of one request. `headers` carry its trace context to the server."""
+
+        headers: dict[str, str]
+
+        def __enter__(self) -> Self: ...
+
+        def __exit__(
+            self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        ) -> None: ...
+
+        def answered(self, status: int) -> None:
+            """Record the status of the response."""
+
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 MAX_REDIRECTS: Final = 5
@@ -66,6 +85,9 @@ class Http:
         self._secrets_dir = settings.secrets_dir
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None  # the event loop of the session
+        self.start_span: Callable[[str, Mapping[str, Any]], RequestSpan] | None = (
+            None  # set if OpenTelemetry is configured
+        )
 
     async def __call__(self, run: Run) -> dict[str, Any]:
         """Send the request and return {status, body} of the response. Raises Discard, RetryAfter and HttpError."""
@@ -97,9 +119,7 @@ class Http:
         for _ in range(MAX_REDIRECTS + 1):
             _address_check.set(_AddressCheck(secret=request.secret_url))
             self._check_host(request)
-            async with self._connections().request(
-                request.method, request.url, headers=request.headers, data=request.body, allow_redirects=False
-            ) as response:
+            async with self._response(request) as response:
                 location = response.headers.get("Location")
                 if response.status in REDIRECTS and location:
                     request = redirected(request, response.status, location, secrets)
@@ -107,6 +127,25 @@ class Http:
                 body = await self._body(response, secrets)
                 return outcome_of(response.status, response.headers.get("Retry-After"), body, datetime.now(UTC))
         raise Discard(f"the server redirected more than {MAX_REDIRECTS} times")
+
+    @asynccontextmanager
+    async def _response(self, request: Request) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Send the request, in a span if OpenTelemetry is configured."""
+        if self.start_span is None:
+            async with self._send(request, request.headers) as response:
+                yield response
+            return
+        with self.start_span(request.method, _span_attributes(request)) as span:
+            explicit = {name.lower() for name in request.headers}
+            headers = {name: value for name, value in span.headers.items() if name.lower() not in explicit}
+            async with self._send(request, {**request.headers, **headers}) as response:
+                span.answered(response.status)
+                yield response
+
+    def _send(self, request: Request, headers: Mapping[str, str]) -> Any:
+        return self._connections().request(
+            request.method, request.url, headers=headers, data=request.body, allow_redirects=False
+        )
 
     def _connections(self) -> aiohttp.ClientSession:
         """Return the session of this event loop. Imports aiohttp here: workers without http runs start faster."""
@@ -154,6 +193,17 @@ class Http:
         text = decode_output(bytes(raw[: self._max_bytes]), response.charset or "utf-8")
         text = secrets.redact(text, cut="end" if len(raw) > self._max_bytes else None)
         return text if len(text) <= MAX_CHARACTERS else text[: MAX_CHARACTERS - 1] + "…"
+
+
+def _span_attributes(request: Request) -> dict[str, Any]:
+    """The attributes of a request's span. The query is left out: it may contain a credential."""
+    if request.secret_host:
+        return {}
+    url = request.url
+    attributes: dict[str, Any] = {"server.address": request.host, "server.port": request.port}
+    return (
+        attributes if request.secret_url else attributes | {"url.full": str(url.with_query(None).with_fragment(None))}
+    )
 
 
 def _error_without_hosts(error: BaseException) -> str:
