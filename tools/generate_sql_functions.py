@@ -38,7 +38,8 @@ SECTIONS: Final = {
     "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks create_partitions drop_partitions"
     " delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert enqueue_heartbeats",
     "Operators": "list_definitions sync_definitions filter_due_definitions remove_definitions request_removal"
-    " suspend_definitions pop_changed_definitions run_annotation_action acquire_leadership release_leadership"
+    " suspend_definitions pop_changed_definitions run_annotation_action run_backfill_annotation acquire_leadership"
+    " release_leadership"
     " register_leader_session release_dead_leadership require_leadership claim_alert_delivery finish_alert_delivery"
     " report_worker_terminated",
     "Viewers": "run_facts",

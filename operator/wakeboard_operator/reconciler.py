@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from wakeboard.maintenance.sync import SyncReport
-    from wakeboard.store.leader_api import LeaderStore
+    from wakeboard.store.leader_api import ActionResult, LeaderStore
     from wakeboard.store.maintenance_api import KnownDefinition
     from wakeboard_operator.cache import ResourceCache
     from wakeboard_operator.kube_client import Listing
@@ -58,7 +58,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("wakeboard.operator")
 
-ACTIONS: Final = ("run-now", "retry-dead", "discard-dead")
+BACKFILL: Final = "backfill"
+ACTIONS: Final = ("run-now", "retry-dead", "discard-dead", BACKFILL)
 
 
 class Reconciler:
@@ -265,12 +266,8 @@ class Reconciler:
                 if not token or (each.key, action, token) in self._done_tokens:
                     continue
                 try:
-                    acted = await store.run_annotation_action(
-                        known.definition_id,
-                        action,
-                        token,
-                        record_only=each.key in created,
-                        traceparent=each.annotations.get("traceparent"),
+                    acted = await self._run_action(
+                        store, known.definition_id, each, action, token, record_only=each.key in created
                     )
                 except Locked as error:  # the next resync tries again; the others do not wait
                     log.warning("%s %s of %s: %s", action, token, each.full_name, error)
@@ -279,6 +276,25 @@ class Reconciler:
                 if acted.new:
                     log.info("%s %s of %s: %s", action, token, each.full_name, acted.result)
                     self.mark_pending([each.key])
+
+    async def _run_action(
+        self, store: LeaderStore, definition_id: int, found: Resource, action: str, token: str, *, record_only: bool
+    ) -> ActionResult:
+        if action != BACKFILL:
+            return await store.run_annotation_action(
+                definition_id,
+                action,
+                token,
+                record_only=record_only,
+                traceparent=found.annotations.get("traceparent"),
+            )
+        from wakeboard_operator.backfill_annotation import run_backfill_annotation
+
+        desired, problem = self._read(found)
+        if desired is None:
+            why = problem.message if problem else "the schedule is not valid"
+            return await store.refuse_backfill_annotation(definition_id, token, why, record_only=record_only)
+        return await run_backfill_annotation(store, definition_id, desired, token, record_only=record_only)
 
 
 def _known_fields(written: Mapping[str, Any], model: type[BaseModel]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ Result = Annotated[
     Literal["succeeded", "cancelled", "skipped", "dead"], WithJsonSchema({"type": "string", "maxLength": 64})
 ]
 Action = Annotated[
-    Literal["run-now", "retry-dead", "discard-dead"], WithJsonSchema({"type": "string", "maxLength": 64})
+    Literal["run-now", "retry-dead", "discard-dead", "backfill"], WithJsonSchema({"type": "string", "maxLength": 64})
 ]
 Count = Annotated[int, Field(ge=0, le=_PORTABLE, json_schema_extra={"format": "int64"})]
 RunId = Annotated[int, Field(ge=1, le=_PORTABLE, json_schema_extra={"format": "int64"})]
@@ -95,7 +95,7 @@ class LastFailure(_Part):
 class LastAction(_Part):
     """The last action that an annotation requested, such as `wakeboard.dev/run-now`."""
 
-    action: Action = Field(description="The action: run-now, retry-dead or discard-dead.")
+    action: Action = Field(description="The action: run-now, retry-dead, discard-dead or backfill.")
     token: Annotated[str, Field(max_length=253)] = Field(
         description="The value of the annotation. Each token is acted upon once."
     )

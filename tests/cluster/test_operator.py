@@ -145,6 +145,18 @@ def test_an_invalid_spec_is_stalled_and_the_last_good_one_stays(env: Environment
     assert env.row("report", "generation") == (3,)
 
 
+def test_an_annotation_backfills_a_month_once(env: Environment, operator: Operator) -> None:
+    env.create(job_schedule(schedule="0 2 * * *", timeZone="Europe/Lisbon"))
+    wait_for(lambda: env.row("report", "id"))
+    env.annotate("report", backfill="2026-01-01/2026-02-01")
+    wait_for(lambda: env.status("report").get("lastAction"), why=lambda: operator.log)
+    assert env.status("report")["lastAction"]["action"] == "backfill"
+    assert env.status("report")["lastAction"]["result"] == "declared backfill 1: 31 runs"
+    env.annotate("report", backfill="2026-02-01/2026-01-01")
+    wait_for(lambda: "the range ends before it begins" in env.status("report")["lastAction"]["result"])
+    assert env.sql("select count(*), min(trigger::text) from job_runs") == [(31, "backfill")]
+
+
 def test_dead_runs_are_counted_and_an_annotation_retries_them(env: Environment, operator: Operator) -> None:
     env.create(job_schedule())
     wait_for(lambda: env.row("report", "id"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -23,7 +24,6 @@ from wakeboard_operator.watch import Deleted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
-    from datetime import datetime
 
     from wakeboard.maintenance.sync import SyncReport
     from wakeboard_operator.resources import Resource
@@ -389,6 +389,44 @@ async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: Re
     await harness.change(named("a", 2, annotations={"run-now": "1", "traceparent": traceparent}))
     query = "select traceparent from wakeboard.job_trace_contexts join wakeboard.job_runs on id = run_id"
     assert await (await harness.store.conn.execute(query)).fetchall() == [(traceparent,)]
+
+
+async def test_a_range_is_backfilled_once_and_not_at_first_sight(harness: ReconcilerHarness) -> None:
+    january = {"backfill": "2026-01-01/2026-02-01 at-once=2"}
+    daily = {"jobType": "ping", "schedule": "0 2 * * *", "timeZone": "Europe/Lisbon"}
+    await harness.list(named("a", spec=daily, annotations={"backfill": "2025-01-01/2025-02-01"}))
+    assert await _runs(harness) == 0
+    await harness.change(named("a", 2, spec=daily, annotations=january))
+    again = await reconciler_harness(harness.store.conn)
+    await again.list(named("a", 2, spec=daily, annotations=january))
+    await again.change(named("a", 3, spec=daily, annotations=january))
+    assert await _runs(harness) == 31
+    row = await (
+        await harness.store.conn.execute("select at_once, source::text, reason, range_begin from wakeboard.backfills")
+    ).fetchone()
+    assert row == (2, "kubectl", f"wakeboard.dev/backfill={january['backfill']}", datetime(2026, 1, 1, tzinfo=UTC))
+
+
+@pytest.mark.parametrize(
+    ("value", "refusal"),
+    [
+        ("2026-02-01/2026-01-01", "the range ends before it begins"),
+        ("january", '"january" is not a range; write 2026-01-01/2026-02-01'),
+        ("2026-01-01/2026-01-02 quickly", '"quickly" is not understood; write'),
+        ("2025-01-01/2026-01-01", "these are 8,760 ticks; to run more than 1,000, write 2025-01-01/2026-01-01 yes"),
+    ],
+)
+async def test_a_value_that_means_no_backfill_is_refused_in_the_status(
+    harness: ReconcilerHarness, value: str, refusal: str
+) -> None:
+    hourly = {"jobType": "ping", "schedule": "0 * * * *"}
+    await harness.list(named("a", spec=hourly))
+    await harness.change(named("a", 2, spec=hourly, annotations={"backfill": value}))
+    row = await (await harness.store.conn.execute("select result from wakeboard.action_tokens")).fetchone()
+    assert row is not None
+    assert row[0].startswith("refused: ")
+    assert refusal in row[0]
+    assert await _runs(harness) == 0
 
 
 async def _runs(harness: ReconcilerHarness) -> int:

@@ -176,6 +176,7 @@ VALID: Final = {
     "again": "true",
     "at_once": "2",
     "backfill": "1",
+    "refusal": "'no'",
     "range_begin": "statement_timestamp() - interval '2 days'",
     "range_end": "statement_timestamp()",
     "ticks": "array[date_trunc('hour', statement_timestamp() - interval '1 day')]",

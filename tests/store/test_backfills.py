@@ -10,11 +10,17 @@ import psycopg
 import pytest
 
 from tests.store.sql_clients import SqlClient
+from wakeboard.rules.run_explanation import explain_run
+from wakeboard.store.connection import connect
+from wakeboard.store.queries.run_details import read_run_details
+from wakeboard.store.queries.run_situation import read_run_situation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import ThreadPoolExecutor
 
+
+pytestmark = pytest.mark.anyio
 
 DAY = timedelta(days=1)
 FIRST = datetime(2026, 1, 1, 2, tzinfo=UTC)
@@ -388,3 +394,33 @@ def test_finished_backfills_are_deleted_after_400_days(admin: SqlClient, worker:
     while admin.value("select delete_expired(always => true)"):
         pass
     assert admin.value("select (select count(*) from backfills) + (select count(*) from backfill_ticks)") == 0
+
+
+# -- what the skipped row says -----------------------------------------------------------------------------------------
+
+
+async def test_the_row_of_skipped_ticks_names_the_backfill_that_runs_them(database: str, admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY, next_run_at=FIRST, last_tick_at=FIRST - DAY)
+    admin.sql(
+        "select enqueue_due_ticks(array[%s::bigint], '{1}', array[%s::timestamptz], '{null}', array[%s::timestamptz],"
+        " '{null}', '{}', '{}', array[%s::bigint], array[%s::timestamptz], array[%s::timestamptz], '{5}', '{Paused}')",
+        *(schedule, FIRST, days(5)[4], schedule, FIRST, days(5)[4]),
+    )
+    skipped = admin.value("select id from job_run_history")
+    declare(admin, schedule, days(3))
+    async with await connect(database) as conn:
+        details = await read_run_details(conn, skipped)
+        situation = await read_run_situation(conn, skipped)
+    assert details is not None
+    assert situation is not None
+    assert [each.sentence for each in details.backfilled] == ["backfill 1 runs 3 ticks of it"]
+    assert explain_run(situation)[-1].before == "Backfill 1 runs 3 ticks of it: `wakeboard backfill 1`."
+
+
+async def test_a_run_of_a_paused_backfill_is_explained(database: str, admin: SqlClient) -> None:
+    made = declare(admin, admin.define(**DAILY), days(1))
+    admin.sql("select pause_backfill(%s)", made.id)
+    async with await connect(database) as conn:
+        situation = await read_run_situation(conn, admin.value("select id from job_runs"))
+    assert situation is not None
+    assert "backfill_paused" in [fact.name for fact in explain_run(situation)]

@@ -283,6 +283,9 @@ async def act_as_operator(dsn: str) -> None:
         assert await store.finish_alert_delivery(7, delivery, "sent", result={}) == "lost"
         await leader_store.finish_alert_delivery(7, delivery, "failed", error=("E", "why"), delay_s=1)
         await store.run_annotation_action(99, "run-now", "t", record_only=False)
+        day = BackfillRange(NOW - DAY, NOW, [NOW - DAY])
+        await store.run_backfill_annotation(99, "t", day, at_once=1, again=False, record_only=False)
+        await store.refuse_backfill_annotation(99, "t", "why", record_only=False)
         await leader_store.report_worker_terminated(99, "Error", "exit code 1", "pod")
         assert await leader_store.workers_of_pod("none") == []
         await store.release_leadership("s", led.term)

@@ -14,11 +14,12 @@ from wakeboard.rules.humanize import counted, counted_at_least, lasted, reason_i
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
 MOST_AHEAD: Final = 1000
 QUARANTINED: Final = 2  # crashes, see docs/architecture.md
+BACKFILL_KEY: Final = "backfill:"  # begins the limit keys of backfills
 _LONGEST_ERROR: Final = 300  # characters
 
 
@@ -57,11 +58,25 @@ class Obstacles:
     earlier: int
 
 
+@dataclass(frozen=True, slots=True)
+class BackfilledTicks:
+    """How many of the ticks of a skipped row a backfill runs or has run."""
+
+    backfill_id: int
+    ticks: int
+
+    @property
+    def sentence(self) -> str:
+        """For users, without a full stop."""
+        return f"backfill {self.backfill_id} runs {counted(self.ticks, 'tick')} of it"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSituation:
     """A run, live or finished, and what is in its way.
 
     `actor`, `actor_reason`: who cancelled or discarded it last, and why. `obstacles`: of a queued or failed run.
+    `backfilled`: of a skipped one.
     """
 
     now: datetime
@@ -93,6 +108,7 @@ class RunSituation:
     actor: str | None
     actor_reason: str | None
     obstacles: Obstacles | None
+    backfilled: Sequence[BackfilledTicks] = ()
 
 
 def explain_run(run: RunSituation, *, with_counts: bool = True) -> list[Fact]:
@@ -165,7 +181,8 @@ def _pauses(obstacles: Obstacles) -> Iterator[Fact]:
 
 def _full_limits(obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
     for limit in obstacles.limits:
-        key = f"The limit key {one_line(limit.key)}"
+        number = limit.key.removeprefix(BACKFILL_KEY) if limit.key.startswith(BACKFILL_KEY) else ""
+        key = f"Backfill {number}" if number else f"The limit key {one_line(limit.key)}"
         if limit.running >= limit.max_running:
             whose = (
                 f"The schedule has the concurrency policy {limit.schedule_policy}"
@@ -174,7 +191,10 @@ def _full_limits(obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
             )
             holders = f"{limit.running:,} {'is' if limit.running == 1 else 'are'} running"
             held = f"{holders}: {listed_runs(limit.holders, limit.running)}" if with_counts else "as many are running"
-            yield Fact("limit_full", f"{whose}, and {held}.")
+            if number and not limit.max_running:
+                yield Fact("backfill_paused", f"{key} is paused: `wakeboard backfill {number} --resume` ends that.")
+            else:
+                yield Fact("limit_full", f"{whose}, and {held}.")
         if limit.next_start_s > 0:
             name, why = (
                 ("limit_paused", "is paused by a handler")
@@ -242,3 +262,5 @@ def _skipped(run: RunSituation) -> Iterator[Fact]:
         yield skipped_fact(run.skipped_count or 1, run.scheduled_for, run.skipped_until, why)
     else:
         yield Fact("skipped", "It was skipped", run.finished_at, f": {why}." if why else ".")
+    for each in run.backfilled:
+        yield Fact("backfilled", f"{each.sentence.capitalize()}: `wakeboard backfill {each.backfill_id}`.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wakeboard.store.maintenance_api import MaintenanceStore
+from wakeboard.store.maintenance_api import MaintenanceStore, moment_array
 from wakeboard.store.statements import connection_lock, execute, listen, translating
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     import psycopg
+
+    from wakeboard.rules.backfill_range import BackfillRange
 
 
 class LeadershipState(NamedTuple):
@@ -129,6 +131,31 @@ class OperatorStore(MaintenanceStore):
         """Executes the action of an annotation, once for each token. `traceparent`: the trace context of run-now."""
         query = "select result, new from wakeboard.run_annotation_action(%s, %s, %s, %s, %s)"
         return ActionResult(*(await self._rows(query, definition_id, action, token, record_only, traceparent))[0])
+
+    async def run_backfill_annotation(
+        self,
+        definition_id: int,
+        token: str,
+        wanted: BackfillRange,
+        *,
+        at_once: int,
+        again: bool,
+        record_only: bool,
+    ) -> ActionResult:
+        """Declares the backfill that an annotation requests, once for each token."""
+        query = (
+            "select result, new from wakeboard.run_backfill_annotation("
+            "%s, %s, %s::pg_catalog.timestamptz[], %s, %s, %s, %s, record_only => %s)"
+        )
+        values = (moment_array(wanted.ticks), wanted.begin, wanted.end, at_once, again, record_only)
+        return ActionResult(*(await self._rows(query, definition_id, token, *values))[0])
+
+    async def refuse_backfill_annotation(
+        self, definition_id: int, token: str, refusal: str, *, record_only: bool
+    ) -> ActionResult:
+        """Stores why the value of an annotation declares no backfill, once for each token."""
+        query = "select result, new from wakeboard.run_backfill_annotation(%s, %s, refusal => %s, record_only => %s)"
+        return ActionResult(*(await self._rows(query, definition_id, token, refusal, record_only))[0])
 
     async def claim_alert_delivery(self, worker: int, queue: str, receivers: Sequence[str]) -> ClaimedDelivery | None:
         """Leases a due delivery to one of these receivers, if no worker delivers those of this queue."""

@@ -71,6 +71,7 @@ def _facts(run: RunDetails) -> Iterator[Text]:
         "limit": _limit(run),
         "key": one_line(run.idempotency_key or ""),
         "trace": one_line((run.traceparent or "")[3:35]),
+        "backfill": ", ".join(each.sentence for each in run.backfilled),
         "start by": f"{with_offset(run.start_before)}" if run.start_before else "",
     }
     for name, fact in facts.items():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row, tuple_row
 
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.run_explanation import BackfilledTicks
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -64,19 +64,6 @@ class BackfillRow:
         """In words: 12 of 31 done, 1 dead."""
         dead = f", {self.dead:,} dead" if self.dead else ""
         return f"{self.done:,} of {self.total:,} done{dead}"
-
-
-@dataclass(frozen=True, slots=True)
-class BackfilledTicks:
-    """How many of the ticks of a skipped row a backfill runs or has run."""
-
-    backfill_id: int
-    ticks: int
-
-    @property
-    def sentence(self) -> str:
-        """For users."""
-        return f"backfill {self.backfill_id} runs {counted(self.ticks, 'tick')} of it"
 
 
 # A run of a backfill is found by its schedule, whose live runs are few: at most 1,000 of each backfill, and dead ones.

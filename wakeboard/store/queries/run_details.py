@@ -9,6 +9,7 @@ from psycopg.rows import class_row, dict_row
 
 from wakeboard.rules.kubernetes_jobs import KubernetesJob, kubernetes_jobs
 from wakeboard.store.queries.audit import AuditFilter, AuditRow, audit_rows
+from wakeboard.store.queries.backfills import backfilled_ticks
 from wakeboard.store.queries.listings import LIVE_COLUMNS, PAST_COLUMNS, RunRow
 from wakeboard.store.statements import read
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import psycopg
+
+    from wakeboard.rules.run_explanation import BackfilledTicks
 
 
 MAX_ACTIONS = 100  # the newest
@@ -72,7 +75,7 @@ class RunDetails(RunRow):
     `traceparent`, `tracestate`: the trace context (W3C) of its enqueue.
 
     `spec_hash`: of the spec from which it was created; null if its schedule has another spec now. `kubernetes_jobs`: of
-    a run of the job type `job`, one for each attempt.
+    a run of the job type `job`, one for each attempt. `backfilled`: the backfills that run ticks of a skipped row.
     """
 
     payload: Any
@@ -96,6 +99,7 @@ class RunDetails(RunRow):
     effects: list[EffectRow]
     actions: list[AuditRow]
     kubernetes_jobs: list[KubernetesJob]
+    backfilled: list[BackfilledTicks]
 
 
 _MORE: LiteralString = """
@@ -164,4 +168,5 @@ async def read_run_details(conn: psycopg.AsyncConnection[Any], run_id: int) -> R
         kubernetes_jobs=kubernetes_jobs(
             row["job_type"], ((step.name, step.finished_at, step.result) for step in steps)
         ),
+        backfilled=await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else [],
     )

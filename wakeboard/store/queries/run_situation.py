@@ -11,6 +11,7 @@ from psycopg.rows import class_row, dict_row
 
 from wakeboard.rules.facts import IDS_SHOWN, Pause
 from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunSituation
+from wakeboard.store.queries.backfills import backfilled_ticks
 from wakeboard.store.queries.listings import NEXT_START_S
 from wakeboard.store.queries.schedule_list import paused_by
 from wakeboard.store.statements import read
@@ -124,7 +125,8 @@ async def read_run_situation(conn: psycopg.AsyncConnection[Any], run_id: int) ->
     definition_id = row.pop("definition_id")
     waits = row["status"] in {"queued", "failed"}
     obstacles = await _obstacles(conn, run_id, row["queue"], definition_id) if waits else None
-    return RunSituation(**row, obstacles=obstacles)
+    backfilled = await backfilled_ticks(conn, run_id) if row["status"] == "skipped" else []
+    return RunSituation(**row, obstacles=obstacles, backfilled=backfilled)
 
 
 async def _obstacles(
