@@ -133,7 +133,7 @@ WORKDIR /app
 FROM runtime AS jobs
 COPY --from=worker-packages /opt/wakeboard /opt/wakeboard
 COPY --from=worker-code /ours/ /
-COPY NOTICE sbom/worker.cdx.json /usr/share/doc/wakeboard/
+COPY NOTICE sbom/jobs.cdx.json /usr/share/doc/wakeboard/
 ENTRYPOINT ["/opt/wakeboard/bin/python", "-m", "wakeboard_worker"]
 ARG BASE
 ARG VERSION=dev

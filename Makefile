@@ -60,9 +60,9 @@ audit: .venv/dev.ready ## compare the locked versions with the advisories that t
 	$(BIN)/python -m tools.audit
 
 lock: .venv/dev.ready ## resolve dependencies into locks/ (LOCK_ARGS=--upgrade takes the newest)
-	$(COMPILE) pyproject.toml --extra board --extra local --extra operator --extra otel --group dev --output-file locks/dev.txt
+	$(COMPILE) pyproject.toml --extra board --extra jobs --extra local --extra operator --extra otel --group dev --output-file locks/dev.txt
 	$(COMPILE) pyproject.toml --extra local --constraint locks/dev.txt --output-file locks/local.txt
-	$(COMPILE) pyproject.toml --extra otel --constraint locks/dev.txt --output-file locks/worker.txt
+	$(COMPILE) pyproject.toml --extra jobs --extra otel --constraint locks/dev.txt --output-file locks/worker.txt
 	$(COMPILE) pyproject.toml --extra board --constraint locks/dev.txt --output-file locks/board.txt
 	$(COMPILE) pyproject.toml --extra operator --extra otel --constraint locks/dev.txt --output-file locks/operator.txt
 	$(COMPILE) --group build --constraint locks/dev.txt --output-file locks/build.txt

@@ -26,6 +26,7 @@ GENERATED: dict[str, list[str]] = {
     "docs/settings.md": ["tools.generate_docs", "settings"],
     "wakeboard/store/functions/REVISION": ["tools.generate_functions_revision"],
     "sbom/board.cdx.json": ["tools.generate_sbom", "board"],
+    "sbom/jobs.cdx.json": ["tools.generate_sbom", "jobs"],
     "sbom/operator.cdx.json": ["tools.generate_sbom", "operator"],
     "sbom/worker.cdx.json": ["tools.generate_sbom", "worker"],
 }

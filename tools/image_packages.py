@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from email.message import Message
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LOCKS: Final[Mapping[str, Path]] = {name: ROOT / "locks" / f"{name}.txt" for name in ("operator", "worker", "board")}
+LOCKS: Final[Mapping[str, Path]] = {
+    image: ROOT / "locks" / f"{lock}.txt"
+    for image, lock in {"operator": "operator", "worker": "worker", "jobs": "worker", "board": "board"}.items()
+}
 LINUX: Final = {"sys_platform": "linux", "platform_system": "Linux", "python_version": "3.13"}
 """The images' platform, as environment markers see it."""
 
@@ -48,7 +51,7 @@ class Package:
 
 
 def packages(image: str) -> list[Package]:
-    """What is installed in `image` ("operator", "worker" or "board") besides the base image and wakeboard, by name.
+    """What is installed in `image` (operator, worker, jobs or board) besides the base image and wakeboard, by name.
 
     Raises LicenceUnknown, and PackageNotFoundError where .venv has another version than the lock.
     """

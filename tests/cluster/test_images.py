@@ -133,7 +133,7 @@ def test_there_is_nothing_to_install_or_compile_with(opened: dict[str, MountedIm
         assert opened[name].run(command=["python", "-c", f"import {module}"])[0] == 1
 
 
-@pytest.mark.parametrize("image", ["operator", "worker", "board"])
+@pytest.mark.parametrize("image", ["operator", "worker", "jobs", "board"])
 def test_an_image_has_a_bill_of_the_packages_that_are_in_it(opened: dict[str, MountedImage], image: str) -> None:
     root = opened[f"wakeboard-{image}"].root
     bill = json.loads((root / f"usr/share/doc/wakeboard/{image}.cdx.json").read_text())
