@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from bench.board_pages import measure_board
 from bench.board_viewers import measure_viewers
 from bench.claims import measure_claims
+from bench.container_jobs import measure_container_jobs
 from bench.database import running_server
 from bench.drains import measure_drains
 from bench.due_ticks import measure_ticking
@@ -51,6 +52,7 @@ MEASUREMENTS: Final[dict[str, Callable[[BenchmarkServer, Plan], Table]]] = {
     "lateness": measure_lateness,
     "ticks": measure_ticking,
     "operator": measure_operator,
+    "containers": measure_container_jobs,
     "pods": measure_pods,
     "board": measure_board,
     "board_viewers": measure_viewers,
