@@ -1,0 +1,152 @@
+"""The chart's pool of the job type `job` on a real node: two pods, real containers, and the guide for CronJobs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from testbed.cluster.busybox_images import BUSYBOX
+from testbed.cluster.images import find_image
+from testbed.cluster.job_pods import cron_job
+from testbed.cluster.release import NAME, Release, load_images
+from testbed.processes import wait_for
+from tests.cluster.test_from_cronjob_guide import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from testbed.cluster.node import Node
+
+pytestmark = pytest.mark.timeout(400)
+
+SHOP = "container-shop"
+POOL = "app.kubernetes.io/component=worker"
+LOCAL = "localhost/wakeboard-"
+FIRST_FAILURE_S = 15  # until the second attempt of `fails-once`, within which the test edits its CronJob
+
+
+def _image(name: str) -> dict[str, Any]:
+    return {"image": {"repository": f"{LOCAL}{name}", "tag": "dev"}}
+
+
+VALUES: dict[str, Any] = {
+    "image": {"pullPolicy": "Never"},
+    "devDatabase": {"enabled": True, "persistence": {"enabled": False}, **_image("postgres")},
+    "operator": {"replicas": 1, "namespaces": [SHOP], "source": "containers", **_image("operator")},
+    "pools": {
+        "default": None,
+        "boxes": {"queues": ["jobs"], "replicas": 2, "jobs": {"enabled": True, "namespaces": [SHOP]}, **_image("jobs")},
+    },
+    "networkPolicy": {"enabled": True},
+}
+
+
+class Shop:
+    """CronJobs of a namespace, and what became of their schedules."""
+
+    def __init__(self, node: Node, release: Release) -> None:
+        self.node, self.release = node, release
+
+    def define(self, name: str, script: str, schedule: str = "0 3 1 1 *", **pod: Any) -> None:
+        """Creates or edits a CronJob that runs a script in busybox."""
+        main = {"name": "main", "image": BUSYBOX, "imagePullPolicy": "IfNotPresent", "command": ["sh", "-ec", script]}
+        document = cron_job(name, SHOP, {"containers": [main], "terminationGracePeriodSeconds": 1, **pod})
+        document["spec"] |= {"schedule": schedule, "suspend": False}
+        self.node.apply(document)
+
+    def declare(self, name: str, **spec: Any) -> None:
+        """Creates a schedule of a CronJob, and starts a run of it."""
+        backoff = {"strategy": "Fixed", "baseSeconds": FIRST_FAILURE_S, "maxSeconds": FIRST_FAILURE_S}
+        about = {"jobType": "job", "queue": "jobs", "payload": {"cronJob": name}, "backoff": backoff}
+        self.release.declare(name, **about, **spec)
+        self.run_now(name)
+
+    def run_now(self, name: str) -> None:
+        self.release.wakeboard("run-now", f"{SHOP}/{name}")
+
+    def run(self, name: str, status: str) -> dict[str, Any]:
+        """Waits for a status of the schedule's newest run. Returns the run."""
+        wait_for(
+            lambda: self.release.run_of(name)["status"] == status,
+            within_s=90,
+            why=lambda: f"{self.release.run_of(name)}\n{self.node.kubectl('-n', SHOP, 'describe', 'jobs,pods')}",
+        )
+        return self.release.run_of(name)
+
+    def jobs(self, name: str) -> list[dict[str, Any]]:
+        """The Jobs that were made from a CronJob."""
+        found = self.node.call("GET", f"/apis/batch/v1/namespaces/{SHOP}/jobs")["items"]
+        return [job for job in found if job["metadata"]["annotations"]["wakeboard.dev/cron-job"] == name]
+
+
+@pytest.fixture(scope="module")
+def shop(real_node: Node) -> Iterator[Shop]:
+    load_images(real_node)
+    real_node.load_image(find_image("wakeboard-jobs"))
+    real_node.enforce_network_policies()
+    for name in ("jobs-system", SHOP):
+        real_node.kubectl("create", "namespace", name)
+    release = Release(real_node, "jobs-system", SHOP)
+    release.install(VALUES)
+    yield Shop(real_node, release)
+    release.helm("uninstall", NAME, "--ignore-not-found")
+    real_node.kubectl("delete", "crd", "jobschedules.wakeboard.dev", "--ignore-not-found")
+    real_node.kubectl("delete", "namespace", release.namespace, SHOP, "--wait=false")
+
+
+def test_runs_survive_a_killed_pod_of_the_pool_an_edit_and_a_restart_of_the_api_server(
+    shop: Shop, real_node: Node
+) -> None:
+    shop.define("steady", "for i in $(seq 25); do sleep 1; done; echo done")
+    shop.define("fails-once", "echo no disk; exit 1")
+    shop.define("too-long", "trap '' TERM; while :; do sleep 1; done")
+    shop.declare("steady")
+    shop.declare("fails-once", maxAttempts=3)
+    shop.declare("too-long", maxAttempts=1, timeoutSeconds=6)
+
+    assert "exit code 1" in shop.run("fails-once", "failed")["error"]
+    shop.define("fails-once", "echo edited")
+    wait_for(lambda: "Job 1 started" in {step["name"] for step in shop.release.run_of("steady")["steps"]})
+    pods = [pod["metadata"]["name"] for pod in shop.release.pods(POOL)]
+    assert len(pods) == 2
+    worker = shop.release.run_of("steady")["worker"]
+    (holder,) = (pod for pod in pods if pod in worker)
+    real_node.kill_container(shop.release.namespace, holder)
+    wait_for(lambda: shop.release.run_of("steady")["worker"] not in (worker, None))
+    real_node.restart_api_server()
+
+    steady = shop.run("steady", "succeeded")
+    assert steady["result"] == {"exit_code": 0, "output": "done\n"}
+    assert (steady["attempts"], len(shop.jobs("steady"))) == (1, 1)
+    assert [(made["cause"], made["pod"]) for made in steady["attempts_made"]] == [("Error", holder)]
+    (ran,) = steady["kubernetes_jobs"]
+    assert (ran["exit_code"], ran["name"]) == (0, shop.jobs("steady")[0]["metadata"]["name"])
+    assert shop.run("too-long", "dead")["error"].startswith("it ran longer than its timeout of 6 s")
+    assert shop.jobs("too-long") == []
+    edited = shop.run("fails-once", "succeeded")
+    assert (edited["attempts"], edited["result"]["output"], len(shop.jobs("fails-once"))) == (2, "edited\n", 2)
+
+
+def test_each_of_three_cron_jobs_that_the_guide_imports_runs_once(shop: Shop, real_node: Node, tmp_path: Path) -> None:
+    names = ("nightly", "on-failure", "no-account")
+    shop.define("nightly", "echo nightly", schedule="0 3 1 1 ?")
+    shop.define("on-failure", "echo '[1, 2]' > /dev/termination-log", restartPolicy="OnFailure")
+    shop.define("no-account", "echo late", serviceAccountName="absent")
+    real_node.kubectl("delete", "jobschedules", "--all", "--namespace", SHOP)
+    real_node.kubectl("delete", "cronjobs", "steady", "fails-once", "too-long", "--namespace", SHOP)
+
+    Reader(real_node, SHOP, tmp_path).types("Steps")
+    for name in names:
+        shop.run_now(name)
+
+    assert (
+        'error looking up service account container-shop/absent: serviceaccount "absent" not found'
+        in (shop.run("no-account", "failed")["error"])
+    )
+    real_node.kubectl("create", "serviceaccount", "absent", "--namespace", SHOP)
+    assert shop.run("nightly", "succeeded")["result"]["output"] == "nightly\n"
+    assert shop.run("on-failure", "succeeded")["result"] == [1, 2]
+    assert shop.run("no-account", "succeeded")["result"]["output"] == "late\n"
+    assert [len(shop.jobs(name)) for name in names] == [1, 1, 1]
