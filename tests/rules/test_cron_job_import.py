@@ -96,6 +96,7 @@ def test_each_field_becomes_the_one_with_the_same_meaning(
         ({"suspend": True}, {}, {}, {}, "When a suspended CronJob resumes"),
         ({"schedule": "@every 2h"}, {}, {}, {}, "@every counts from the tick before"),
         ({"schedule": "30 2 * * *", "timeZone": "Europe/Berlin"}, {}, {}, {}, "When the clock changes"),
+        ({"schedule": "TZ=Asia/Tokyo 0 3 * * *", "timeZone": None}, {}, {}, {}, "refuses a new CronJob with TZ="),
         ({}, {}, {"restartPolicy": "OnFailure"}, {}, "emptyDir"),
         ({}, {"completions": 5}, {}, {}, "several pods"),
         ({}, {"parallelism": 2}, {}, {}, "several pods"),

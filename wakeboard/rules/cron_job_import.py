@@ -72,12 +72,16 @@ _NO_DEADLINE = (
     "and --timeout sets another limit."
 )
 _LONG_TIMEOUT = (
-    "A pool claims only runs with a timeout up to its maxTimeoutSeconds, which is 3600 unless it is set; set it to at "
-    "least the timeoutSeconds of these schedules."
+    "A pool claims only runs with a timeout up to its maxTimeoutSeconds: 31 days in a pool of the chart with "
+    "jobs.enabled, unless you set less. It must be at least the timeoutSeconds of these schedules."
 )
 _NO_ZONE = (
     "Without timeZone a CronJob ticks in the zone of kube-controller-manager, usually UTC, which the object does not "
     "name; the JobSchedule has {zone}, and --default-zone sets another."
+)
+_PREFIX = (
+    "Kubernetes refuses a new CronJob with TZ= or CRON_TZ= in its schedule, but still takes a change of an old one: "
+    "before you create it in another cluster, write timeZone instead."
 )
 _MISSED = (
     "After an outage both start the newest missed tick, and only that one. Above 100 missed ticks Kubernetes "
@@ -210,7 +214,7 @@ def _schedule(
         maps.append(Mapped(source=_field("timeZone", zone), target=_field("timeZone", zone)))
     else:
         maps.append(Mapped(source="TZ= prefix" if "TZ" in spec["schedule"] else "", target=_field("timeZone", zone)))
-        changes += [] if "TZ" in spec["schedule"] else [_NO_ZONE.format(zone=zone)]
+        changes.append(_PREFIX if "TZ" in spec["schedule"] else _NO_ZONE.format(zone=zone))
     if cron.every_s is None and clock_changes_matter(parse_cron(target, name=""), zone, options.now, "Skip", "Both"):
         fields["dst"] = {"gap": "Skip", "overlap": "Both"}
         maps.append(Mapped(source="", target="dst: {gap: Skip, overlap: Both}"))
