@@ -48,6 +48,25 @@ The API server cannot check some rules (the payload is at most 64 KiB; a schedul
 refuses such specs. In a cluster the condition `Stalled` reports them, and the last valid spec stays in force.
 """
 
+CIRCUIT = """\
+## After dead runs
+
+`suspendAfterDead: 3` opens the circuit of the schedule when the last three runs of its ticks that ended are dead. Its
+ticks are then skipped (`CircuitOpen`), and the condition `Suspended` is True with the reason `CircuitOpen`. An alert
+rule `circuitOpen: 1` announces it.
+
+- Runs count in the order in which they end. Cancelled and skipped runs do not count. A dead run counts once: not while
+  it is retried, and still after it was discarded. Runs that were dead when the field was added do not count.
+- The first tick after a pause is a probe, one run. The pause is 1 minute, and doubles with each dead probe, up to
+  1 hour. At least one tick is skipped before each probe: a daily schedule tries every second day.
+- The circuit closes when a run of a tick succeeds: the probe, one that was still running, or one that a user retried.
+  `wakeboard resume schedule NAMESPACE/NAME` and the board close it at once, and dead runs count anew. So does removing
+  the field. Other changes of the spec leave it open.
+- Ticks that were skipped do not run later.
+- Runs that a user or an application requests (`run-now`, `replay`, `retry`) start as always, and neither open the
+  circuit nor count, except a retried run of a tick.
+"""
+
 COLUMN_NOTES = """\
 ## kubectl get
 
@@ -68,6 +87,7 @@ def page() -> str:
     fields = resource_schema()["properties"]
     parts = [
         [HEAD, "## spec", "", *_table(("field", "type", "default", "meaning"), _rows(fields["spec"], defaults=True))],
+        [CIRCUIT.rstrip()],
         [ADMISSION, *_table(("field", "message"), _refusals())],
         [COLUMN_NOTES, *_table(("column", "shows"), _columns())],
         ["Field selectors:", *_selectors()],

@@ -35,8 +35,9 @@ SECTIONS: Final = {
     " claim_quarantined next_due trace_contexts alert_delivery renew complete fail release still_leased"
     " deregister_worker backoff run_states",
     "Handlers, under a lease": "once effect step consume pause_limit",
-    "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks create_partitions drop_partitions"
-    " delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert enqueue_heartbeats",
+    "Maintenance": "reap skip_past_deadline due_definitions enqueue_due_ticks update_circuits create_partitions"
+    " drop_partitions delete_expired continue_backfills roll_up claim_alert_rules measure_alert record_alert"
+    " enqueue_heartbeats",
     "Operators": "list_definitions sync_definitions filter_due_definitions remove_definitions request_removal"
     " suspend_definitions pop_changed_definitions run_annotation_action run_backfill_annotation acquire_leadership"
     " release_leadership"

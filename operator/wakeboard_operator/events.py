@@ -44,7 +44,7 @@ def _of_condition(now: Condition, was: str | None) -> list[ScheduleEvent]:  # no
         case "Stalled", "False" if was == "True":
             return [ScheduleEvent(now.reason, now.message)]
         case "Suspended", "True":
-            return [ScheduleEvent(now.reason, now.message)]
+            return [ScheduleEvent(now.reason, now.message, warning=now.reason == "CircuitOpen")]
         case "Suspended", "False" if was == "True":
             return [ScheduleEvent("Resumed", now.message)]
         case "Healthy", "False" if now.reason == "NoWorker":

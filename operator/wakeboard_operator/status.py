@@ -77,7 +77,7 @@ def status_of(
         accepted_generation=facts.generation,
         conditions=_conditions(answers, resource.generation, before, now),
         next_run_time=None
-        if facts.suspended or facts.paused or facts.schedule_error
+        if facts.suspended or facts.paused or facts.schedule_error or facts.circuit_opened_at
         else _to_seconds(facts.next_run_at),
         last_run=_last_run(facts),
         last_success_time=_to_seconds(facts.last_success_at),
@@ -151,6 +151,15 @@ def _stalled(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
     return _Answer("False", "NotStalled", "No errors.")
 
 
+def _circuit_text(facts: ScheduleState) -> str:
+    died = f"Its last {counted(facts.suspend_after_dead or 1, 'run')} died (suspendAfterDead)."
+    if facts.circuit_probe_id is not None:
+        probe = f"Run {facts.circuit_probe_id} is a probe."
+    else:
+        probe = f"The first tick after {_to_seconds(facts.circuit_probe_at):%Y-%m-%d %H:%M:%S} UTC is a probe."
+    return f"{died} {probe} To continue now: `wakeboard resume schedule {full_name(facts)}`."
+
+
 def _suspended(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
     if facts is None and problem is not None:
         return _Answer("False", "NotInForce", "No valid spec has been synced: it does not run.")
@@ -162,6 +171,8 @@ def _suspended(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
         return _Answer("True", "PausedInDatabase", message)
     if facts is not None and facts.suspended:
         return _Answer("True", "Suspended", "spec.suspend is true.")
+    if facts is not None and facts.circuit_opened_at:
+        return _Answer("True", "CircuitOpen", _circuit_text(facts))
     return _Answer("False", "Active", "Runs are scheduled." if facts and facts.schedule else "Runs are on demand.")
 
 

@@ -175,7 +175,7 @@ def test_a_viewer_sees_only_schedules_of_own_namespaces(database: str):
         for page in (listed, calendar):
             assert "secret" not in page.html
             assert "billing" not in page.html
-            assert "paused" not in page.text.replace("paused suspended", "")
+            assert "paused" not in page.text.replace("paused circuit open", "")
 
 
 def test_names_made_to_harm_are_shown_exactly(database: str, board: str):
@@ -201,7 +201,7 @@ def test_names_made_to_harm_are_shown_exactly(database: str, board: str):
     ("query", "sentence"),
     [
         ("sort=size", "sort is 'size': choose one of name, next, last, failures"),
-        ("state=odd", "state is 'odd': choose one of active, paused, suspended, stalled, on demand"),
+        ("state=odd", "state is 'odd': choose one of active, paused, circuit open, suspended, stalled, on demand"),
         ("after=x", "the link to this part of the list is damaged"),
         (f"after={quote(json.dumps(['a', 1]))}", "the link to this part of the list is damaged"),
         (f"sort=last&after={quote(json.dumps(['soon', 1]))}", "the link to this part of the list is damaged"),

@@ -381,3 +381,19 @@ def test_json_has_each_fact_with_its_name_and_time(served: SampleStore, cli: Cli
         "schedule", definition, "billing/report", "active",
     )  # fmt: skip
     assert [fact["fact"] for fact in found["facts"]] == ["next_tick"]
+
+
+def test_an_open_circuit_is_named_by_explain_schedules_and_check(cli: Cli, sample: SampleStore):
+    definition = sample.add_schedule("weekly-report", suspend_after_dead=3)
+    sample.sql(
+        "update wakeboard.job_definitions set circuit_opened_at = now(), circuit_probes = 0,"
+        f" circuit_probe_at = now() + interval '1 h' where id = {definition}"
+    )
+    explained = cli("explain", "billing/weekly-report").out
+    assert "Its circuit is open, because 3 runs of its ticks died one after another" in explained
+    assert "`wakeboard resume schedule billing/weekly-report` continues now." in explained
+    assert "circuit open" in cli("schedules").out
+    assert "1 schedule stopped after dead runs, for example billing/weekly-report" in cli("check").out
+    assert cli("resume", "schedule", "weekly-report").out == "schedule billing/weekly-report is resumed.\n"
+    assert "circuit" not in cli("explain", "billing/weekly-report").out
+    assert "circuit open" not in cli("schedules").out

@@ -216,3 +216,22 @@ def test_with_type_only_an_error_s_message_stays_in_the_database() -> None:
     assert made.last_failure.message == "See `wakeboard run 8`."
     assert "Run 8 is dead: HttpError: See `wakeboard run 8`." in texts
     assert not any("503" in text for text in texts)
+
+
+def test_a_schedule_that_stopped_after_dead_runs_says_when_it_probes():
+    probe_at = NOW.replace(hour=9, minute=30)
+    stopped = facts(suspend_after_dead=3, circuit_opened_at=THEN, circuit_probe_at=probe_at)
+    status = status_of(resource(), None, stopped, None, Owner("this"), NOW)
+    suspended = next(each for each in status.conditions or [] if each.type == "Suspended")
+    assert (suspended.status, suspended.reason) == ("True", "CircuitOpen")
+    assert suspended.message == (
+        f"Its last 3 runs died (suspendAfterDead). The first tick after {probe_at:%Y-%m-%d %H:%M:%S} UTC is a probe."
+        " To continue now: `wakeboard resume schedule billing/report`."
+    )
+    assert status.next_run_time is None
+    (event,) = [each for each in events_between(None, status) if each.reason == "CircuitOpen"]
+    assert event.warning
+    probing = facts(suspend_after_dead=1, circuit_opened_at=THEN, circuit_probe_at=probe_at, circuit_probe_id=7)
+    conditions = status_of(resource(), None, probing, None, Owner("this"), NOW).conditions or []
+    message = next(each.message for each in conditions if each.type == "Suspended")
+    assert message.startswith("Its last 1 run died (suspendAfterDead). Run 7 is a probe.")

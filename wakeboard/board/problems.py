@@ -16,6 +16,7 @@ from wakeboard.rules.health_conditions import (
     NO_WORKER,
     NOT_NEEDED_WORKER,
     OPEN_ALERTS,
+    OPEN_CIRCUIT,
     OVERDUE_SCHEDULE,
     PAUSES,
     PENDING_REMOVAL,
@@ -113,6 +114,14 @@ def _schedules(situation: Situation) -> Iterator[Problem]:
         oldest = relative(known.oldest_late, situation.now)
         text = f"{counted(known.late, 'schedule')} overdue: no process enqueues due ticks. The oldest was due {oldest}."
         yield Problem(severity=OVERDUE_SCHEDULE.severity, text=text, path="/schedules", parameters={"health": "late"})
+    if known.open_circuits:
+        text = (
+            f"{counted(known.open_circuits, 'schedule')} stopped after dead runs (suspendAfterDead), for example"
+            f" {one_line(known.open_circuit_example or '')}."
+        )
+        yield Problem(
+            severity=OPEN_CIRCUIT.severity, text=text, path="/schedules", parameters={"state": "circuit open"}
+        )
     for schedule in situation.stalled[:MAX_GROUPS]:
         text = f"{schedule.namespace}/{schedule.name} is stalled: {one_line(schedule.schedule_error)}"
         yield Problem(severity=STALLED_SCHEDULE.severity, text=text, path=f"/schedules/{schedule.id}")

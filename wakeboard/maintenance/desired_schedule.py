@@ -134,6 +134,7 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
         "backoff_cap_s": spec.backoff.max_seconds,
         "timeout_s": spec.timeout_seconds,
         "suspended": spec.suspend,
+        "suspend_after_dead": spec.suspend_after_dead,
         "next_run_at": _first_tick(spec, fields, max(now, known.last_tick_at) if known else now),
         "tzdata_version": tzdata_version(),
         "origin": desired.origin,

@@ -30,6 +30,7 @@ RETENTION_INTERVAL_S: Final = 3600.0
 ROLLUPS_INTERVAL_S: Final = 60.0
 BACKFILLS_INTERVAL_S: Final = 1.0
 ALERTS_INTERVAL_S: Final = 5.0  # of this process; the store decides which rules are due
+CIRCUITS_INTERVAL_S: Final = 5.0
 LIMITS_INTERVAL_S: Final = 5.0
 WORKER_ROLLUPS_INTERVAL_S: Final = 150.0  # longer, so that the operator counts the runs if there is one
 MAX_RETRY_S: Final = 60.0  # after a failure
@@ -85,6 +86,7 @@ class MaintenanceLoop:
             _Task("scheduler", EVERY_PASS_S, self._schedule),
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
+            _Task("circuits", CIRCUITS_INTERVAL_S, self._update_circuits, begins_in_second_pass=True),
             # A worker's first pass delays its first run, and its second one nothing.
             _Task("backfills", BACKFILLS_INTERVAL_S, self._continue_backfills, begins_in_second_pass=True),
             _Task("rollups", ROLLUPS_INTERVAL_S, self._roll_up, begins_in_second_pass=True),
@@ -130,6 +132,10 @@ class MaintenanceLoop:
 
     async def _reap(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.reaped = await reap(store)
+        return False
+
+    async def _update_circuits(self, store: MaintenanceStore, _: MaintenancePass) -> bool:
+        await store.update_circuits()
         return False
 
     async def _create_partitions(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

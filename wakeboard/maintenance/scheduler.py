@@ -18,6 +18,7 @@ The history row of skipped ticks has one of these reasons:
     CatchUpAll       missed, and catchUp.limit newer missed ticks run
     Forbidden        an earlier run was unfinished, and concurrencyPolicy is Forbid (decided by the store)
     Replaced         a newer tick came in the same pass, and concurrencyPolicy is Replace (decided by the store)
+    CircuitOpen      the runs before died one after another, and suspendAfterDead is set (decided by the store)
     Suspended        due when a user suspended the schedule
     Paused           due during a pause in which a user edited the schedule
     ScheduleRemoved  due when the schedule was removed

@@ -53,7 +53,7 @@ def threshold(rule: AlertRule) -> float:
         return rule.duration_over.times
     if (span := rule.late or rule.no_worker) is not None:
         return span.total_seconds()
-    return float(rule.failures or rule.dead or rule.backlog or 1)
+    return float(rule.failures or rule.dead or rule.backlog or rule.circuit_open or 1)
 
 
 def fires(rule: AlertRule, measured: Measurement) -> bool:
@@ -118,6 +118,8 @@ def summary_of(rule: AlertRule, measured: Measurement) -> str:  # noqa: PLR0911 
         case "durationOver":
             share = round(100 * rule.duration_over.share) if rule.duration_over else 0
             return f"a run{_of(rule)} took {measured.value:.1f} x the p{share} of its job type"
+        case "circuitOpen":
+            return f"{counted(count, 'schedule')}{_of(rule)} stopped after dead runs"
         case "noWorker":
             return f"runs are due{_of(rule)}, and no worker was seen for {lasted(span)}"
 

@@ -30,7 +30,10 @@ def page_behind(rule: Mapping[str, Any], opened_at: datetime) -> tuple[str, dict
     schedule = where.get("schedule", "")
     if "durationOver" in rule:
         return _figures(where)
-    if "noSuccessFor" in rule or ("late" in rule and _is_exact(schedule)):
+    if "circuitOpen" in rule and not _is_exact(schedule):
+        path, query = _schedules(where)
+        return path, {**query, "state": "circuit open"}
+    if "noSuccessFor" in rule or "circuitOpen" in rule or ("late" in rule and _is_exact(schedule)):
         return _schedules(where)
     condition = next((name for name in _STATUS if name in rule), "")
     terms = [f"status:{_STATUS[condition]}"] if condition else []

@@ -29,7 +29,7 @@ from wakeboard.rules.job_schedule import QueueName, ZoneName  # noqa: TC001 - th
 from wakeboard.rules.name_patterns import SUBDOMAIN
 from wakeboard.rules.validation_messages import Place, problems_of, refusal
 
-Condition = Literal["failures", "dead", "late", "noSuccessFor", "backlog", "durationOver", "noWorker"]
+Condition = Literal["failures", "dead", "late", "noSuccessFor", "backlog", "durationOver", "noWorker", "circuitOpen"]
 
 API_VERSION: Final = "wakeboard.dev/v1alpha1"
 KIND: Final = "AlertRules"
@@ -41,6 +41,7 @@ CONDITIONS: Final[tuple[Condition, ...]] = (
     "backlog",
     "durationOver",
     "noWorker",
+    "circuitOpen",
 )
 MAX_RULES: Final = 200
 
@@ -150,6 +151,7 @@ class AlertRule(Declared):
     backlog: Annotated[int, Field(ge=1, le=100_000)] | None = Field(default=None, examples=[1000])
     duration_over: Annotated[TimesUsual, BeforeValidator(_times_usual)] | None = None
     no_worker: Duration | None = None
+    circuit_open: Annotated[int, Field(ge=1, le=10_000)] | None = Field(default=None, examples=[1])
     within: Duration | None = None
     where: Where = Field(default=Where(), examples=[{"queue": "billing"}])
     receivers: list[str] = Field(default=[], examples=[["team"]])

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
 
 _REASONS = {  # stored by the SQL functions for runs that were not run to their end
+    "CircuitOpen": "the runs before died one after another (suspendAfterDead)",
     "DeadRetention": "it was dead for too long",
     "Forbidden": "the run before was unfinished",
     "Paused": "it was paused",

@@ -201,6 +201,14 @@ class JobScheduleSpec(Declared):
         description="Maximum seconds of one attempt, from the start of its handler.",
     )
 
+    suspend_after_dead: Annotated[int, Field(ge=1, le=100)] | None = Field(
+        default=None,
+        description="After this many dead runs of its ticks in a row it creates no more. The first tick after a pause "
+        "runs as a probe; the pause doubles from 1 minute to 1 hour. A run that succeeds, or `wakeboard resume`, ends "
+        "this. Runs that a person or an application requests are not affected. Absent: never.",
+        examples=[3],
+    )
+
     @model_validator(mode="after")
     def _jitter_leaves_time_to_start(self) -> Self:
         deadline = self.starting_deadline_seconds

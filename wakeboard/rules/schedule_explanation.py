@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
-State = Literal["active", "on demand", "paused", "suspended", "stalled", "removed"]
+State = Literal["active", "on demand", "paused", "circuit open", "suspended", "stalled", "removed"]
 
 _POLICIES: Final = {
     "Forbid": "The concurrency policy Forbid skips its ticks meanwhile.",
@@ -77,6 +77,10 @@ class ScheduleSituation:
     last_finished_at: datetime | None
     skipped: list[SkippedTicks]
     pauses: list[Pause]
+    suspend_after_dead: int | None = None
+    circuit_opened_at: datetime | None = None
+    circuit_probe_at: datetime | None = None
+    circuit_probe_id: int | None = None
 
     @property
     def state(self) -> State:
@@ -89,6 +93,8 @@ class ScheduleSituation:
             return "suspended"
         if self.pauses:
             return "paused"
+        if self.circuit_opened_at:
+            return "circuit open"
         return "on demand" if self.cron is None else "active"
 
 
@@ -132,6 +138,24 @@ def _stops(schedule: ScheduleSituation, *, with_counts: bool) -> Iterator[Fact]:
         yield Fact("stalled", f"It has stalled, because its next ticks cannot be computed: {_error(schedule)}")
     for pause in schedule.pauses:
         yield pause_fact(pause, "It")
+    if schedule.circuit_opened_at and not schedule.suspended:
+        yield from _circuit(schedule)
+
+
+def _circuit(schedule: ScheduleSituation) -> Iterator[Fact]:
+    died = f"{counted(schedule.suspend_after_dead or 1, 'run')} of its ticks died one after another"
+    yield Fact(
+        "circuit_open",
+        f"Its circuit is open, because {died}: no tick becomes a run since",
+        schedule.circuit_opened_at,
+        ".",
+    )
+    if schedule.circuit_probe_id is not None:
+        yield Fact("probe", f"Its run {schedule.circuit_probe_id} is a probe: if it succeeds, the schedule continues.")
+    else:
+        yield Fact("probe", "The first tick is a probe from", schedule.circuit_probe_at, " on.")
+    name = one_line(f"{schedule.namespace}/{schedule.name}")
+    yield Fact("resume", f"`wakeboard resume schedule {name}` continues now.")
 
 
 def _error(schedule: ScheduleSituation) -> str:

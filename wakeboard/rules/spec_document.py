@@ -66,6 +66,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
         "queue": row["queue"],
         "priority": row["priority"],
         "suspend": row["suspended"],
+        "suspendAfterDead": row["suspend_after_dead"],
         "concurrencyPolicy": row["concurrency_policy"],
         "limitKey": row["limit_key"],
         "catchUp": {"policy": row["catch_up"], "limit": row["catch_up_limit"] if limited else None},

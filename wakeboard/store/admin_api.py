@@ -164,7 +164,7 @@ class AdminStore(MaintenanceStore):
         return await self._value("select wakeboard.pause(%s, %s, %s, %s)", what, reason, *self._by)
 
     async def resume(self, what: str, reason: str = "") -> bool:
-        """Ends a pause. False: it was not paused."""
+        """Ends a pause, and closes the circuit of 'schedule:ID'. False: there was neither."""
         return await self._value("select wakeboard.resume(%s, %s, %s, %s)", what, reason, *self._by)
 
     async def set_limit(self, key: str, max_running: int | None, reason: str = "") -> None:

@@ -253,6 +253,10 @@ class MaintenanceStore:
         """Continues `run_rollups`, unless another call began less than `min_interval` ago. True: work is left."""
         return await self._value("select wakeboard.roll_up(%s)", min_interval)
 
+    async def update_circuits(self) -> int:
+        """Opens and closes the circuits of schedules with suspendAfterDead. Returns how many are open."""
+        return await self._value("select wakeboard.update_circuits()")
+
     async def declare_limits(
         self, source: str, limits: Sequence[Mapping[str, Any]], *, actor: str | None = None, program: str = "sql"
     ) -> dict[str, str]:

@@ -28,7 +28,13 @@ DRIFTED_WITHIN: Final = timedelta(minutes=3)  # since a process had another vers
 SILENT_AFTER: Final = timedelta(minutes=5)  # since a rule was evaluated
 LONGEST_WITHIN_S: Final = 366 * 86_400
 LARGEST_VALUE: Final = 1e10  # about 300 years
-_COUNTED: Final = {"failures": "attempt", "dead": "run", "noSuccessFor": "schedule", "backlog": "run"}
+_COUNTED: Final = {
+    "failures": "attempt",
+    "dead": "run",
+    "noSuccessFor": "schedule",
+    "backlog": "run",
+    "circuitOpen": "schedule",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,11 @@ class ScheduleModel:
     charts: RunCharts
 
     @property
-    def paused_itself(self) -> bool:
-        """Whether the schedule has a pause of its own."""
-        return any(pause.scope.startswith("schedule:") for pause in self.found.situation.pauses)
+    def may_resume(self) -> bool:
+        """Whether the schedule has a pause of its own, or its circuit is open."""
+        return self.found.situation.circuit_opened_at is not None or any(
+            pause.scope.startswith("schedule:") for pause in self.found.situation.pauses
+        )
 
     @property
     def path(self) -> str:

@@ -1,4 +1,4 @@
-"""The command `wakeboard resume`: ends a pause."""
+"""The command `wakeboard resume`: ends a pause, and closes the circuit of a schedule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard re
 
 
 def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "", as_json: AsJson = False) -> None:
-    """End a pause.
+    """End a pause, or continue a schedule whose circuit is open (suspendAfterDead).
 
     Without arguments, list what is paused. The catchUp policy of each schedule applies to the ticks that were missed.
     """

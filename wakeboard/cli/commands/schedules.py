@@ -39,8 +39,9 @@ def command(
     """List schedules with their next tick and last run.
 
     RUNS counts the queued, running, failed and dead runs. NEXT is a state instead of a time if no tick is planned:
-    suspended (by its YAML), paused (by `wakeboard pause`), stalled (its ticks cannot be computed), or on demand (it has
-    no cron expression; use `wakeboard run-now`).
+    suspended (by its YAML), paused (by `wakeboard pause`), circuit open (its runs died one after another, see
+    suspendAfterDead), stalled (its ticks cannot be computed), or on demand (it has no cron expression; use `wakeboard
+    run-now`).
     """
     rows, now = query_store(lambda session: session.listings.schedules(namespace))
     if as_json:

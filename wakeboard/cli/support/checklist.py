@@ -17,6 +17,7 @@ from wakeboard.rules.health_conditions import (
     NEVER_A_WORKER,
     NO_WORKER,
     NOT_NEEDED_WORKER,
+    OPEN_CIRCUIT,
     OVERDUE_SCHEDULE,
     PAUSES,
     PENDING_REMOVAL,
@@ -239,6 +240,10 @@ def _ticks(facts: HealthFacts) -> Finding:
         message = f"{counted(known.late, 'schedule')} overdue, the oldest was due {relative(known.oldest_late, now)}"
         hint = "workers and the operator enqueue due ticks: check that they run"
         return _reported(OVERDUE_SCHEDULE.severity, "ticks", message, hint)
+    if known.open_circuits:
+        message = f"{counted(known.open_circuits, 'schedule')} stopped after dead runs, for example"
+        hint = "correct what fails, then run `wakeboard resume schedule NAMESPACE/NAME`"
+        return _reported(OPEN_CIRCUIT.severity, "ticks", f"{message} {known.open_circuit_example}", hint)
     return _ok("ticks", f"{counted(known.schedules, 'schedule')}, none overdue")
 
 

@@ -32,6 +32,7 @@ STYLES = {
     "in doubt": "yellow",
     "paused": "yellow",
     "suspended": "yellow",
+    "circuit open": "red",
     "stalled": "red",
     "dead": "red",
     "crashed": "red",

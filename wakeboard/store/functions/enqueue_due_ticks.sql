@@ -6,7 +6,8 @@
 -- skip_from[k], skip_until[k], skip_counts[k], skip_reasons[k].
 -- A schedule whose cursor or generation has changed, or whose row is locked, is left to the other caller. A Replace tick waits for the next
 -- call while another transaction has locked a run that it replaces; other ticks do not wait for it. Schedules are locked first; unfinished
--- runs are read in a snapshot from after the lock.
+-- runs are read in a snapshot from after the lock. While the circuit of a schedule is open (suspend_after_dead), its ticks are skipped
+-- (CircuitOpen), except probes.
 -- Returns the numbers of schedules advanced, runs created, ticks skipped and runs replaced. A repeat changes nothing.
 
 create or replace function wakeboard.enqueue_due_ticks(
@@ -22,6 +23,10 @@ as $$
 declare
   mine bigint[];
   all_mine boolean;                    -- nearly always; then no lookup in `mine` is needed
+  guarded bigint[];                    -- have suspend_after_dead
+  broken bigint[];                     -- their circuit is open
+  probing bigint[];
+  probes timestamptz[];
   replacing bigint[];
   old bigint[];
   locked bigint[];
@@ -58,9 +63,10 @@ begin
   elsif (select max(count) from unnest(skip_counts) as count) > 1000000000000 then
     raise exception using errcode = '22023', message = 'a range of skipped ticks has more than 10^12 ticks';
   end if;
-  select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions))
-    into mine, replacing
-    from (select def.id, def.concurrency_policy
+  select array_agg(id), array_agg(id) filter (where concurrency_policy = 'Replace' and id = any (tick_definitions)),
+         array_agg(id) filter (where suspend_after_dead is not null)
+    into mine, replacing, guarded
+    from (select def.id, def.concurrency_policy, def.suspend_after_dead
             from unnest(ids, generations, cursors) as plan (id, generation, cursor)
             join job_definitions as def on def.id = plan.id
            where def.generation = plan.generation and def.next_run_at = plan.cursor
@@ -72,6 +78,38 @@ begin
     return;
   end if;
   all_mine := cardinality(mine) = cardinality(ids);
+
+  if guarded is not null then
+    broken := check_circuits(guarded);
+    if broken <> '{}' then
+      select array_agg(probe.id), array_agg(probe.at) into probing, probes
+        from (select def.id, max(tick.at) as at
+                from unnest(tick_definitions, tick_times) as tick (definition_id, at)
+                join job_definitions as def on def.id = tick.definition_id
+               where def.id = any (broken) and def.circuit_probe_id is null and tick.at > def.last_tick_at
+               group by def.id, def.circuit_probe_at
+              having max(tick.at) >= def.circuit_probe_at) as probe;
+      with tick as (
+        select tick.definition_id, tick.at, tick.place,
+               tick.definition_id <> all (broken)
+                 or exists (select from unnest(probing, probes) as probe (id, at) where probe.id = tick.definition_id and probe.at = tick.at)
+                 as runs
+          from unnest(tick_definitions, tick_times) with ordinality as tick (definition_id, at, place)
+      ), skip_range as (
+        select definition_id, min(at) as began, max(at) as until, count(*) as count from tick where not runs group by definition_id
+      )
+      select coalesce(array_agg(definition_id order by place) filter (where runs), '{}'),
+             coalesce(array_agg(at order by place) filter (where runs), '{}'),
+             skip_definitions || coalesce((select array_agg(definition_id order by definition_id) from skip_range), '{}'),
+             skip_from || coalesce((select array_agg(began order by definition_id) from skip_range), '{}'),
+             skip_until || coalesce((select array_agg(until order by definition_id) from skip_range), '{}'),
+             skip_counts || coalesce((select array_agg(count order by definition_id) from skip_range), '{}'),
+             skip_reasons || coalesce((select array_agg('CircuitOpen'::text order by definition_id) from skip_range), '{}')
+        into tick_definitions, tick_times, skip_definitions, skip_from, skip_until, skip_counts, skip_reasons
+        from tick;
+      replacing := (select array_agg(id) from unnest(replacing) as id where id = any (tick_definitions));
+    end if;
+  end if;
 
   -- Replace: queued and failed runs are cancelled now; for running ones a cancellation is requested.
   if replacing is not null then
@@ -153,6 +191,12 @@ begin
      where def.id = plan.id and (all_mine or def.id = any (mine))
   )
   select (select count(*) from run), (select coalesce(sum(skipped_count), 0) from not_run) into made, skipped_total;
+  if probing is not null then
+    update job_definitions as def set circuit_probe_id = run.id
+      from unnest(probing, probes) as probe (id, at)
+      join job_runs as run on run.definition_id = probe.id and run.scheduled_for = probe.at and run.trigger = 'tick'
+     where def.id = probe.id;
+  end if;
   return query select cardinality(mine), made, skipped_total, coalesce(cardinality(over), 0);
 end
 $$;

@@ -7,6 +7,7 @@
 -- - backlog: due runs that wait, at most 100,000 of each queue and priority;
 -- - durationOver: how many times the usual duration (the quantile `share` of its job type in the last 7 days, of 20 runs or more) the longest
 --   run took that runs now or succeeded within `span` (at most 40,000 of them are read), if that is a second or more;
+-- - circuitOpen: schedules that create no runs because their runs died one after another (suspend_after_dead);
 -- - noWorker: for how many seconds no worker was seen, if a run has been due for longer than `span` (deliveries of alerts do not count).
 -- The patterns restrict it to runs of queues, job types and schedules (namespace/name), as in LIKE; null: all. Paused queues are not late.
 -- `examples`: at most five, the most important first.
@@ -156,6 +157,19 @@ begin
     )
     select (select count(*) from silent)::double precision, array(select name from silent order by name limit 5);
 
+  elsif condition = 'circuitOpen' then
+    return query
+    with found as (
+      select def.namespace || '/' || def.name as name, def.circuit_opened_at
+        from job_definitions as def
+       where def.circuit_opened_at is not null and def.removed_at is null
+         and (queue_pattern is null or def.queue like queue_pattern)
+         and (job_type_pattern is null or def.job_type like job_type_pattern)
+         and (schedule_pattern is null or def.namespace || '/' || def.name like schedule_pattern)
+       limit a_scan
+    )
+    select (select count(*) from found)::double precision, array(select name from found order by circuit_opened_at, name limit 5);
+
   elsif condition = 'durationOver' then
     return query
     with counted as (
@@ -212,7 +226,7 @@ begin
 
   else
     raise exception using errcode = '22023', message = format(
-      'condition is %s; write failures, dead, late, noSuccessFor, backlog, durationOver or noWorker', to_json(left(condition, 60)));
+      'condition is %s; write failures, dead, late, noSuccessFor, backlog, durationOver, noWorker or circuitOpen', to_json(left(condition, 60)));
   end if;
 end
 $$;

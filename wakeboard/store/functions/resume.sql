@@ -1,5 +1,6 @@
 -- for: operator
--- Ends a pause. False: it was not paused. Otherwise it writes an audit row (see Audit).
+-- Ends a pause, and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs anew. False: it was not
+-- paused and its circuit was not open. Otherwise it writes an audit row (see Audit).
 -- Example:
 --   select wakeboard.resume('queue:default');
 
@@ -12,20 +13,32 @@ as $$
 #variable_conflict use_column
 declare
   ended pauses;
+  opened_at timestamptz;
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
+  if resume.scope like 'schedule:%' then
+    select circuit_opened_at into opened_at from job_definitions where id = substr(resume.scope, 10)::bigint and removed_at is null for update;
+    if opened_at is not null then
+      update job_definitions
+         set circuit_opened_at = null, dead_counted_from = statement_timestamp(), circuit_probe_at = null, circuit_probe_id = null,
+             circuit_probes = null
+       where id = substr(resume.scope, 10)::bigint;
+    end if;
+  end if;
   delete from pauses where scope = resume.scope returning * into ended;
-  if not found then
+  if not found and opened_at is null then
     return false;
   end if;
   insert into definition_changes (definition_id)
   select id from job_definitions
    where removed_at is null and resume.scope in ('all', 'queue:' || queue, 'schedule:' || id);
   insert into audit_log (actor, source, action, scope, definition_id, schedule, reason, detail)
-  select checked_actor, checked_source, 'resume', ended.scope, def.id, def.namespace || '/' || def.name,
-         coalesce(left(resume.reason, 200), ''), jsonb_build_object('paused_at', ended.paused_at, 'pause_reason', ended.reason)
-    from (values (true)) as one left join job_definitions as def on ended.scope = 'schedule:' || def.id;
+  select checked_actor, checked_source, 'resume', resume.scope, def.id, def.namespace || '/' || def.name,
+         coalesce(left(resume.reason, 200), ''),
+         case when ended.scope is not null then jsonb_build_object('paused_at', ended.paused_at, 'pause_reason', ended.reason) else '{}' end
+           || case when opened_at is not null then jsonb_build_object('circuit_opened_at', opened_at) else '{}' end
+    from (values (true)) as one left join job_definitions as def on resume.scope = 'schedule:' || def.id;
   perform pg_notify('wakeboard', '');
   return true;
 exception when lock_not_available then

@@ -30,7 +30,7 @@ begin
       priority smallint, schedule text, cron_fields text, time_zone text, dst_gap text, dst_overlap text, jitter_s integer,
       concurrency_policy text, limit_key text, catch_up text, catch_up_limit integer, starting_deadline_s integer,
       max_attempts integer, backoff_strategy backoff_strategy, backoff_base_s integer, backoff_cap_s integer, timeout_s integer,
-      suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb)
+      suspended boolean, next_run_at timestamptz, tzdata_version text, origin text, labels jsonb, suspend_after_dead integer)
   ), known as materialized (
     select def.id, def.namespace, def.name,
            case
@@ -69,18 +69,29 @@ begin
                               then def.next_run_at else wanted.next_run_at end,
            tzdata_version = wanted.tzdata_version, schedule_error = null,
            origin = coalesce(wanted.origin, ''), labels = coalesce(wanted.labels, '{}'),
+           suspend_after_dead = wanted.suspend_after_dead,
+           dead_counted_from = case when wanted.suspend_after_dead is not null
+                                         and (def.suspend_after_dead is null or def.removed_at is not null)
+                                    then statement_timestamp() else def.dead_counted_from end,
+           circuit_opened_at = case when keeps.circuit then def.circuit_opened_at end,
+           circuit_probe_at = case when keeps.circuit then def.circuit_probe_at end,
+           circuit_probe_id = case when keeps.circuit then def.circuit_probe_id end,
+           circuit_probes = case when keeps.circuit then def.circuit_probes end,
            updated_at = statement_timestamp(), last_synced_at = statement_timestamp(), removed_at = null
       from wanted join ready using (namespace, name)
+      join job_definitions as former on former.id = ready.id
+     cross join lateral (values (wanted.suspend_after_dead is not null and former.removed_at is null)) as keeps (circuit)
      where def.id = ready.id and ready.answer = 'updated'
   ), created as (
     insert into job_definitions (
       source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule, cron_fields, time_zone,
       dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit, starting_deadline_s, max_attempts,
-      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version, origin, labels)
+      backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at, tzdata_version, origin, labels,
+      suspend_after_dead)
     select sync_definitions.source, namespace, name, uid, generation, spec_hash, job_type, payload, queue, priority, schedule,
            cron_fields, time_zone, dst_gap, dst_overlap, jitter_s, concurrency_policy, limit_key, catch_up, catch_up_limit,
            starting_deadline_s, max_attempts, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, suspended, next_run_at,
-           tzdata_version, coalesce(origin, ''), coalesce(labels, '{}')
+           tzdata_version, coalesce(origin, ''), coalesce(labels, '{}'), suspend_after_dead
       from wanted
      where not exists (select from known where known.namespace = wanted.namespace and known.name = wanted.name)
      order by namespace, name

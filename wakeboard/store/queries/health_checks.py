@@ -112,6 +112,8 @@ class Definitions:
     oldest_late: datetime | None
     unserved: list[str]
     tzdata_versions: list[str]
+    open_circuits: int = 0
+    open_circuit_example: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +246,8 @@ _DEFINITIONS: LiteralString = """
 select count(*) as schedules,
        count(*) filter (where schedule_error is not null) as stalled,
        min(namespace || '/' || name || ': ' || schedule_error) as stalled_example,
+       count(*) filter (where circuit_opened_at is not null) as open_circuits,
+       min(namespace || '/' || name) filter (where circuit_opened_at is not null) as open_circuit_example,
        count(*) filter (where late) as late,
        min(next_run_at) filter (where late) as oldest_late,
        coalesce(array_agg(distinct queue::text order by queue::text) filter (where not served), '{}') as unserved,

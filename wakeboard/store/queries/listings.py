@@ -33,8 +33,8 @@ class ScheduleRow:
     """A schedule, its next tick, its last result and its runs.
 
     `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
-    `state`: active, suspended, paused, stalled (`schedule_error` says why) or on demand. `last_*`: the run
-    that ended last.
+    `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why)
+    or on demand. `last_*`: the run that ended last.
     """
 
     id: int
@@ -258,6 +258,7 @@ _STATE: LiteralString = """
             when def.suspended then 'suspended'
             when exists (select from wakeboard.pauses
                           where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
+            when def.circuit_opened_at is not null then 'circuit open'
             when def.schedule is null then 'on demand'
             else 'active' end as state
 """

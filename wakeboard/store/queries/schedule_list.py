@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
 Sort: TypeAlias = Literal["name", "next", "last", "failures"]
-STATES: Final = ("active", "paused", "suspended", "stalled", "on demand")
+STATES: Final = ("active", "paused", "circuit open", "suspended", "stalled", "on demand")
 HEALTHS: Final = ("failing", "retrying", "late", "ok")
 MAX_COUNTED: Final = 10_000
 LIVE_RUNS_READ: LiteralString = "200"  # of one schedule
@@ -144,6 +144,7 @@ _SCHEDULES: LiteralString = """
          case when def.schedule_error is not null then 'stalled'
               when def.suspended then 'suspended'
               when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
+              when def.circuit_opened_at is not null then 'circuit open'
               when def.schedule is null then 'on demand'
               else 'active' end as state
     from wakeboard.job_definitions as def

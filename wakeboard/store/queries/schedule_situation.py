@@ -24,6 +24,7 @@ _MOST_SKIPPED: Final = 3
 _SCHEDULE: LiteralString = """
 select clock_timestamp() as now, def.id, def.source, def.namespace, def.name, def.job_type::text, def.queue::text,
        def.schedule as cron, def.concurrency_policy, def.suspended, def.suspended and def.spec_hash = '' as object_gone,
+       def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id,
        def.removed_at, def.schedule_error, def.next_run_at, removal.count as removal_count,
        removal.requested_at as removal_at,
        exists (select from wakeboard.worker_types

@@ -22,7 +22,8 @@ class ScheduleState:
 
     `generation` is the one in force. `paused`: the paused scope: 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
-    is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type.
+    is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type. `circuit_*`:
+    since when it creates no runs after dead ones, and its probe.
     """
 
     id: int
@@ -61,6 +62,10 @@ class ScheduleState:
     last_action_token: str | None
     last_action_at: datetime | None
     last_action_result: str | None
+    suspend_after_dead: int | None = None
+    circuit_opened_at: datetime | None = None
+    circuit_probe_at: datetime | None = None
+    circuit_probe_id: int | None = None
 
 
 # How far back the last success and the last failure are searched among finished runs.
@@ -78,7 +83,8 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
        failure.last_error as last_failure_message, failure.id as last_failure_run_id,
        type.last_known_at as type_known_at,
        action.action as last_action, action.token as last_action_token, action.requested_at as last_action_at,
-       action.result as last_action_result
+       action.result as last_action_result,
+       def.suspend_after_dead, def.circuit_opened_at, def.circuit_probe_at, def.circuit_probe_id
   from wakeboard.job_definitions as def
   left join lateral (
     select scope, reason from wakeboard.pauses

@@ -1,0 +1,441 @@
+"""suspendAfterDead: a schedule whose runs die one after another creates no more, and continues after a success."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tests.store.sql_clients import SqlClient
+
+pytestmark = pytest.mark.every_postgres
+
+TICK = (
+    "select * from enqueue_due_ticks(array[{id}], array[1], array[{at}], array[{at} + interval '1 h'], array[{at}],"
+    " array[null]::text[], array[{id}], array[{at}], '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
+)
+
+
+def define(admin: SqlClient, dead: int | None = 3, **columns: Any) -> int:
+    return admin.define(schedule="0 * * * *", cron_fields="", suspend_after_dead=dead, max_attempts=1, **columns)
+
+
+def tick(admin: SqlClient, definition: int) -> str:
+    """A tick, now: 'run', or why it was skipped."""
+    query = "update job_definitions set next_run_at = statement_timestamp() where id = %s returning next_run_at::text"
+    at = f"timestamptz '{admin.value(query, definition)}'"
+    (done,) = admin.sql(TICK.format(id=definition, at=at))
+    if done.runs:
+        return "run"
+    return admin.value("select reason from job_run_history where definition_id = %s order by id desc", definition)
+
+
+def tick_run(admin: SqlClient, definition: int) -> int:
+    """A tick that becomes a run; its id."""
+    assert tick(admin, definition) == "run"
+    return admin.value("select max(id) from job_runs where definition_id = %s", definition)
+
+
+def die(worker: SqlClient, run: int, epoch: int) -> None:
+    query = (
+        "select fail(%s, array[%s]::bigint[], array[%s]::bigint[], '{discarded}', '{E}', '{no}', '{stack}', '{null}')"
+    )
+    assert worker.sql(query, worker.worker_id, run, epoch) == []
+
+
+def succeed(worker: SqlClient, run: int, epoch: int) -> None:
+    assert worker.sql("select complete(%s, array[%s]::bigint[], %s)", worker.worker_id, run, epoch) == []
+
+
+def end(worker: SqlClient, run: int, *, dead: bool) -> None:
+    """Claims the run and ends it."""
+    (lease,) = [lease for lease in worker.claim() if lease.id == run]
+    (die if dead else succeed)(worker, lease.id, lease.epoch)
+
+
+def dead_runs(admin: SqlClient, worker: SqlClient, definition: int, times: int) -> list[int]:
+    """So many ticks, each of whose runs dies before the next tick."""
+    runs: list[int] = []
+    for _ in range(times):
+        runs.append(tick_run(admin, definition))
+        end(worker, runs[-1], dead=True)
+    return runs
+
+
+def circuit(admin: SqlClient, definition: int) -> Any:
+    return admin.sql(
+        "select circuit_opened_at is not null as is_open, circuit_probe_id as probe, circuit_probes as probes,"
+        "  extract(epoch from circuit_probe_at - statement_timestamp())::float as probe_in_s"
+        "  from job_definitions where id = %s",
+        definition,
+    )[0]
+
+
+def end_pause(admin: SqlClient, definition: int) -> None:
+    admin.sql("update job_definitions set circuit_probe_at = statement_timestamp() where id = %s", definition)
+
+
+def test_after_three_dead_runs_a_tick_is_skipped_and_says_why(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 2)
+    assert not circuit(admin, definition).is_open
+    dead_runs(admin, worker, definition, 1)
+    assert tick(admin, definition) == "CircuitOpen"
+    assert circuit(admin, definition).is_open
+    assert tick(admin, definition) == "CircuitOpen"
+
+
+def test_a_schedule_without_the_setting_is_never_stopped(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin, None)
+    dead_runs(admin, worker, definition, 5)
+    assert admin.value("select update_circuits()") == 0
+    assert tick(admin, definition) == "run"
+
+
+def test_maintenance_opens_it_before_the_next_tick(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    admin.sql("delete from definition_changes")
+    assert admin.value("select update_circuits()") == 1
+    assert circuit(admin, definition).is_open
+    assert admin.column("select definition_id from definition_changes") == [definition]
+    assert admin.value("select update_circuits()") == 1
+    assert admin.value("select count(*) from definition_changes") == 1, "a repeat changes nothing"
+
+
+def test_a_success_between_ends_the_series(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 2)
+    end(worker, tick_run(admin, definition), dead=False)
+    dead_runs(admin, worker, definition, 2)
+    assert tick(admin, definition) == "run"
+
+
+def test_runs_count_in_the_order_in_which_they_end(admin: SqlClient, worker: SqlClient) -> None:
+    """Four runs at once; the first one succeeds last, so the three dead ones do not open the circuit."""
+    definition = define(admin)
+    runs = [tick_run(admin, definition) for _ in range(4)]
+    leases = {lease.id: lease for lease in worker.claim()}
+    for run in runs[1:]:
+        die(worker, run, leases[run].epoch)
+    succeed(worker, runs[0], leases[runs[0]].epoch)
+    assert tick(admin, definition) == "run"
+
+
+def test_a_running_run_that_succeeds_closes_it(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    running = tick_run(admin, definition)
+    (lease,) = worker.claim()
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    succeed(worker, running, lease.epoch)
+    assert tick(admin, definition) == "run"
+    assert not circuit(admin, definition).is_open
+
+
+def test_runs_of_users_and_applications_neither_count_nor_wait(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    for _ in range(3):
+        end(worker, admin.value("select id from run_now(%s)", definition), dead=True)
+    assert tick(admin, definition) == "run"
+    worker.claim()
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    assert admin.value("select answer from run_now(%s)", definition) == "queued"
+
+
+def test_after_the_pause_one_tick_is_a_probe_and_its_success_closes_the_circuit(
+    admin: SqlClient, worker: SqlClient
+) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    assert 50 < circuit(admin, definition).probe_in_s <= 60
+    end_pause(admin, definition)
+    probe = tick_run(admin, definition)
+    assert circuit(admin, definition).probe == probe
+    assert tick(admin, definition) == "CircuitOpen", "one at a time"
+    end(worker, probe, dead=False)
+    assert admin.value("select update_circuits()") == 0
+    assert tick(admin, definition) == "run"
+    dead_runs(admin, worker, definition, 1)
+    assert tick(admin, definition) == "run", "the count begins anew"
+
+
+def test_the_pause_doubles_with_each_dead_probe_up_to_an_hour(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    pauses: list[float] = []
+    for _ in range(8):
+        end_pause(admin, definition)
+        end(worker, tick_run(admin, definition), dead=True)
+        assert tick(admin, definition) == "CircuitOpen"
+        pauses.append(round((circuit(admin, definition).probe_in_s + 5) / 60))
+    assert pauses == [2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_at_least_one_tick_is_skipped_before_each_probe(admin: SqlClient, worker: SqlClient) -> None:
+    """The next tick is an hour away, much longer than the pause."""
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    admin.sql("select update_circuits()")
+    assert circuit(admin, definition).probe_in_s > 3000
+    end_pause(admin, definition)
+    probe = tick_run(admin, definition)
+    end(worker, probe, dead=True)
+    admin.sql("select update_circuits()")
+    assert circuit(admin, definition).probe_in_s > 3000
+
+
+def test_of_several_late_ticks_the_newest_is_the_probe(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    end_pause(admin, definition)
+    at = "date_trunc('second', statement_timestamp()) + interval '1 s' * {}"
+    admin.sql(f"update job_definitions set next_run_at = {at.format(2)} where id = %s", definition)
+    ticks = ", ".join(at.format(second) for second in (2, 3, 4))
+    (done,) = admin.sql(
+        f"select made.* from job_definitions cross join lateral enqueue_due_ticks(array[{definition}], array[1],"
+        f" array[next_run_at], array[{at.format(9)}], array[{at.format(4)}], array[null]::text[],"
+        f" array[{definition}, {definition}, {definition}], array[{ticks}], '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')"
+        f" as made"
+        f" where job_definitions.id = {definition}"
+    )
+    assert (done.runs, done.skipped) == (1, 2)
+    skipped = admin.sql("select skipped_count, reason from job_run_history where skipped_count > 1")
+    assert skipped == [(2, "CircuitOpen")]
+
+
+def test_resume_closes_it_and_counts_anew(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    assert admin.value("select resume(%s, 'fixed')", f"schedule:{definition}")
+    assert not admin.value("select resume(%s)", f"schedule:{definition}")
+    (row,) = admin.sql("select scope, schedule, reason, detail from audit_log where action = 'resume'")
+    assert row[:3] == (f"schedule:{definition}", "billing/report", "fixed")
+    assert list(row.detail) == ["circuit_opened_at"]
+    dead_runs(admin, worker, definition, 2)
+    assert tick(admin, definition) == "run"
+    end(worker, admin.value("select max(id) from job_runs"), dead=True)
+    assert tick(admin, definition) == "CircuitOpen"
+
+
+def test_a_discarded_dead_run_still_counts(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    runs = dead_runs(admin, worker, definition, 3)
+    admin.sql("select discard(%s)", runs)
+    assert tick(admin, definition) == "CircuitOpen"
+
+
+def test_a_dead_run_that_was_discarded_after_a_success_does_not_count(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    runs = dead_runs(admin, worker, definition, 2)
+    end(worker, tick_run(admin, definition), dead=False)
+    admin.sql("select discard(%s)", runs)
+    dead_runs(admin, worker, definition, 2)
+    assert tick(admin, definition) == "run"
+
+
+def test_a_retry_neither_closes_it_nor_counts_until_it_ends(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    runs = dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    admin.sql("select retry(%s)", runs)
+    assert tick(admin, definition) == "CircuitOpen", "nothing has succeeded"
+    (first, *_) = worker.claim()
+    succeed(worker, first.id, first.epoch)
+    assert tick(admin, definition) == "run"
+
+
+def test_a_dead_run_that_is_retried_before_it_opened_is_counted_once(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    runs = dead_runs(admin, worker, definition, 2)
+    for _ in range(3):
+        admin.sql("select retry(%s)", [runs[0]])
+        end(worker, runs[0], dead=True)
+    assert tick(admin, definition) == "run"
+
+
+def test_a_replay_neither_counts_nor_closes_it(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    runs = dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    admin.sql("select discard(%s)", runs)
+    replayed = admin.value("select new_id from replay(%s)", runs[:1])
+    end(worker, replayed, dead=False)
+    assert tick(admin, definition) == "CircuitOpen"
+
+
+@pytest.mark.parametrize("how", ["cancelled", "lost"])
+def test_a_probe_that_does_not_end_is_replaced_without_a_longer_pause(
+    admin: SqlClient, worker: SqlClient, how: str
+) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    end_pause(admin, definition)
+    probe = tick_run(admin, definition)
+    admin.sql("select cancel(%s)" if how == "cancelled" else "delete from job_runs where id = any (%s)", [probe])
+    assert tick_run(admin, definition) > probe
+    assert circuit(admin, definition).probes == 0
+
+
+def test_a_probe_that_died_and_was_discarded_doubles_the_pause(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    end_pause(admin, definition)
+    probe = tick_run(admin, definition)
+    end(worker, probe, dead=True)
+    admin.sql("select discard(%s)", [probe])
+    assert tick(admin, definition) == "CircuitOpen"
+    assert circuit(admin, definition).probes == 1
+
+
+def test_a_tick_that_is_skipped_replaces_no_unfinished_run(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin, policy="Allow")
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    waiting = admin.value("select id from run_now(%s)", definition)
+    admin.sql("update job_definitions set concurrency_policy = 'Replace' where id = %s", definition)
+    assert tick(admin, definition) == "CircuitOpen"
+    assert admin.value("select status from job_runs where id = %s", waiting) == "queued"
+
+
+def row_of(suspend_after_dead: int | None, generation: int) -> str:
+    return json.dumps(
+        [
+            {
+                "namespace": "billing",
+                "name": "report",
+                "uid": "",
+                "generation": generation,
+                "job_type": "ping",
+                "spec_hash": f"h{generation}",
+                "payload": {},
+                "queue": "default",
+                "priority": 3,
+                "schedule": "0 * * * *",
+                "cron_fields": "",
+                "time_zone": "Etc/UTC",
+                "dst_gap": "RunAfter",
+                "dst_overlap": "First",
+                "jitter_s": 0,
+                "concurrency_policy": "Allow",
+                "catch_up": "Latest",
+                "catch_up_limit": 100,
+                "max_attempts": 1,
+                "backoff_strategy": "fixed",
+                "backoff_base_s": 1,
+                "backoff_cap_s": 1,
+                "timeout_s": 60,
+                "suspended": False,
+                "next_run_at": "2030-01-01",
+                "tzdata_version": "x",
+                "suspend_after_dead": suspend_after_dead,
+            }
+        ]
+    )
+
+
+def edit(admin: SqlClient, suspend_after_dead: int | None, generation: int) -> None:
+    admin.sql("update job_definitions set next_run_at = now() + interval '1 h'")
+    query = "select answer from sync_definitions('k8s:one', %s::text::jsonb)"
+    assert admin.value(query, row_of(suspend_after_dead, generation)) == "updated"
+    admin.sql("update job_definitions set generation = 1")
+
+
+def test_an_edit_of_the_spec_keeps_it_open_and_removing_the_setting_closes_it(
+    admin: SqlClient, worker: SqlClient
+) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    edit(admin, 5, 2)
+    assert tick(admin, definition) == "CircuitOpen"
+    edit(admin, None, 3)
+    assert not circuit(admin, definition).is_open
+    assert tick(admin, definition) == "run"
+
+
+def test_runs_that_died_before_the_setting_was_added_do_not_count(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin, None)
+    dead_runs(admin, worker, definition, 5)
+    edit(admin, 3, 2)
+    assert tick(admin, definition) == "run"
+
+
+def test_a_lower_number_counts_the_runs_that_have_died(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin, 5)
+    dead_runs(admin, worker, definition, 3)
+    edit(admin, 3, 2)
+    assert tick(admin, definition) == "CircuitOpen"
+
+
+def test_a_removed_schedule_that_is_declared_again_begins_anew(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    admin.sql("update job_definitions set removed_at = now()")
+    edit(admin, 3, 2)
+    assert not circuit(admin, definition).is_open
+    assert tick(admin, definition) == "run"
+
+
+def test_two_maintainers_create_one_probe(
+    admin: SqlClient, worker: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
+) -> None:
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 3)
+    assert tick(admin, definition) == "CircuitOpen"
+    clients = [open_client(0) for _ in range(4)]
+    for _ in range(10):
+        end_pause(admin, definition)
+        at = admin.value(
+            "update job_definitions set next_run_at = statement_timestamp() where id = %s returning next_run_at::text",
+            definition,
+        )
+        query = TICK.format(id=definition, at=f"timestamptz '{at}'")
+        done = [meanwhile.submit(client.sql, query) for client in clients]
+        done += [meanwhile.submit(client.sql, "select update_circuits()") for client in clients]
+        for each in done:
+            each.result()
+        admin.sql(query)  # each of them may have skipped the locked schedule
+        probe = circuit(admin, definition).probe
+        assert admin.column("select id from job_runs where status = 'queued'") == [probe]
+        end(worker, probe, dead=True)
+        admin.sql("select update_circuits()")
+
+
+def test_a_success_that_commits_late_is_taken_in_its_order(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+) -> None:
+    """It ended before the third run died, and its transaction commits after the circuit has opened."""
+    definition = define(admin)
+    dead_runs(admin, worker, definition, 2)
+    slow = tick_run(admin, definition)
+    (lease,) = other.claim()
+    other.sql("begin")
+    succeed(other, slow, lease.epoch)
+    dead_runs(admin, worker, definition, 1)
+    assert tick(admin, definition) == "CircuitOpen"
+    other.sql("commit")
+    assert tick(admin, definition) == "run"
+
+
+def test_the_alert_counts_open_circuits(admin: SqlClient, worker: SqlClient) -> None:
+    definition = define(admin)
+    measure = "select value, examples from measure_alert('circuitOpen', schedule_pattern => %s)"
+    assert admin.sql(measure, "billing/%")[0] == (0, [])
+    dead_runs(admin, worker, definition, 3)
+    admin.sql("select update_circuits()")
+    assert admin.sql(measure, "billing/%")[0] == (1, ["billing/report"])
+    assert admin.sql(measure, "shop/%")[0] == (0, [])
