@@ -202,7 +202,7 @@ def with_rules(schema: Schema) -> Schema:
     """`schema` with the admission rules at their fields. Raises NotStructural for a rule without a field."""
     for place, rules in RULES.items():
         node = schema
-        for name in place.split("."):
+        for name in filter(None, place.split(".")):
             node = node.get("properties", {}).get(name)
             if node is None:
                 raise NotStructural(f"there is a rule for {place}, but no such field")

@@ -211,6 +211,15 @@ class Run(ABC):
         taken = self._consume(int(units))
         return self._wait_for(taken) if self.in_thread else taken
 
+    def results(self) -> Any:
+        """The results of the runs that this one waited for, in the order of `after`; [] if it waited for none.
+
+        Await it in an async handler. A run without a result gives None, and an entry with `ticks: All` a list with the
+        result of each tick. Raises LeaseLost.
+        """
+        results = self._read_results()
+        return self._wait_for(results) if self.in_thread else results
+
     def once(self, conn: Any, key: str) -> Any:
         """Guard an effect that happens in the transaction of `conn`, a psycopg connection; await it for an async one.
 
@@ -237,6 +246,10 @@ class Run(ABC):
     @abstractmethod
     async def _consume(self, units: int) -> None:
         """Take units of the rate limit."""
+
+    @abstractmethod
+    async def _read_results(self) -> list[Any]:
+        """Read the results of the runs that this one waited for."""
 
     @abstractmethod
     async def _begin_effect(self, key: str) -> str:

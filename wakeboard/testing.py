@@ -64,6 +64,7 @@ class FakeRun:
     run_at: datetime = A_MONDAY
     steps: dict[str, Any] = field(default_factory=dict[str, Any])
     effects: dict[str, Literal["begun", "done"]] = field(default_factory=dict[str, Literal["begun", "done"]])
+    results: list[Any] = field(default_factory=list[Any])  # of the runs that it waited for
     id: int = field(default_factory=lambda: next(_ids))
     uuid: UUID = field(default_factory=uuid4)
 
@@ -241,6 +242,10 @@ class _FakeAttempt(Run):
     def progress(self, fraction: float) -> None:
         super().progress(fraction)
         self._progress.append(self.fraction or 0.0)
+
+    async def _read_results(self) -> list[Any]:
+        self._raise_if_lost()
+        return _as_json(self._fake.results)
 
     async def _consume(self, units: int) -> None:
         self._raise_if_lost()

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 
-FIRST = ["scheduler", "reaper", "partitions", "retention"]
-EVERYTHING = ["scheduler", "reaper", "partitions", "circuits", "backfills", "rollups", "retention"]
+FIRST = ["scheduler", "dependencies", "reaper", "partitions", "retention"]
+EVERYTHING = ["scheduler", "dependencies", "reaper", "partitions", "circuits", "backfills", "rollups", "retention"]
 
 
 def maintenance() -> MaintenanceLoop:
@@ -30,12 +30,12 @@ async def test_the_first_pass_does_what_is_urgent_the_second_the_rest_and_the_ne
     ours = maintenance()
     assert ours.due_tasks(1000.0) == FIRST
     assert not (await ours.run_due(store, 1000.0)).failures
-    assert ours.due_tasks(1000.0) == ["scheduler", "circuits", "backfills", "rollups"]
+    assert ours.due_tasks(1000.0) == ["scheduler", "dependencies", "circuits", "backfills", "rollups"]
     assert not (await ours.run_due(store, 1000.0)).failures
-    assert ours.due_tasks(1000.0) == ["scheduler"]
-    assert ours.due_tasks(1000.0 + BACKFILLS_INTERVAL_S) == ["scheduler", "backfills"]
-    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S - 0.001) == ["scheduler", "backfills"]
-    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S) == ["scheduler", "reaper", "circuits", "backfills"]
+    assert ours.due_tasks(1000.0) == ["scheduler", "dependencies"]
+    assert ours.due_tasks(1000.0 + BACKFILLS_INTERVAL_S) == ["scheduler", "dependencies", "backfills"]
+    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S - 0.001) == ["scheduler", "dependencies", "backfills"]
+    assert ours.due_tasks(1000.0 + REAP_INTERVAL_S) == ["scheduler", "dependencies", "reaper", "circuits", "backfills"]
     assert ours.due_tasks(1000.0 + PARTITIONS_INTERVAL_S) == EVERYTHING
 
 
@@ -62,7 +62,15 @@ async def test_a_duty_that_fails_stops_no_other_and_comes_again_soon(store: Main
     assert set(made.failures) == {"reaper", "partitions"}
     assert "wakeboard migrate" in str(made.failures["reaper"])
     assert made.ticks.runs == 1
-    assert ours.due_tasks(60.0) == ["scheduler", "reaper", "partitions", "circuits", "backfills", "rollups"]
+    assert ours.due_tasks(60.0) == [
+        "scheduler",
+        "dependencies",
+        "reaper",
+        "partitions",
+        "circuits",
+        "backfills",
+        "rollups",
+    ]
     await rows(store, "alter function reap_away rename to reap")
     await rows(store, "alter function make_partitions_away rename to create_partitions")
     assert (await ours.run_due(store, 60.0)).failures == {}
@@ -86,6 +94,6 @@ async def test_tidying_that_is_not_done_goes_on_in_the_next_round(store: Mainten
     )
     ours = maintenance()
     assert (await ours.run_due(store, 0.0)).deleted.more
-    assert ours.due_tasks(0.1) == ["scheduler", "circuits", "backfills", "rollups", "retention"]
+    assert ours.due_tasks(0.1) == ["scheduler", "dependencies", "circuits", "backfills", "rollups", "retention"]
     assert (await ours.run_due(store, 0.1)).deleted.rows == 1
-    assert ours.due_tasks(0.2) == ["scheduler"]
+    assert ours.due_tasks(0.2) == ["scheduler", "dependencies"]

@@ -27,7 +27,7 @@ from wakeboard.store.connection import connect, connect_blocking, require_schema
 from wakeboard.store.effects import Lease, once
 from wakeboard.store.enqueue import Job, enqueue, enqueue_many
 from wakeboard.store.leader_api import ClaimedDelivery, LeaderStore, OperatorStore
-from wakeboard.store.maintenance_api import MaintenanceStore, Notification
+from wakeboard.store.maintenance_api import JoinedTick, MaintenanceStore, Notification
 from wakeboard.store.migrate import migrate
 from wakeboard.store.queries.alert_page import AlertQueries
 from wakeboard.store.queries.alerts import read_alerts
@@ -180,6 +180,9 @@ def maintenance(store: MaintenanceStore) -> dict[str, Callable[[], Awaitable[Any
         "reap": lambda: store.reap(always=True),
         "due_definitions": store.due_definitions,
         "enqueue_due_ticks": lambda: store.enqueue_due_ticks([]),
+        "enqueue_dependents": store.enqueue_dependents,
+        "joins_to_check": lambda: store.joins_to_check(100),
+        "enqueue_joined_ticks": lambda: store.enqueue_joined_ticks([JoinedTick(1, NOW, None, [(1, NOW)])]),
         "skip_past_deadline": store.skip_past_deadline,
         "create_partitions": store.create_partitions,
         "continue_backfills": store.continue_backfills,
@@ -254,6 +257,7 @@ async def act_as_worker(dsn: str) -> None:
         await worker_store.step(free[0], free[1], "part", "1")
         await worker_store.effect(free[0], free[1], "mail")
         await worker_store.consume(free[0], free[1], 1)
+        assert await worker_store.run_results(free[0], free[1]) == []
         with connect_blocking(dsn) as beat:
             assert renew(beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, 0.5)]) == []
         await worker_store.still_leased([(free[0], free[1])])

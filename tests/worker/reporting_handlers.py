@@ -90,6 +90,18 @@ def consumes_plainly(run: wakeboard.Run) -> None:
     run.consume(run.payload["units"])
 
 
+@wakeboard.handler("adds")
+async def adds(run: wakeboard.Run) -> int:
+    """Adds up the answers of the runs that it waited for."""
+    return sum(result["answer"] for result in await run.results())
+
+
+@wakeboard.handler("adds-plainly")
+def adds_plainly(run: wakeboard.Run) -> int:
+    """The same in a thread."""
+    return sum(result["answer"] for result in run.results())
+
+
 @wakeboard.handler("sleeps")
 async def sleeps(run: wakeboard.Run) -> None:
     """Waits until it is cancelled; swallows nothing."""

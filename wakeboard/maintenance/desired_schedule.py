@@ -118,6 +118,7 @@ def definition_row(desired: DesiredSchedule, known: KnownDefinition | None, now:
         "queue": spec.queue,
         "priority": spec.priority,
         "schedule": spec.schedule,
+        "after": [entry.model_dump(by_alias=True) for entry in spec.after or ()],
         "cron_fields": fields.to_text() if fields else None,
         "time_zone": spec.time_zone,
         "dst_gap": spec.dst.gap,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.maintenance.dependents import NOTHING, enqueue_dependents
 from wakeboard.maintenance.partitions import create_partitions
 from wakeboard.maintenance.reaper import ReapCounts, reap
 from wakeboard.maintenance.retention import DeletedCounts, Retention, delete_expired
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from wakeboard.rules.alert_rules import AlertSpec
     from wakeboard.rules.declared_limits import Limits
-    from wakeboard.store.maintenance_api import EnqueuedTicks, MaintenanceStore
+    from wakeboard.store.maintenance_api import EnqueuedDependents, EnqueuedTicks, MaintenanceStore
 
 EVERY_PASS_S: Final = 0.0
 REAP_INTERVAL_S: Final = 5.0
@@ -41,6 +42,7 @@ class MaintenancePass:
     """What one pass did. `failures`: by the name of the task."""
 
     ticks: EnqueuedTicks = NO_TICKS
+    dependents: EnqueuedDependents = NOTHING
     reaped: ReapCounts = field(default_factory=ReapCounts)
     partitions_created: int = 0
     deleted: DeletedCounts = field(default_factory=DeletedCounts)
@@ -84,6 +86,7 @@ class MaintenanceLoop:
         self._rollups_interval_s = ROLLUPS_INTERVAL_S if sets_retention else WORKER_ROLLUPS_INTERVAL_S
         self._tasks = (
             _Task("scheduler", EVERY_PASS_S, self._schedule),
+            _Task("dependencies", EVERY_PASS_S, self._enqueue_dependents),
             _Task("reaper", REAP_INTERVAL_S, self._reap),
             _Task("partitions", PARTITIONS_INTERVAL_S, self._create_partitions),
             _Task("circuits", CIRCUITS_INTERVAL_S, self._update_circuits, begins_in_second_pass=True),
@@ -106,10 +109,12 @@ class MaintenanceLoop:
         """
         return [task.name for task in self._tasks if task.due_at <= now and not task.begins_in_second_pass]
 
-    async def run_due(self, store: MaintenanceStore, now: float) -> MaintenancePass:
+    async def run_due(self, store: MaintenanceStore, now: float, *, only_dependencies: bool = False) -> MaintenancePass:
         """Runs the tasks that are due. Errors of tasks do not raise; they are in `failures`."""
         done = MaintenancePass()
         for task in self._tasks:
+            if only_dependencies and task.name != "dependencies":
+                continue
             if task.begins_in_second_pass:
                 task.begins_in_second_pass = False
             elif task.due_at <= now:
@@ -128,6 +133,10 @@ class MaintenanceLoop:
 
     async def _schedule(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
         done.ticks = await schedule_due_ticks(store, misfire_grace=self._misfire_grace)
+        return False
+
+    async def _enqueue_dependents(self, store: MaintenanceStore, done: MaintenancePass) -> bool:
+        done.dependents = await enqueue_dependents(store)
         return False
 
     async def _reap(self, store: MaintenanceStore, done: MaintenancePass) -> bool:

@@ -136,10 +136,37 @@ _JITTER_IS_BELOW_STARTING_DEADLINE: Rule = {
     "fieldPath": ".jitterSeconds",
 }
 
+_NOT_AFTER_ITSELF: Rule = {
+    "rule": "!has(self.spec) || !has(self.spec.after) || !has(self.metadata.name) ||\n"
+    "self.spec.after.all(entry, entry.schedule != self.metadata.name)",
+    "message": "spec.after names this schedule itself; write the name of another one",
+}
+_AFTER_IS_INSTEAD_OF_SCHEDULE: Rule = {
+    "rule": "!has(self.after) || !has(self.schedule)",
+    "message": "after and schedule exclude each other, since its ticks come from one; write only one of them",
+    "fieldPath": ".after",
+}
+_AFTER_SAYS_WHEN: Rule = {
+    "rule": "!has(self.after) || self.after.exists(entry, entry.ticks != 'All')",
+    "message": "after needs an entry without ticks: All, which says when it runs; write ticks: Same for the slowest",
+    "fieldPath": ".after",
+}
+_AFTER_NAMES_EACH_ONCE: Rule = {
+    "rule": "!has(self.after) || self.after.all(entry, self.after.exists_one(other, other.schedule == entry.schedule))",
+    "message": "after names a schedule twice; write each name once",
+    "fieldPath": ".after",
+}
+
 # ------------------------------------------------------------------------------------------------ rules by field
 
 RULES: Final[dict[str, list[Rule]]] = {
-    "spec": [_JITTER_IS_BELOW_STARTING_DEADLINE],
+    "": [_NOT_AFTER_ITSELF],
+    "spec": [
+        _JITTER_IS_BELOW_STARTING_DEADLINE,
+        _AFTER_IS_INSTEAD_OF_SCHEDULE,
+        _AFTER_SAYS_WHEN,
+        _AFTER_NAMES_EACH_ONCE,
+    ],
     "spec.schedule": [
         _NO_TIME_ZONE,
         _FIVE_FIELDS,

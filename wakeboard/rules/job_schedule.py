@@ -132,6 +132,24 @@ class Backoff(Declared):
         return self
 
 
+class Dependency(Declared):
+    """A schedule that this one runs after, in the same namespace."""
+
+    schedule: Annotated[str, Field(max_length=63, pattern=SUBDOMAIN)] = Field(
+        description="The name of the schedule.", examples=["extract"]
+    )
+    outcome: Literal["Succeeded", "Ended"] = Field(
+        default="Succeeded",
+        description="Which end of its run counts: only a success (Succeeded), or also that it is dead, cancelled or "
+        "skipped because it started too late (Ended).",
+    )
+    ticks: Literal["Same", "All"] = Field(
+        default="Same",
+        description="Which of its ticks count: the same tick (Same), or each of its ticks since the tick before, "
+        "such as the 24 hourly ticks of a day (All).",
+    )
+
+
 class JobScheduleSpec(Declared):
     """What to run, when, and what to do when that goes wrong. Only jobType is required."""
 
@@ -146,6 +164,12 @@ class JobScheduleSpec(Declared):
         "H is a value of its own for each schedule, which spreads load. When both the day of the month and the day "
         "of the week are restricted, either is enough. Absent: only on demand.",
         examples=["0 8 * * MON"],
+    )
+    after: Annotated[list[Dependency], Field(max_length=20)] | None = Field(
+        default=None,
+        description="Instead of schedule: it runs after these schedules of its namespace. When their runs of a tick "
+        "have succeeded, a run of the same tick is created. A dead run blocks it until a retry succeeds.",
+        examples=[[{"schedule": "extract"}]],
     )
     time_zone: ZoneName = Field(
         default="Etc/UTC", description="The IANA time zone of the schedule.", examples=["Europe/Lisbon"]
@@ -210,6 +234,26 @@ class JobScheduleSpec(Declared):
     )
 
     @model_validator(mode="after")
+    def _after_is_instead_of_schedule(self) -> Self:
+        if self.after is None:
+            return self
+        if self.schedule is not None:
+            raise refusal(
+                "spec.after and spec.schedule exclude each other, since its ticks come from one; write only one of them"
+            )
+        if not self.after:
+            raise refusal("spec.after is empty; write for example after: [{schedule: extract}], or leave it out")
+        if all(entry.ticks == "All" for entry in self.after):
+            raise refusal(
+                "each entry of spec.after has ticks: All, so none says when it runs; write ticks: Same for the slowest"
+            )
+        names = [entry.schedule for entry in self.after]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice:
+            raise refusal(f"spec.after names {twice} twice; write each name once")
+        return self
+
+    @model_validator(mode="after")
     def _jitter_leaves_time_to_start(self) -> Self:
         deadline = self.starting_deadline_seconds
         if deadline is not None and self.jitter_seconds >= deadline:
@@ -257,6 +301,14 @@ class JobSchedule(Declared):
     def cron_fields(self) -> CronFields | None:
         """The compiled cron expression; None when it runs only on demand."""
         return None if self.spec.schedule is None else parse_cron(self.spec.schedule, name=self.full_name)
+
+    @model_validator(mode="after")
+    def _is_not_after_itself(self) -> Self:
+        if any(entry.schedule == self.metadata.name for entry in self.spec.after or ()):
+            raise refusal(
+                f"spec.after names {self.metadata.name}, which is this schedule itself; write the name of another one"
+            )
+        return self
 
     @model_validator(mode="after")
     def _comes_with_this_name(self) -> Self:

@@ -61,6 +61,7 @@ def _fields(row: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "jobType": row["job_type"],
         "schedule": row["schedule"],
+        "after": row.get("after") or None,
         "timeZone": row["time_zone"],
         "payload": row["payload"],
         "queue": row["queue"],

@@ -31,6 +31,7 @@ _MEANT: Final = {  # names from CronJob, and other likely guesses
     "backofflimit": "maxAttempts",
     "cron": "schedule",
     "handler": "jobType",
+    "on": "outcome",
     "retries": "maxAttempts",
     "tz": "timeZone",
 }

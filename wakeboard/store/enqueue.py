@@ -49,6 +49,11 @@ select id, uuid, created
   from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
                          %s, %s::pg_catalog.text[], %s, %s, %s)
 """)
+_ENQUEUE_AFTER = checked_call("""
+select id, uuid, created
+  from wakeboard.enqueue(%s, %s::pg_catalog.text::pg_catalog.jsonb, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,
+                         %s, %s::pg_catalog.text[], %s, %s, %s, %s::bigint[])
+""")
 # Payloads go as one document, columns as binary arrays: quoting them one by one takes as long as writing the runs.
 _ENQUEUE_MANY = checked_call("""
 select id, created
@@ -128,6 +133,7 @@ def enqueue(
     unique_for: int | None = ...,
     unique_by: Sequence[str] | None = ...,
     if_exists: IfExists = ...,
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = ...,
 ) -> Enqueued: ...
 @overload
 def enqueue(
@@ -148,6 +154,7 @@ def enqueue(
     unique_for: int | None = ...,
     unique_by: Sequence[str] | None = ...,
     if_exists: IfExists = ...,
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = ...,
 ) -> Awaitable[Enqueued]: ...
 def enqueue(  # noqa: PLR0913 - one keyword for each column that an application may set
     conn: psycopg.Connection[Any] | psycopg.AsyncConnection[Any],
@@ -167,6 +174,7 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     unique_for: int | None = None,
     unique_by: Sequence[str] | None = None,
     if_exists: IfExists = "keep",
+    after: Iterable[Enqueued | EnqueuedJob | int] | None = None,
 ) -> Enqueued | Awaitable[Enqueued]:
     """Enqueues one run: due at `run_at` (now when None), priority 1 to 5 (5 first), payload any JSON object or list.
 
@@ -178,6 +186,8 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
     (queued or failed), `if_exists="replace"` gives it the new payload and `run_at`, and its attempts and its
     `unique_for` begin again. "keep" leaves it as it is, and a run that is running, dead or has ended is always kept.
     In a span of OpenTelemetry, its trace context is stored with the run, and the spans of the attempts continue it.
+    With `after`, the run waits until these runs (what `enqueue` returned, or ids; at most 1,000) have succeeded;
+    `run.results` gives its handler their results. Until the transaction ends, they cannot be claimed or completed.
     Raises KeyReused if the key belongs to another payload, and WakeboardError if the store refuses a value.
     """
     _check_texts(job_type=job_type, queue=queue, idempotency_key=idempotency_key, limit_key=limit_key, backoff=backoff)
@@ -194,11 +204,12 @@ def enqueue(  # noqa: PLR0913 - one keyword for each column that an application 
         *(max_attempts, timeout_s, backoff, backoff_base_s, backoff_cap_s),
     )
     unique = _unique_values(unique_for, unique_by, if_exists)
+    parents = None if after is None else _parent_ids(after)
     span = start_enqueue_span(job_type, queue)
     if isinstance(conn, psycopg.AsyncConnection):
-        return _first_async(conn, values, unique, span)
+        return _first_async(conn, values, unique, span, parents)
     with span or nullcontext(), translating(conn):
-        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span))
+        cursor = conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span, parents))
         return _enqueued(cursor.fetchall(), span)
 
 
@@ -266,9 +277,10 @@ async def _first_async(
     values: tuple[Any, ...],
     unique: _UniqueValues | None,
     span: EnqueueSpan | None,
+    parents: list[int] | None,
 ) -> Enqueued:
     with span or nullcontext(), translating(conn):
-        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span))
+        cursor = await conn.cursor(row_factory=tuple_row).execute(*_enqueue_statement(values, unique, span, parents))
         return _enqueued(await cursor.fetchall(), span)
 
 
@@ -284,8 +296,11 @@ async def _all_async(
 
 
 def _enqueue_statement(
-    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None
+    values: tuple[Any, ...], unique: _UniqueValues | None, span: EnqueueSpan | None, parents: list[int] | None
 ) -> tuple[bytes, tuple[Any, ...]]:
+    if parents is not None:
+        trace = (span.traceparent, span.tracestate) if span is not None else (None, None)
+        return _ENQUEUE_AFTER, (*values, *(unique or _NOT_UNIQUE), *trace, parents)
     if span is not None:
         return _ENQUEUE_TRACED, (*values, *(unique or _NOT_UNIQUE), span.traceparent, span.tracestate)
     return (_ENQUEUE_UNIQUE, (*values, *unique)) if unique else (_ENQUEUE, values)
@@ -320,6 +335,15 @@ def _unique_values(
     _check_column("unique_by", names or ())
     _check_texts(if_exists=if_exists)
     return unique_for, names, if_exists
+
+
+def _parent_ids(after: Iterable[Enqueued | EnqueuedJob | int]) -> list[int]:
+    """The ids of the runs to wait for."""
+    if isinstance(after, Enqueued | EnqueuedJob | int | str | bytes):
+        raise InvalidValue(f"after is {after!r}; write a list, such as [{after!r}]")
+    ids = [run.id if isinstance(run, Enqueued | EnqueuedJob) else run for run in after]
+    _check_numbers(after=ids)
+    return ids
 
 
 def _columns(jobs: list[Job]) -> tuple[list[Any] | str | None, ...]:

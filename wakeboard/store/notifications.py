@@ -1,4 +1,7 @@
-"""Notifications that a run may be due: channel `wakeboard`, on a connection of its own, never through a pooler."""
+"""Notifications that a run may be due: channel `wakeboard`, on a connection of its own, never through a pooler.
+
+The payload `ended` says that maintenance may find a run whose dependencies have ended.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-async def notifications(dsn: str) -> AsyncIterator[None]:
-    """Yields once at the start, because earlier notifications are lost, then once for each notification.
+async def notifications(dsn: str) -> AsyncIterator[str]:
+    """Yields the payload of each notification, and first an empty one, because earlier notifications are lost.
 
     Raises DatabaseUnavailable if it cannot connect, or when the connection is lost.
     """
@@ -20,6 +23,6 @@ async def notifications(dsn: str) -> AsyncIterator[None]:
     async with conn:
         with translating():
             await listen(conn, "wakeboard")
-            yield None
-            async for _ in conn.notifies():
-                yield None
+            yield ""
+            async for notification in conn.notifies():
+                yield notification.payload

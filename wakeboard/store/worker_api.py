@@ -389,6 +389,10 @@ class WorkerStore:
         """Takes units of the rate limit of the run's limit key."""
         await self._rows("select wakeboard.consume(%s, %s, %s, %s)", self.worker.worker_id, run_id, epoch, units)
 
+    async def run_results(self, run_id: int, epoch: int) -> list[Any]:
+        """The results of the runs that this one waited for, in the order of `after`."""
+        return await self._value("select wakeboard.run_results(%s, %s, %s)", self.worker.worker_id, run_id, epoch)
+
     async def effect(self, run_id: int, epoch: int, key: str, *, done: bool = False) -> str:
         """Records an external effect: 'new', 'begun', 'in doubt' or 'done'."""
         return await self._value(

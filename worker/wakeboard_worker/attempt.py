@@ -112,6 +112,9 @@ class Attempt(Run):
     async def _record_step(self, name: str, result: str | None = None) -> tuple[bool, Any]:
         return await self._repeated(lambda store: store.step(self.id, self.epoch, name, result))
 
+    async def _read_results(self) -> list[Any]:
+        return await self._repeated(lambda store: store.run_results(self.id, self.epoch))
+
     async def _consume(self, units: int) -> None:
         await self._repeated(lambda store: store.consume(self.id, self.epoch, units))
 

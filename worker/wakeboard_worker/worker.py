@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 CONNECT_WITHIN_S = 10.0  # for a draining worker; others try until the database is available
 CHECK_EVERY_S = 0.5
 MAINTAIN_EVERY_S = 1.0
+ENDED = "ended"  # the payload of a notification
 UNWIND_S = 2.0  # how long the shutdown waits for handlers that were stopped
 BLOCKED_S = 2.0  # how long the shutdown waits for outcomes whose runs are locked
 MAX_LABEL = 256  # characters
@@ -248,6 +249,7 @@ class _WorkerTasks:
             misfire_grace=settings.misfire_grace, retention=retention, alerts=_alerts(settings)
         )
         self._maintain_at = 0.0
+        self._runs_ended = False  # other runs may have waited for them
         self._fetcher = Fetcher(
             in_flight, self._coroutines, self._threads, claims, self._heartbeat, settings, stay_s, self._maintain
         )
@@ -348,24 +350,31 @@ class _WorkerTasks:
         dsn = self._settings.dsn.get_secret_value()
         while True:
             try:
-                async for _ in notifications(dsn):
+                async for payload in notifications(dsn):
+                    self._runs_ended |= payload == ENDED
                     self._in_flight.wakeup.set()
             except WakeboardError as error:
                 log.debug("not listening: %s", error)
             await asyncio.sleep(1.0)
 
     async def _maintain(self, conn: Any, at_once: bool = False) -> None:  # noqa: FBT001, FBT002 - one meaning
-        """Run the maintenance tasks that are due (ticks, expired leases, retention), once a second or `at_once`."""
+        """Run the maintenance tasks that are due (ticks, expired leases, retention), once a second or `at_once`.
+
+        When runs have ended that others may have waited for, only these others are looked for.
+        """
         from wakeboard.store.maintenance_api import MaintenanceStore
 
         now = time.monotonic()
-        if now < self._maintain_at and not at_once:
+        ended, self._runs_ended = self._runs_ended, False
+        all_due = now >= self._maintain_at or at_once
+        if not (all_due or ended):
             return
-        self._maintain_at = now + MAINTAIN_EVERY_S
-        if (spans := self._in_flight.context.spans) is not None:
-            await spans.observe(conn, self._worker, self._in_flight.counts)
-        await self._reap_orphaned_leases(MaintenanceStore(conn), now)
-        done = await self._maintenance.run_due(MaintenanceStore(conn), now)
+        if all_due:
+            self._maintain_at = now + MAINTAIN_EVERY_S
+            if (spans := self._in_flight.context.spans) is not None:
+                await spans.observe(conn, self._worker, self._in_flight.counts)
+            await self._reap_orphaned_leases(MaintenanceStore(conn), now)
+        done = await self._maintenance.run_due(MaintenanceStore(conn), now, only_dependencies=not all_due)
         if done.ticks.runs or done.ticks.skipped:
             runs, skipped = counted(done.ticks.runs, "run"), counted(done.ticks.skipped, "tick")
             log.info("scheduled %s, skipped %s", runs, skipped)

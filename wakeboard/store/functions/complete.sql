@@ -15,6 +15,7 @@ as $$
 declare
   free bigint[] := ids;
   again boolean := false;
+  awaited bigint[];
   accepted integer;
 begin
   if (worker <> 0 and epoch >= 0 and ids is not null) is not true then                 -- cheaper than three casts
@@ -24,7 +25,7 @@ begin
 loop
 begin
   with done as (                       -- an index scan over a sorted array: rows are locked in id order
-    delete from job_runs where id = any (free) and lease_epoch = epoch and locked_by = worker
+    delete from job_runs where id = any (free) and lease_epoch = epoch and locked_by = worker and has_dependents is null
     returning definition_id,           -- first, because `noted` reads only it; then only the columns of history
               id, uuid, scheduled_for, run_at, created_at, started_at, locked_by, lease_epoch, trigger, backoff_strategy,
               backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority, queue,
@@ -57,6 +58,12 @@ exception when lock_not_available then   -- a second try, without the rows that 
 end;
 end loop;
   if accepted < cardinality(ids) then
+    awaited := array(select id from job_runs     -- other runs or schedules wait for these
+                      where id = any (ids) and lease_epoch = epoch and locked_by = worker and has_dependents
+                      order by id for update skip locked);
+    if awaited <> '{}' then
+      perform finish_runs(awaited, 'succeeded', null, results);
+    end if;
     return query
     select missing
       from unnest(ids) as missing

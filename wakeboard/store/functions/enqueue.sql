@@ -9,6 +9,10 @@
 -- attempts and its time begin again, and everything else stays. A run that is running, dead or has ended is left as it is.
 -- `traceparent` and `tracestate`: the trace context (W3C) of the caller, which the spans of the run's attempts continue. A malformed one is
 -- dropped.
+-- With `after` (ids of up to 1,000 runs), the run waits until all of them have succeeded: its run_at is the end of the year 2999 until then,
+-- and at least the given one afterwards. A dead one blocks it until a retry succeeds. Raises 22023 if one of them does not exist, was
+-- cancelled, skipped or discarded. A run that exists already (created = false) is left as it is. Until the caller's transaction ends, those
+-- runs cannot be claimed or completed.
 -- Example:
 --   select * from wakeboard.enqueue('send_mail', '{"to": 42}', idempotency_key => 'order-42');
 --   select * from wakeboard.enqueue('sync', '{"customer": 7}', unique_for => 3600, unique_by => '{customer}');
@@ -19,7 +23,7 @@ create or replace function wakeboard.enqueue(
   max_attempts integer default 5, timeout_s integer default 600, backoff text default 'exponential',
   backoff_base_s integer default 10, backoff_cap_s integer default 3600,
   unique_for integer default null, unique_by text[] default null, if_exists text default 'keep',
-  traceparent text default null, tracestate text default null)
+  traceparent text default null, tracestate text default null, after bigint[] default null)
 returns table (id bigint, uuid uuid, created boolean) language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 as $$
@@ -36,7 +40,17 @@ declare
   checked_base duration_s := coalesce(backoff_base_s, 10); checked_cap duration_s := coalesce(backoff_cap_s, 3600);
 begin
   if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
-     or unique_for is not null or unique_by is not null or if_exists <> 'keep' or traceparent is not null then      -- one condition: each costs a microsecond
+     or unique_for is not null or unique_by is not null or if_exists <> 'keep' or traceparent is not null
+     or after is not null then         -- one condition: each costs a microsecond
+    if after is not null then
+      return query
+      with made as materialized (
+        select * from enqueue(job_type, payload, queue, priority, run_at, idempotency_key, limit_key, max_attempts, timeout_s, backoff,
+                              backoff_base_s, backoff_cap_s, unique_for, unique_by, if_exists, traceparent, tracestate)
+      )
+      select made.id, made.uuid, made.created from made where wait_for_runs(made.id, case when made.created then after end);
+      return;
+    end if;
     perform refuse_argument('job_type', null, 'the name of a job type') where job_type is null;
     perform refuse_value('limit_key', limit_key) where limit_key like '%:%';     -- the keys of schedules
     perform refuse_value('priority', priority::text) where priority not between 1 and 5;

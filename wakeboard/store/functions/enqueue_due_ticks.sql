@@ -154,12 +154,13 @@ begin
   ), run as (
     insert into job_runs (
       scheduled_for, run_at, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority,
-      queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before)
+      queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, start_before,
+      has_dependents)
     select at, at + random() * make_interval(secs => jitter_s), 'tick', backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s,
            max_attempts, priority, queue, job_type, payload, id, generation, namespace || '/' || name,
            case concurrency_policy when 'Allow' then limit_key else 'schedule:' || id end,
            case when concurrency_policy <> 'Allow' then limit_key end,
-           at + make_interval(secs => starting_deadline_s)
+           at + make_interval(secs => starting_deadline_s), has_dependents
       from tick join job_definitions as def on def.id = tick.definition_id
      where reason is null
     returning 1

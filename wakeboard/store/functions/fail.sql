@@ -15,6 +15,7 @@ as $$
 declare
   accepted bigint[];
   cancelled bigint[];
+  ended bigint[];                      -- dead, and schedules may wait for their end
 begin
   if (worker <> 0 and 0 <= all (epochs) and outcomes <@ array['failed', 'timed_out', 'discarded'] and ('NaN' = any (delays_s)) is not true
       and cardinality(ids) = all (array[cardinality(epochs), cardinality(outcomes), cardinality(error_types), cardinality(errors),
@@ -26,7 +27,7 @@ begin
     select * from unnest(ids, epochs, outcomes, error_types, errors, stacks, delays_s)
                     as report (id, epoch, outcome, error_type, error, stack, delay_s)
   ), locked as (
-    select run.id, run.attempts, run.started_at, run.definition_id, report.epoch, report.outcome, report.delay_s,
+    select run.id, run.attempts, run.started_at, run.definition_id, run.has_dependents, report.epoch, report.outcome, report.delay_s,
            left(report.error_type, 200) as error_type, left(report.error, 2000) as error, left(report.stack, 16000) as stack,
            case when run.cancel_requested_at is not null then 'cancelled'
                 when report.outcome = 'discarded' or run.attempts >= run.max_attempts then 'dead'
@@ -58,9 +59,13 @@ begin
       from locked
      where run.id = locked.id and locked.decision <> 'cancelled'
   )
-  select array_agg(id), array_agg(id) filter (where decision = 'cancelled') into accepted, cancelled from locked;
+  select array_agg(id), array_agg(id) filter (where decision = 'cancelled'), array_agg(id) filter (where decision = 'dead' and has_dependents)
+    into accepted, cancelled, ended from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
+  if ended is not null then
+    perform note_dead_runs(ended);
+  end if;
   if coalesce(cardinality(accepted), 0) < cardinality(ids) then
     return query
     select missing.id

@@ -1,8 +1,8 @@
--- internal (called by cancel, discard, fail, reap and others)
+-- internal (called by cancel, complete, discard, fail, reap and others)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
--- of the request to cancel it, if there was one.
+-- of the request to cancel it, if there was one. `results`: as in `complete`. Notes the end of runs that others may wait for.
 
-create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text)
+create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text, results jsonb default null)
 returns void language plpgsql security definer
 set search_path = pg_catalog, wakeboard, pg_temp
 set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
@@ -12,19 +12,25 @@ begin
     delete from job_runs where id = any (ids) returning *
   ), noted as (
     insert into definition_changes (definition_id) select distinct definition_id from gone where definition_id is not null
+  ), ended as (
+    insert into ended_runs (run_id, definition_id, scheduled_for, outcome)
+    select id, case when trigger <> 'manual' then definition_id end, scheduled_for,
+           case final_status when 'succeeded' then 'succeeded' else 'ended' end
+      from gone where has_dependents
   )
   insert into job_run_history (
     id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, limit_key, idempotency_key,
-    failed_at, error_type, last_error, reason)
+    failed_at, error_type, last_error, reason, result)
   select
     id, uuid, scheduled_for, run_at, created_at, started_at, statement_timestamp(), locked_by, lease_epoch, final_status, trigger,
     backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, attempts, max_attempts, crash_count, release_count, priority,
     queue, job_type, payload, definition_id, definition_generation, schedule, coalesce(shared_limit_key, limit_key),
     idempotency_key,
     failed_at, error_type, last_error,
-    case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end
+    case final_status when 'cancelled' then coalesce(cancel_reason, why) else why end,
+    case when results is not null then stored_result(results -> id::text) end
   from gone;
 end
 $$;

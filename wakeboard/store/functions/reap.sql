@@ -96,7 +96,7 @@ begin
                secs => greatest(timeout_s, case when unnamed and heartbeats_since <= started_at then lease_s / 2.0 end)) as undecided
       from expired
   ), locked as (
-    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, waited,
+    select run.id, attempts, max_attempts, crash_count, lease_epoch, run.locked_by, started_at, definition_id, has_dependents, waited,
            case when cancel_requested_at is not null then 'cancelled'
                 when never_had then 'never had'
                 when too_long then case when attempts >= max_attempts then 'timed out dead' else 'timed out' end
@@ -146,10 +146,12 @@ begin
   )
   select count(*) filter (where decision like 'crashed%') as crashed, count(*) filter (where decision like 'timed out%') as timed_out,
          count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled,
-         count(*) filter (where decision = 'never had') as never_had
+         count(*) filter (where decision = 'never had') as never_had,
+         array_agg(id) filter (where decision like '%dead' and has_dependents) as ended
     into reaped from locked;
 
   perform finish_runs(reaped.cancelled, 'cancelled', 'Cancelled') where reaped.cancelled is not null;
+  perform note_dead_runs(reaped.ended) where reaped.ended is not null;
   if exists (select from job_runs
               where id > reap.after_id and id <= last_id and locked_by <> 0 and locked_until < statement_timestamp()) then
     update installation set reap_skipped_at = statement_timestamp()

@@ -20,6 +20,7 @@ as $$
 declare
   accepted bigint[];
   cancelled bigint[];
+  ended bigint[];                      -- dead, and schedules may wait for their end
 begin
   if (worker <> 0 and 0 <= all (epochs) and ('NaN' = any (delays_s)) is not true and counted <@ array[true, false]
       and reasons <@ array['worker_stopped', 'disconnected', 'snoozed', 'not_started']
@@ -34,7 +35,7 @@ begin
   with report as (
     select * from unnest(ids, epochs, delays_s, counted, reasons) as report (id, epoch, delay_s, counted, reason)
   ), locked as (
-    select run.id, run.definition_id, run.attempts, run.started_at, report.epoch, report.delay_s, report.counted,
+    select run.id, run.definition_id, run.has_dependents, run.attempts, run.started_at, report.epoch, report.delay_s, report.counted,
            coalesce(report.reason, case when report.counted then 'worker_stopped' else 'snoozed' end) as reason,
            report.counted and run.release_count >= 4 as costs_the_attempt,
            case when run.cancel_requested_at is not null then 'cancelled'
@@ -69,9 +70,13 @@ begin
       from locked
      where run.id = locked.id and locked.decision <> 'cancelled'
   )
-  select array_agg(id), array_agg(id) filter (where decision = 'cancelled') into accepted, cancelled from locked;
+  select array_agg(id), array_agg(id) filter (where decision = 'cancelled'), array_agg(id) filter (where decision = 'dead' and has_dependents)
+    into accepted, cancelled, ended from locked;
 
   perform finish_runs(cancelled, 'cancelled', 'Cancelled') where cancelled is not null;
+  if ended is not null then
+    perform note_dead_runs(ended);
+  end if;
   if accepted is not null then
     perform pg_notify('wakeboard', '');
   end if;

@@ -43,5 +43,9 @@ begin
    where run.id = any (waiting) and run.status in ('queued', 'failed')
      and def.id = any (mine) and def.source = remove_definitions.source and def.removed_at is not null;
   perform finish_runs(waiting, 'cancelled', 'ScheduleRemoved') where waiting is not null;
+  mine := array(select def.id from job_definitions as def
+                 where def.id = any (mine) and def.source = remove_definitions.source and def.removed_at is not null);
+  delete from schedule_dependencies where definition_id = any (mine);
+  delete from schedule_ticks where definition_id = any (mine) and waits_for is not null;
 end
 $$;

@@ -36,14 +36,18 @@ begin
     select * into def from job_definitions where job_definitions.id = past.definition_id for share;   -- its present policy applies
     insert into job_runs (
       scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
-      payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key)
+      payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, has_dependents)
     values (
       past.scheduled_for, 'replay', past.backoff_strategy, past.backoff_base_s, past.backoff_cap_s, past.timeout_s,
       past.max_attempts, past.priority, past.queue, past.job_type, coalesce(checked_payload, past.payload), past.definition_id, past.definition_generation,
       past.schedule,
       case when def.id is null then past.limit_key when def.concurrency_policy = 'Allow' then def.limit_key else 'schedule:' || def.id end,
-      case when def.concurrency_policy <> 'Allow' then def.limit_key end)
+      case when def.concurrency_policy <> 'Allow' then def.limit_key end, def.has_dependents)
     returning job_runs.id into made;
+    update run_dependencies as edge set parent_id = made where edge.parent_id = past.id and not edge.succeeded;
+    if found then
+      update job_runs as run set has_dependents = true where run.id = made;
+    end if;
     insert into definition_changes (definition_id) select past.definition_id where past.definition_id is not null;
     insert into audit_log (actor, source, action, run_id, run_uuid, new_run_id, definition_id, schedule, reason, detail, bulk_action_id)
     values (checked_actor, checked_source, 'replay', past.id, past.uuid, made, past.definition_id, past.schedule,

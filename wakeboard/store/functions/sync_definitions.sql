@@ -1,6 +1,6 @@
 -- for: operator
 -- Stores the declared schedules of `source`. `rows`: an array of objects with namespace, name, uid, generation, spec_hash, the columns of
--- the spec, cron_fields, next_run_at (the first tick after max(now, last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created',
+-- the spec, after (an array of objects with schedule, outcome and ticks), cron_fields, next_run_at (the first tick after max(now, last_tick_at)), tzdata_version, origin and labels. The answer for each row: 'created',
 -- 'updated', 'unchanged', 'stale' (same uid, older generation: nothing was done) or 'due' (ticks of the old spec are due, nothing was done:
 -- handle those that `filter_due_definitions` returns, then call again). A row without an answer: another transaction has locked its
 -- schedule, or a run of it that needs other limit keys; call again. A removed schedule that is declared again keeps its row. A schedule
@@ -104,6 +104,7 @@ begin
   select id, namespace, name, answer from ready
   union all
   select id, namespace, name, 'created' from created;
+  perform store_dependencies(source, rows);
 exception when not_null_violation or data_exception then
   if sqlstate = '22023' then
     raise;                                   -- a sentence of ours

@@ -33,7 +33,8 @@ begin
       continue;                            -- another caller was first
     end if;
     if replaces then
-      select * into waiting from job_runs where id = known.run_id and status in ('queued', 'failed') for no key update;
+      select * into waiting from job_runs
+       where id = known.run_id and status in ('queued', 'failed') and run_at < '2999-12-31 00:00+00' for no key update;   -- it waits for no run
       if found then
         update job_unique_keys set unique_until = ends_at
          where job_type = known.job_type and key = known.key and run_id = known.run_id;

@@ -1,0 +1,176 @@
+"""Schedules that run after others, from their declaration to their runs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.maintenance.schedules import HOUR, MISFIRE_GRACE, claim, declared, make_due, put, rows
+from wakeboard.maintenance.dependents import enqueue_dependents
+from wakeboard.maintenance.scheduler import schedule_due_ticks
+from wakeboard.rules.cron_parser import parse_cron
+from wakeboard.rules.dst_ticks import dst_ticks_for
+from wakeboard.rules.joined_ticks import tick_before, ticks_between
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from wakeboard.maintenance.desired_schedule import DesiredSchedule
+    from wakeboard.store.maintenance_api import MaintenanceStore
+
+pytestmark = pytest.mark.anyio
+
+
+def following(name: str, *parents: str | dict[str, str], **spec: Any) -> DesiredSchedule:
+    """A schedule `team/<name>` that runs after others."""
+    entries = [{"schedule": parent} if isinstance(parent, str) else parent for parent in parents]
+    return declared(name, schedule=None, after=entries, **spec)
+
+
+async def succeed(store: MaintenanceStore) -> None:
+    """Executes every run that is due."""
+    await rows(store, "update job_runs set run_at = now() - interval '1 s' where run_at < '2999-12-31 00:00+00'")
+    for run, epoch in await claim(store):
+        await rows(store, "select complete(7, %s, %s)", [run], epoch)
+
+
+async def drain(store: MaintenanceStore) -> None:
+    """Executes runs until nothing is due any more."""
+    while await rows(store, "select true from job_runs where status = 'queued' and run_at < '2999-12-31 00:00+00'"):
+        await succeed(store)
+        await enqueue_dependents(store)
+
+
+async def ticks_of(store: MaintenanceStore, name: str) -> list[datetime]:
+    """The ticks of the runs of a schedule, live and finished."""
+    found = await rows(
+        store, "select scheduled_for from all_runs where schedule = %s order by scheduled_for", f"team/{name}"
+    )
+    return [row[0].astimezone(UTC) for row in found]
+
+
+async def insert_ticks(store: MaintenanceStore, name: str, ticks: Sequence[datetime]) -> None:
+    """Creates the runs of ticks, as a backfill does."""
+    async with store.conn.transaction():
+        await store.conn.execute("set local search_path = pg_catalog, wakeboard, pg_temp")
+        await store.conn.execute(
+            "insert into job_runs (job_type, definition_id, scheduled_for, trigger, schedule, has_dependents)"
+            " select job_type, id, tick, 'tick', namespace || '/' || name, has_dependents"
+            "   from job_definitions, unnest(%s::timestamptz[]) as tick where name = %s",
+            [list(ticks), name],
+        )
+
+
+async def test_a_tick_flows_from_a_cron_expression_to_the_end_of_a_pipeline(store: MaintenanceStore) -> None:
+    await put(
+        store, declared("extract"), following("transform", "extract"), following("report", "transform", "extract")
+    )
+    tick = await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await drain(store)
+    assert [await ticks_of(store, name) for name in ("extract", "transform", "report")] == [[tick]] * 3
+
+
+async def test_a_child_may_be_declared_before_its_parent(store: MaintenanceStore) -> None:
+    await put(store, following("transform", "extract"))
+    await put(store, following("transform", "extract"), declared("extract"))
+    await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await drain(store)
+    assert len(await ticks_of(store, "transform")) == 1
+
+
+async def test_an_edit_counts_for_runs_that_have_not_ended(store: MaintenanceStore) -> None:
+    await put(store, declared("extract"), declared("transform"))
+    tick = await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await put(store, declared("extract"), following("transform", "extract"))
+    await drain(store)
+    assert await ticks_of(store, "transform") == [tick]
+
+
+async def test_an_edit_that_removes_after_stops_it(store: MaintenanceStore) -> None:
+    await put(store, declared("extract"), following("transform", "extract"))
+    await put(store, declared("extract"), declared("transform", schedule=None))
+    await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await drain(store)
+    assert await ticks_of(store, "transform") == []
+    assert await rows(store, "select true from schedule_dependencies") == []
+    assert await rows(store, "select true from job_definitions where has_dependents") == []
+
+
+async def test_a_schedule_that_had_a_cron_expression_does_not_repeat_its_ticks(store: MaintenanceStore) -> None:
+    await put(store, declared("extract"), declared("transform"))
+    tick = await make_due(store)
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await drain(store)
+    await put(store, declared("extract"), following("transform", "extract"))
+    await rows(store, "select replay(array(select id from job_run_history where schedule = 'team/extract'))")
+    await drain(store)
+    assert await ticks_of(store, "transform") == [tick]
+
+
+async def test_a_removed_schedule_gets_no_runs(store: MaintenanceStore) -> None:
+    await put(store, declared("extract"), following("transform", "extract"))
+    await rows(
+        store, "select remove_definitions('file:test', array(select id from job_definitions where name = 'transform'))"
+    )
+    await make_due(store, "extract")
+    await schedule_due_ticks(store, misfire_grace=MISFIRE_GRACE)
+    await drain(store)
+    assert await ticks_of(store, "transform") == []
+
+
+async def test_a_daily_schedule_joins_the_24_hourly_ticks_of_its_day(store: MaintenanceStore) -> None:
+    await put(
+        store,
+        declared("hourly", schedule="0 * * * *"),
+        declared("daily", schedule="0 0 * * *"),
+        following("report", "daily", {"schedule": "hourly", "ticks": "All"}),
+    )
+    midnight = datetime(2026, 1, 6, tzinfo=UTC)
+    hours = [midnight - hour * HOUR for hour in range(24)]
+    await insert_ticks(store, "daily", [midnight])
+    await insert_ticks(store, "hourly", hours[1:])
+    await drain(store)
+    assert await ticks_of(store, "report") == []
+    await insert_ticks(store, "hourly", hours[:1])
+    await drain(store)
+    assert await ticks_of(store, "report") == [midnight]
+    places = await rows(store, "select place, count(*) from run_dependencies group by place order by place")
+    assert places == [(1, 1), (2, 24)]
+
+
+async def test_the_cadence_of_a_join_comes_from_the_beginning_of_the_pipeline(store: MaintenanceStore) -> None:
+    await put(
+        store,
+        declared("hourly", schedule="0 * * * *"),
+        following("cleaned", "hourly"),
+        declared("daily", schedule="0 0 * * *"),
+        following("loaded", "daily"),
+        following("report", {"schedule": "cleaned", "ticks": "All"}, "loaded"),
+    )
+    midnight = datetime(2026, 1, 6, tzinfo=UTC)
+    await insert_ticks(store, "hourly", [midnight - hour * HOUR for hour in range(24)])
+    await insert_ticks(store, "daily", [midnight])
+    await drain(store)
+    assert await ticks_of(store, "report") == [midnight]
+
+
+@pytest.mark.parametrize(
+    ("day", "hours"),
+    [("2026-03-28", 24), ("2026-03-30", 23), ("2026-10-26", 25)],
+)
+def test_a_day_has_the_hours_that_its_clock_shows(day: str, hours: int) -> None:
+    daily = dst_ticks_for(parse_cron("0 0 * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
+    hourly = dst_ticks_for(parse_cron("0 * * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
+    tick = daily.next_tick(datetime.fromisoformat(f"{day}T00:00+00:00") - timedelta(hours=2))
+    assert tick is not None
+    since = tick_before(daily, tick)
+    assert since is not None
+    found = ticks_between(hourly, since, tick)
+    assert found is not None
+    assert len(found) == hours

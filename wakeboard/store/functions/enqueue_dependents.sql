@@ -1,0 +1,105 @@
+-- for: worker, operator
+-- Creates the runs of schedules whose dependencies have ended, and lets runs start whose parents have succeeded. It consumes up to `count`
+-- rows of `ended_runs`. A row is left to the next call while another transaction has locked a schedule or run that waits for it. Of a tick, a
+-- schedule gets one run, whatever is retried, replayed or edited; its concurrencyPolicy applies. While a schedule is paused or suspended,
+-- its ticks wait. It waits for no lock.
+-- Returns the numbers of rows consumed, of runs created, of ticks skipped (Forbid) and of runs that may start now; and whether ticks of
+-- schedules with `ticks: All` must be checked: then call `joins_to_check` and `enqueue_joined_ticks`.
+-- Example:
+--   select * from wakeboard.enqueue_dependents();
+
+create or replace function wakeboard.enqueue_dependents(count wakeboard.row_count default 1000)
+returns table (ended integer, runs integer, skipped integer, started integer, has_joins boolean) language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off set jit = off
+set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  rows tid[];
+  children bigint[];                   -- schedules
+  dependents bigint[];                 -- runs
+  mine bigint[];
+  my_runs bigint[];
+  busy bigint[];
+  ids bigint[]; definitions bigint[]; ticks timestamptz[]; outcomes text[];
+  freed integer := 0;
+begin
+  perform require_read_committed('enqueue_dependents');
+  select array_agg(place), array_agg(run_id), array_agg(definition_id) into rows, ids, definitions
+    from (select ctid as place, run_id, definition_id from ended_runs limit enqueue_dependents.count for update skip locked) as locked;
+  if rows is not null then
+    -- Of two callers at the ends of two parents, the second to lock a child sees what the first has recorded.
+    children := array(select distinct edge.definition_id from schedule_dependencies as edge where edge.parent_id = any (definitions));
+    mine := array(select def.id from job_definitions as def where def.id = any (children) order by def.id for no key update skip locked);
+    dependents := array(select distinct edge.run_id from run_dependencies as edge where edge.parent_id = any (ids) and not edge.succeeded);
+    my_runs := array(select run.id from job_runs as run where run.id = any (dependents) order by run.id for no key update skip locked);
+    busy := array(select def.id from job_definitions as def where def.id = any (children) and def.id <> all (mine));
+    if busy <> '{}' then
+      rows := array(
+        select row.ctid from ended_runs as row
+         where row.ctid = any (rows)
+           and not exists (select from schedule_dependencies as edge
+                            where edge.parent_id = row.definition_id and edge.definition_id = any (busy)));
+    end if;
+    busy := array(select run.id from job_runs as run where run.id = any (dependents) and run.id <> all (my_runs));
+    if busy <> '{}' then
+      rows := array(
+        select row.ctid from ended_runs as row
+         where row.ctid = any (rows)
+           and not exists (select from run_dependencies as edge where edge.parent_id = row.run_id and edge.run_id = any (busy)));
+    end if;
+
+    with gone as (
+      delete from ended_runs where ctid = any (rows) returning run_id, definition_id, scheduled_for, outcome
+    )
+    select array_agg(run_id), array_agg(definition_id), array_agg(scheduled_for), array_agg(outcome)
+      into ids, definitions, ticks, outcomes from gone;
+
+    -- Runs that wait for runs.
+    update run_dependencies set succeeded = true
+     where not succeeded and parent_id = any (array(select id from unnest(ids, outcomes) as end_of (id, outcome) where outcome = 'succeeded'));
+    update job_runs as run set run_at = greatest(run.scheduled_for, statement_timestamp())
+     where run.id = any (my_runs) and run.run_at = '2999-12-31 00:00+00'
+       and not exists (select from run_dependencies as edge where edge.run_id = run.id and not edge.succeeded);
+    get diagnostics freed = row_count;
+    if freed > 0 then
+      perform pg_notify('wakeboard', '');
+    end if;
+
+    -- Schedules.
+    insert into schedule_ticks as known (definition_id, scheduled_for, run_id, outcome)
+    select distinct on (definition_id, tick) definition_id, tick, id, outcome
+      from unnest(ids, definitions, ticks, outcomes) as end_of (id, definition_id, tick, outcome)
+     where definition_id is not null
+     order by definition_id, tick, outcome = 'succeeded' desc, id desc
+    on conflict on constraint a_schedule_has_each_tick_once do update set run_id = excluded.run_id, outcome = excluded.outcome
+     where known.outcome is distinct from 'succeeded';
+
+    insert into schedule_ticks (definition_id, scheduled_for, waits_for)
+    select candidate.id, candidate.tick,
+           case when exists (select from schedule_dependencies as edge where edge.definition_id = candidate.id and edge.ticks = 'All')
+                then 'check' else 'run' end
+      from (select distinct edge.definition_id as id, end_of.tick
+              from unnest(definitions, ticks) as end_of (definition_id, tick)
+              join schedule_dependencies as edge on edge.parent_id = end_of.definition_id and edge.ticks = 'Same'
+              join job_definitions as def on def.id = edge.definition_id and def.removed_at is null and not def.suspended) as candidate
+     where not exists (
+       select from schedule_dependencies as edge
+        where edge.definition_id = candidate.id and edge.ticks = 'Same'
+          and not exists (select from schedule_ticks as past
+                           where past.definition_id = edge.parent_id and past.scheduled_for = candidate.tick
+                             and (past.outcome = 'succeeded' or edge.outcome = 'Ended' and past.outcome is not null)))
+    on conflict on constraint a_schedule_has_each_tick_once do nothing;
+    update schedule_ticks as known set waits_for = 'check'
+      from schedule_dependencies as edge
+     where edge.parent_id = any (definitions) and edge.ticks = 'All'
+       and known.definition_id = edge.definition_id and known.waits_for = 'ticks';
+  end if;
+
+  return query
+  select coalesce(cardinality(ids), 0), made.runs, made.skipped, freed,
+         exists (select from schedule_ticks where waits_for = 'check')
+    from create_dependent_runs(enqueue_dependents.count) as made;
+end
+$$;

@@ -1,0 +1,52 @@
+-- internal (called by sync_definitions)
+-- Stores spec.after of those of the declared schedules `rows` that are stored as declared. A parent that does not exist yet is found when it
+-- is created. Marks the parents and their live runs (has_dependents), so that `complete` notes their ends.
+
+create or replace function wakeboard.store_dependencies(source text, rows jsonb)
+returns void language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set jit = off
+as $$
+declare
+  newly bigint[];                      -- schedules that others run after from now on
+begin
+  if not exists (select from schedule_dependencies) and not jsonb_path_exists(rows, '$[*].after[*]') then
+    return;
+  end if;
+  with stored as (
+    select def.id, case jsonb_typeof(wanted.after) when 'array' then wanted.after else '[]' end as after
+      from jsonb_to_recordset(rows) as wanted (namespace text, name text, spec_hash text, after jsonb)
+      join job_definitions as def on def.source = store_dependencies.source and def.namespace = wanted.namespace and def.name = wanted.name
+       and def.spec_hash = wanted.spec_hash and def.removed_at is null
+  ), wanted as (
+    select stored.id, entry.place::integer as place, entry.value ->> 'schedule' as parent,
+           coalesce(entry.value ->> 'outcome', 'Succeeded') as outcome, coalesce(entry.value ->> 'ticks', 'Same') as ticks
+      from stored cross join lateral jsonb_array_elements(stored.after) with ordinality as entry (value, place)
+  ), gone as (
+    delete from schedule_dependencies as edge using stored
+     where edge.definition_id = stored.id
+       and not exists (select from wanted where wanted.id = edge.definition_id and wanted.place = edge.place)
+  )
+  insert into schedule_dependencies as edge (definition_id, place, parent_name, outcome, ticks)
+  select id, place, parent, outcome, ticks from wanted order by id, place
+  on conflict on constraint an_entry_of_after_has_one_place do update
+     set parent_name = excluded.parent_name, outcome = excluded.outcome, ticks = excluded.ticks,
+         parent_id = case when edge.parent_name = excluded.parent_name then edge.parent_id end
+   where (edge.parent_name, edge.outcome, edge.ticks) is distinct from (excluded.parent_name, excluded.outcome, excluded.ticks);
+  update schedule_dependencies as edge set parent_id = parent.id
+    from job_definitions as child, job_definitions as parent
+   where edge.parent_id is null and child.id = edge.definition_id
+     and parent.source = child.source and parent.namespace = child.namespace and parent.name = edge.parent_name;
+  -- Live runs count, too. After the parents are locked, none of them gets a run without the mark.
+  newly := array(
+    select def.id from job_definitions as def
+     where def.source = store_dependencies.source and def.has_dependents is not true
+       and def.id in (select parent_id from schedule_dependencies where parent_id is not null)
+     order by def.id for no key update);
+  update job_definitions set has_dependents = true where id = any (newly);
+  update job_runs set has_dependents = true where definition_id = any (newly) and has_dependents is not true and trigger <> 'manual';
+  update job_definitions as def set has_dependents = null
+   where def.source = store_dependencies.source and def.has_dependents
+     and not exists (select from schedule_dependencies where parent_id = def.id);
+end
+$$;

@@ -1,0 +1,41 @@
+-- internal (called by enqueue)
+-- Lets a run that the caller has just created wait until the runs `parents` have succeeded. `parents` null: it does nothing. Returns true.
+-- The live ones stay locked until the caller's transaction ends, so that none of them can end before this run is visible.
+
+create or replace function wakeboard.wait_for_runs(run_id bigint, parents bigint[])
+returns boolean language plpgsql security definer
+set search_path = pg_catalog, wakeboard, pg_temp
+set enable_seqscan = off set jit = off set lock_timeout = '2s'
+as $$
+#variable_conflict use_column
+declare
+  live bigint[];
+  unusable record;
+begin
+  if parents is null then
+    return true;
+  end if;
+  if array_ndims(parents) > 1 or cardinality(parents) > 1000 or array_position(parents, null) is not null then
+    perform refuse_argument('after', left(parents::text, 60), 'the ids of up to 1000 runs, such as {12,13}');
+  end if;
+  live := array(select id from job_runs where id = any (parents) order by id for no key update);
+  update job_runs set has_dependents = true where id = any (live) and has_dependents is not true;
+  select wanted.id, past.status into unusable
+    from unnest(parents) as wanted (id)
+    left join lateral (select status from job_run_history where id = wanted.id limit 1) as past on true
+   where wanted.id <> all (live) and past.status is distinct from 'succeeded'
+   order by wanted.id limit 1;
+  if found then
+    raise exception using errcode = '22023', message = format('after holds run %s, ', unusable.id) || case
+      when unusable.status is null then 'which does not exist; write ids that enqueue returned'
+      else format('which is %s and will not succeed; replay it and write the id of the new run',
+                  case unusable.status when 'dead' then 'discarded' else unusable.status::text end) end;
+  end if;
+  insert into run_dependencies (run_id, place, parent_id, succeeded)
+  select wait_for_runs.run_id, min(place), id, id <> all (live) from unnest(parents) with ordinality as wanted (id, place) group by id;
+  update job_runs set run_at = '2999-12-31 00:00+00' where id = wait_for_runs.run_id and live <> '{}';
+  return true;
+exception when lock_not_available then
+  perform refuse_locked();
+end
+$$;
