@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`wakeboard up` 
 PATTERNS = ROOT / "examples" / "patterns"
 SETTINGS = {
     "ai-generation": {"AI_ARTICLES": "6", "AI_TOKENS_PER_MINUTE": "60000"},
-    "email-batch": {"EMAIL_RECIPIENTS": "150", "EMAIL_RATE": "100"},
+    "email-batch": {"EMAIL_RECIPIENTS": "150"},
     "social-post": {"SOCIAL_POSTS": "40"},
     "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20"},
 }

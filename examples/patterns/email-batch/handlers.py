@@ -19,7 +19,7 @@ DSN = os.environ["WAKEBOARD_DSN"]
 SMTP_PORT = int(os.environ["EMAIL_SMTP_PORT"])
 EVENTS_PORT = int(os.environ["EMAIL_EVENTS_PORT"])
 PAGE = 500  # customers in one transaction
-LIMIT = "smtp"  # the limit key with the provider's rate
+LIMIT = "smtp"  # the limit key, whose rate is in limits.yaml
 
 
 @wakeboard.handler("send_campaign")

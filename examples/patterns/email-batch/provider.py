@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 OUT = Path(os.environ.get("PATTERN_OUT") or Path(__file__).with_name("out"))
 MAILS = OUT / "mails.jsonl"
+RATE = 100  # mails a second, as in limits.yaml
 WINDOW_S = 2.0  # in which the rate is measured
 BURST = 60
 
@@ -60,9 +61,9 @@ class Mailbox:
 class Provider:
     """The callbacks of aiosmtpd. Their names are aiosmtpd's."""
 
-    def __init__(self, mailbox: Mailbox, per_second: float) -> None:
+    def __init__(self, mailbox: Mailbox) -> None:
         self._mailbox = mailbox
-        self._allowed = BURST + 1.5 * per_second * WINDOW_S
+        self._allowed = BURST + 1.5 * RATE * WINDOW_S
         self._recent: deque[float] = deque()
         self._refused_once: set[str] = set()
 
@@ -118,7 +119,7 @@ def events(mailbox: Mailbox) -> type[BaseHTTPRequestHandler]:
 def serve() -> None:
     """Starts both servers in threads."""
     mailbox = Mailbox()
-    provider = Provider(mailbox, float(os.environ["EMAIL_RATE"]))
+    provider = Provider(mailbox)
     Controller(provider, hostname="127.0.0.1", port=int(os.environ["EMAIL_SMTP_PORT"])).start()
     address = ("127.0.0.1", int(os.environ["EMAIL_EVENTS_PORT"]))
     Thread(target=ThreadingHTTPServer(address, events(mailbox)).serve_forever, daemon=True).start()

@@ -13,7 +13,7 @@ import wakeboard
 
 
 def main() -> None:
-    """Creates the customers, sets the provider's rate limit, starts the first campaign, and serves until SIGTERM."""
+    """Creates the customers, starts the first campaign, and serves until SIGTERM."""
     with psycopg.connect(os.environ["WAKEBOARD_DSN"]) as conn:
         conn.execute(Path(__file__).with_name("schema.sql").read_bytes())
         customers = (
@@ -21,7 +21,6 @@ def main() -> None:
         )
         customers += " || '@example.com' from generate_series(1, %s) as id on conflict do nothing"
         conn.execute(customers.encode(), (int(os.environ["EMAIL_RECIPIENTS"]),))
-        conn.execute("select wakeboard.set_rate_limit('smtp', %s, 1, 20)", (int(os.environ["EMAIL_RATE"]),))
         campaign = wakeboard.enqueue(
             conn, "send_campaign", {"subject": "Welcome"}, idempotency_key="welcome", timeout_s=3600
         )
