@@ -126,18 +126,20 @@ def wait_for_dsn(process: subprocess.Popen[bytes], folder: Path, give_up_at: flo
 
 
 def kill_the_workers(dsn: str) -> bool:
-    """Kills the workers (SIGKILL) at a random moment while runs are running. Returns whether there was one."""
-    with psycopg.connect(dsn, autocommit=True) as conn, suppress(psycopg.errors.UndefinedTable):
-        if not (conn.execute(BUSY).fetchone() or (0,))[0]:
-            return False
-        time.sleep(random.uniform(0, 0.3))
-        killed = False
+    """Kills the workers (SIGKILL) while runs are running. Returns whether there was one."""
+    killed = False
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        give_up_at = time.monotonic() + POLL_S
+        while not (conn.execute(BUSY).fetchone() or (0,))[0]:
+            if time.monotonic() > give_up_at:
+                return False
+            time.sleep(0.01)
+        time.sleep(random.uniform(0, 0.05))
         for (pid,) in conn.execute(WORKERS).fetchall():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
                 killed = True
-        return killed
-    return False
+    return killed
 
 
 def free_ports(pattern: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ SETTINGS = {
     "ai-generation": {"AI_ARTICLES": "6", "AI_TOKENS_PER_MINUTE": "60000"},
     "email-batch": {"EMAIL_RECIPIENTS": "150"},
     "social-post": {"SOCIAL_POSTS": "40"},
-    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20"},
+    "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20", "WEBHOOK_ANSWER_MS": "250"},
 }
 MAX_HANDLER_LINES = 120
 TIMEOUT_S = 100
