@@ -52,7 +52,8 @@ async def test_every_end_of_a_container_reaches_its_run(pool: Pool) -> None:
     await defined(pool, "fails", "echo no disk; exit 3")
     await defined(pool, "grows", "tail /dev/zero", **limits)
     await defined(pool, "absent", "true", image="localhost/absent:1")
-    names = ("log", "message", "fails", "grows", "absent")
+    await defined(pool, "greedy", "true", resources={"requests": {"memory": "900Gi"}})
+    names = ("log", "message", "fails", "grows", "absent", "greedy")
     runs = {name: pool.run({"cronJob": name}) for name in names}
     patient = pool.process(jobs_start_seconds=20)
     ends = dict(zip(names, await asyncio.gather(*(pool.start(run, patient) for run in runs.values())), strict=True))
@@ -64,6 +65,8 @@ async def test_every_end_of_a_container_reaches_its_run(pool: Pool) -> None:
     assert errors["fails"][1].endswith("\nno disk")
     assert errors["grows"][0] == "OOMKilled"
     assert errors["absent"][0] == "ImagePullBackOff"
+    assert errors["greedy"][0] == "FailedScheduling", errors
+    assert "Insufficient memory" in errors["greedy"][1]
     left = {job["metadata"]["annotations"]["wakeboard.dev/cron-job"] for job in await pool.pods.jobs()}
     assert left == {"log", "message", "fails", "grows"}  # of the others no pod may start later
 
