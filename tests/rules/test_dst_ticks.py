@@ -3,7 +3,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 from hypothesis import given, settings
@@ -33,122 +33,99 @@ def tick_schedule(line: str, zone: str, gap: Gap = "RunAfter", overlap: Overlap 
 
 
 # Clock changes of the past: those to come may still be called off.
-@pytest.mark.parametrize(
-    ("zone", "line", "gap", "after", "expected"),
-    [
-        # Lisbon, 2024-03-31: 01:00 is followed by 02:00
-        ("Europe/Lisbon", "30 1 * * *", "RunAfter", "2024-03-30 12:00", "03-31 02:00+01:00, 04-01 01:30+01:00"),
-        ("Europe/Lisbon", "30 1 * * *", "Skip", "2024-03-30 12:00", "04-01 01:30+01:00"),
-        ("Europe/Lisbon", "0 1 * * *", "RunAfter", "2024-03-30 12:00", "03-31 02:00+01:00, 04-01 01:00+01:00"),
-        ("Europe/Lisbon", "0 2 * * *", "RunAfter", "2024-03-30 12:00", "03-31 02:00+01:00, 04-01 02:00+01:00"),
-        ("Europe/Lisbon", "*/20 1 * * *", "RunAfter", "2024-03-30 12:00", "03-31 02:00+01:00, 04-01 01:00+01:00"),
-        ("Europe/Lisbon", "30 1,2 * * *", "RunAfter", "2024-03-30 12:00", "03-31 02:00+01:00, 03-31 02:30+01:00"),
-        ("Europe/Lisbon", "0 1,2 * * *", "RunAfter", "2024-03-30 12:00", "03-31 02:00+01:00, 04-01 01:00+01:00"),
-        # New York, 2024-03-10: 02:00 is followed by 03:00
-        ("America/New_York", "30 2 * * *", "RunAfter", "2024-03-09 12:00", "03-10 03:00-04:00, 03-11 02:30-04:00"),
-        ("America/New_York", "30 2 * * *", "Skip", "2024-03-09 12:00", "03-11 02:30-04:00"),
-        ("America/New_York", "30 2 10 3 *", "Skip", "2024-03-09 12:00", "2025-03-10 02:30-04:00"),
-        # Lord Howe, 2024-10-06: half an hour, 02:00 is followed by 02:30
-        ("Australia/Lord_Howe", "15 2 * * *", "RunAfter", "2024-10-05 12:00", "10-06 02:30+11:00, 10-07 02:15+11:00"),
-        ("Australia/Lord_Howe", "45 2 * * *", "Skip", "2024-10-05 12:00", "10-06 02:45+11:00, 10-07 02:45+11:00"),
-        # Havana and Cairo: midnight does not exist
-        ("America/Havana", "0 0 * * *", "RunAfter", "2024-03-09 12:00", "03-10 01:00-04:00, 03-11 00:00-04:00"),
-        ("America/Havana", "0 0 * * *", "Skip", "2024-03-09 12:00", "03-11 00:00-04:00"),
-        ("Africa/Cairo", "30 0 * * *", "RunAfter", "2024-04-25 12:00", "04-26 01:00+03:00, 04-27 00:30+03:00"),
-        # Apia went over the date line: 2011-12-30 does not exist
-        ("Pacific/Apia", "0 8 * * *", "RunAfter", "2011-12-29 09:00", "12-31 00:00+14:00, 12-31 08:00+14:00"),
-        ("Pacific/Apia", "0 8 * * *", "Skip", "2011-12-29 09:00", "12-31 08:00+14:00"),
-        ("Pacific/Apia", "0 0 * * FRI", "RunAfter", "2011-12-29 09:00", "12-31 00:00+14:00, 2012-01-06 00:00+14:00"),
-        # Kiritimati lost the last day of a year; Kathmandu began one a quarter of an hour late
-        (
-            "Pacific/Kiritimati",
-            "0 8 * * *",
-            "RunAfter",
-            "1994-12-30 09:00",
-            "1995-01-01 00:00+14:00, 1995-01-01 08:00+14:00",
-        ),
-        (
-            "Asia/Kathmandu",
-            "5 0 * * *",
-            "RunAfter",
-            "1985-12-31 09:00",
-            "1986-01-01 00:15+05:45, 1986-01-02 00:05+05:45",
-        ),
-        # Lisbon joined Greenwich as a year began, in the very second that it began in UTC too
-        (
-            "Europe/Lisbon",
-            "30 23 * * *",
-            "RunAfter",
-            "1911-12-31 12:00",
-            "1912-01-01 00:00+00:00, 1912-01-01 23:30+00:00",
-        ),
-        # Casablanca has its DST the other way round: the clock goes forward when Ramadan ends
-        ("Africa/Casablanca", "30 2 * * *", "RunAfter", "2024-04-13 12:00", "04-14 03:00+01:00, 04-15 02:30+01:00"),
-        # Tehran gave clock changes up in 2022: the last gap was at midnight
-        ("Asia/Tehran", "30 0 * * *", "RunAfter", "2022-03-21 12:00", "03-22 01:00+04:30, 03-23 00:30+04:30"),
-        ("Asia/Tehran", "30 0 * * *", "RunAfter", "2024-03-20 12:00", "03-21 00:30+03:30, 03-22 00:30+03:30"),
-    ],
-)
+GAPS: Final = """
+# Lisbon, 2024-03-31: 01:00 is followed by 02:00
+Europe/Lisbon | 30 1 * * * | RunAfter | 2024-03-30 12:00 | 03-31 02:00+01:00, 04-01 01:30+01:00
+Europe/Lisbon | 30 1 * * * | Skip | 2024-03-30 12:00 | 04-01 01:30+01:00
+Europe/Lisbon | 0 1 * * * | RunAfter | 2024-03-30 12:00 | 03-31 02:00+01:00, 04-01 01:00+01:00
+Europe/Lisbon | 0 2 * * * | RunAfter | 2024-03-30 12:00 | 03-31 02:00+01:00, 04-01 02:00+01:00
+Europe/Lisbon | */20 1 * * * | RunAfter | 2024-03-30 12:00 | 03-31 02:00+01:00, 04-01 01:00+01:00
+Europe/Lisbon | 30 1,2 * * * | RunAfter | 2024-03-30 12:00 | 03-31 02:00+01:00, 03-31 02:30+01:00
+Europe/Lisbon | 0 1,2 * * * | RunAfter | 2024-03-30 12:00 | 03-31 02:00+01:00, 04-01 01:00+01:00
+# New York, 2024-03-10: 02:00 is followed by 03:00
+America/New_York | 30 2 * * * | RunAfter | 2024-03-09 12:00 | 03-10 03:00-04:00, 03-11 02:30-04:00
+America/New_York | 30 2 * * * | Skip | 2024-03-09 12:00 | 03-11 02:30-04:00
+America/New_York | 30 2 10 3 * | Skip | 2024-03-09 12:00 | 2025-03-10 02:30-04:00
+# Lord Howe, 2024-10-06: half an hour, 02:00 is followed by 02:30
+Australia/Lord_Howe | 15 2 * * * | RunAfter | 2024-10-05 12:00 | 10-06 02:30+11:00, 10-07 02:15+11:00
+Australia/Lord_Howe | 45 2 * * * | Skip | 2024-10-05 12:00 | 10-06 02:45+11:00, 10-07 02:45+11:00
+# Havana and Cairo: midnight does not exist
+America/Havana | 0 0 * * * | RunAfter | 2024-03-09 12:00 | 03-10 01:00-04:00, 03-11 00:00-04:00
+America/Havana | 0 0 * * * | Skip | 2024-03-09 12:00 | 03-11 00:00-04:00
+Africa/Cairo | 30 0 * * * | RunAfter | 2024-04-25 12:00 | 04-26 01:00+03:00, 04-27 00:30+03:00
+# Apia went over the date line: 2011-12-30 does not exist
+Pacific/Apia | 0 8 * * * | RunAfter | 2011-12-29 09:00 | 12-31 00:00+14:00, 12-31 08:00+14:00
+Pacific/Apia | 0 8 * * * | Skip | 2011-12-29 09:00 | 12-31 08:00+14:00
+Pacific/Apia | 0 0 * * FRI | RunAfter | 2011-12-29 09:00 | 12-31 00:00+14:00, 2012-01-06 00:00+14:00
+# Kiritimati lost the last day of a year; Kathmandu began one a quarter of an hour late
+Pacific/Kiritimati | 0 8 * * * | RunAfter | 1994-12-30 09:00 | 1995-01-01 00:00+14:00, 1995-01-01 08:00+14:00
+Asia/Kathmandu | 5 0 * * * | RunAfter | 1985-12-31 09:00 | 1986-01-01 00:15+05:45, 1986-01-02 00:05+05:45
+# Lisbon joined Greenwich as a year began, in the very second that it began in UTC too
+Europe/Lisbon | 30 23 * * * | RunAfter | 1911-12-31 12:00 | 1912-01-01 00:00+00:00, 1912-01-01 23:30+00:00
+# Casablanca has its DST the other way round: the clock goes forward when Ramadan ends
+Africa/Casablanca | 30 2 * * * | RunAfter | 2024-04-13 12:00 | 04-14 03:00+01:00, 04-15 02:30+01:00
+# Tehran gave clock changes up in 2022: the last gap was at midnight
+Asia/Tehran | 30 0 * * * | RunAfter | 2022-03-21 12:00 | 03-22 01:00+04:30, 03-23 00:30+04:30
+Asia/Tehran | 30 0 * * * | RunAfter | 2024-03-20 12:00 | 03-21 00:30+03:30, 03-22 00:30+03:30
+"""
+OVERLAPS: Final = """
+# Lisbon, 2024-10-27: 01:00 to 02:00 comes twice
+Europe/Lisbon | 30 1 * * * | First | 2024-10-26 12:00 | 10-27 01:30+01:00, 10-28 01:30+00:00
+Europe/Lisbon | 30 1 * * * | Both | 2024-10-26 12:00 | 10-27 01:30+01:00, 10-27 01:30+00:00
+Europe/Lisbon | 0 2 * * * | Both | 2024-10-26 12:00 | 10-27 02:00+00:00, 10-28 02:00+00:00
+Europe/Lisbon | 0 1 * * * | Both | 2024-10-26 12:00 | 10-27 01:00+01:00, 10-27 01:00+00:00
+Europe/Lisbon | */45 1 * * * | Both | 2024-10-27 00:30 | 10-27 01:00+01:00, 10-27 01:45+01:00, 10-27 01:00+00:00
+# New York, 2024-11-03
+America/New_York | 30 1 * * * | First | 2024-11-02 12:00 | 11-03 01:30-04:00, 11-04 01:30-05:00
+America/New_York | 30 1 * * * | Both | 2024-11-02 12:00 | 11-03 01:30-04:00, 11-03 01:30-05:00
+# Lord Howe, 2024-04-07: 01:30 to 02:00 comes twice
+Australia/Lord_Howe | 45 1 * * * | Both | 2024-04-06 12:00 | 04-07 01:45+11:00, 04-07 01:45+10:30
+Australia/Lord_Howe | 15 1 * * * | Both | 2024-04-06 12:00 | 04-07 01:15+11:00, 04-08 01:15+10:30
+# Havana: midnight comes twice; Cairo: the last hour of a day does
+America/Havana | 0 0 * * * | First | 2024-11-02 12:00 | 11-03 00:00-04:00, 11-04 00:00-05:00
+America/Havana | 0 0 * * * | Both | 2024-11-02 12:00 | 11-03 00:00-04:00, 11-03 00:00-05:00
+Africa/Cairo | 30 23 * * THU | First | 2024-10-30 12:00 | 10-31 23:30+03:00, 11-07 23:30+02:00
+Africa/Cairo | 30 23 * * THU | Both | 2024-10-30 12:00 | 10-31 23:30+03:00, 10-31 23:30+02:00
+# Casablanca: the clock goes back when Ramadan begins
+Africa/Casablanca | 30 2 * * * | First | 2024-03-09 12:00 | 03-10 02:30+01:00, 03-11 02:30+00:00
+Africa/Casablanca | 30 2 * * * | Both | 2024-03-09 12:00 | 03-10 02:30+01:00, 03-10 02:30+00:00
+# Dhaka lived through the last hour of a year twice
+Asia/Dhaka | 30 23 * * * | First | 2009-12-31 12:00 | 12-31 23:30+07:00, 2010-01-01 23:30+06:00
+Asia/Dhaka | 30 23 * * * | Both | 2009-12-31 12:00 | 12-31 23:30+07:00, 12-31 23:30+06:00
+Asia/Tehran | 30 23 * * * | Both | 2022-09-21 12:00 | 09-21 23:30+04:30, 09-21 23:30+03:30
+# Kwajalein went over the date line the other way, and lived through almost a whole day twice
+Pacific/Kwajalein | 0 8 * * * | First | 1969-09-29 12:00 | 09-30 08:00+11:00, 10-01 08:00-12:00
+Pacific/Kwajalein | 0 8 * * * | Both | 1969-09-29 12:00 | 09-30 08:00+11:00, 09-30 08:00-12:00
+"""
+WILDCARD_HOURS: Final = """
+Europe/Lisbon | 0 * * * * | 2024-03-30 23:30 | 03-31 00:00+00:00, 03-31 02:00+01:00, 03-31 03:00+01:00
+Europe/Lisbon | 30 */2 * * * | 2024-03-30 23:30 | 03-31 00:30+00:00, 03-31 02:30+01:00
+America/New_York | 0 */2 * * * | 2024-03-09 23:30 | 03-10 00:00-05:00, 03-10 04:00-04:00
+Europe/Lisbon | 0 * * * * | 2024-10-27 00:30 | 10-27 01:00+01:00, 10-27 01:00+00:00, 10-27 02:00+00:00
+Europe/Lisbon | 0 */3 * * * | 2024-10-26 23:30 | 10-27 00:00+01:00, 10-27 03:00+00:00
+Australia/Lord_Howe | */20 * * * * | 2024-04-07 01:35 | 04-07 01:40+11:00, 04-07 01:40+10:30
+Pacific/Apia | 0 * * * * | 2011-12-29 22:30 | 12-29 23:00-10:00, 12-31 00:00+14:00, 12-31 01:00+14:00
+"""
+
+
+def rows(table: str) -> list[list[str]]:
+    """The cells of a table's lines, without comments."""
+    return [line.split(" | ") for line in table.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.mark.parametrize(("zone", "line", "gap", "after", "expected"), rows(GAPS))
 def test_a_tick_in_a_gap_is_dropped_or_runs_at_its_end(zone: str, line: str, gap: Gap, after: str, expected: str):
     assert_ticks(tick_schedule(line, zone, gap=gap), after, expected)
 
 
-@pytest.mark.parametrize(
-    ("zone", "line", "overlap", "after", "expected"),
-    [
-        # Lisbon, 2024-10-27: 01:00 to 02:00 comes twice
-        ("Europe/Lisbon", "30 1 * * *", "First", "2024-10-26 12:00", "10-27 01:30+01:00, 10-28 01:30+00:00"),
-        ("Europe/Lisbon", "30 1 * * *", "Both", "2024-10-26 12:00", "10-27 01:30+01:00, 10-27 01:30+00:00"),
-        ("Europe/Lisbon", "0 2 * * *", "Both", "2024-10-26 12:00", "10-27 02:00+00:00, 10-28 02:00+00:00"),
-        ("Europe/Lisbon", "0 1 * * *", "Both", "2024-10-26 12:00", "10-27 01:00+01:00, 10-27 01:00+00:00"),
-        (
-            "Europe/Lisbon",
-            "*/45 1 * * *",
-            "Both",
-            "2024-10-27 00:30",
-            "10-27 01:00+01:00, 10-27 01:45+01:00, 10-27 01:00+00:00",
-        ),
-        # New York, 2024-11-03
-        ("America/New_York", "30 1 * * *", "First", "2024-11-02 12:00", "11-03 01:30-04:00, 11-04 01:30-05:00"),
-        ("America/New_York", "30 1 * * *", "Both", "2024-11-02 12:00", "11-03 01:30-04:00, 11-03 01:30-05:00"),
-        # Lord Howe, 2024-04-07: 01:30 to 02:00 comes twice
-        ("Australia/Lord_Howe", "45 1 * * *", "Both", "2024-04-06 12:00", "04-07 01:45+11:00, 04-07 01:45+10:30"),
-        ("Australia/Lord_Howe", "15 1 * * *", "Both", "2024-04-06 12:00", "04-07 01:15+11:00, 04-08 01:15+10:30"),
-        # Havana: midnight comes twice; Cairo: the last hour of a day does
-        ("America/Havana", "0 0 * * *", "First", "2024-11-02 12:00", "11-03 00:00-04:00, 11-04 00:00-05:00"),
-        ("America/Havana", "0 0 * * *", "Both", "2024-11-02 12:00", "11-03 00:00-04:00, 11-03 00:00-05:00"),
-        ("Africa/Cairo", "30 23 * * THU", "First", "2024-10-30 12:00", "10-31 23:30+03:00, 11-07 23:30+02:00"),
-        ("Africa/Cairo", "30 23 * * THU", "Both", "2024-10-30 12:00", "10-31 23:30+03:00, 10-31 23:30+02:00"),
-        # Casablanca: the clock goes back when Ramadan begins
-        ("Africa/Casablanca", "30 2 * * *", "First", "2024-03-09 12:00", "03-10 02:30+01:00, 03-11 02:30+00:00"),
-        ("Africa/Casablanca", "30 2 * * *", "Both", "2024-03-09 12:00", "03-10 02:30+01:00, 03-10 02:30+00:00"),
-        # Dhaka lived through the last hour of a year twice
-        ("Asia/Dhaka", "30 23 * * *", "First", "2009-12-31 12:00", "12-31 23:30+07:00, 2010-01-01 23:30+06:00"),
-        ("Asia/Dhaka", "30 23 * * *", "Both", "2009-12-31 12:00", "12-31 23:30+07:00, 12-31 23:30+06:00"),
-        ("Asia/Tehran", "30 23 * * *", "Both", "2022-09-21 12:00", "09-21 23:30+04:30, 09-21 23:30+03:30"),
-        # Kwajalein went over the date line the other way, and lived through almost a whole day twice
-        ("Pacific/Kwajalein", "0 8 * * *", "First", "1969-09-29 12:00", "09-30 08:00+11:00, 10-01 08:00-12:00"),
-        ("Pacific/Kwajalein", "0 8 * * *", "Both", "1969-09-29 12:00", "09-30 08:00+11:00, 09-30 08:00-12:00"),
-    ],
-)
+@pytest.mark.parametrize(("zone", "line", "overlap", "after", "expected"), rows(OVERLAPS))
 def test_a_tick_in_an_overlap_counts_the_first_time_or_both(
     zone: str, line: str, overlap: Overlap, after: str, expected: str
 ):
     assert_ticks(tick_schedule(line, zone, overlap=overlap), after, expected)
 
 
-@pytest.mark.parametrize(
-    ("zone", "line", "after", "expected"),
-    [
-        ("Europe/Lisbon", "0 * * * *", "2024-03-30 23:30", "03-31 00:00+00:00, 03-31 02:00+01:00, 03-31 03:00+01:00"),
-        ("Europe/Lisbon", "30 */2 * * *", "2024-03-30 23:30", "03-31 00:30+00:00, 03-31 02:30+01:00"),
-        ("America/New_York", "0 */2 * * *", "2024-03-09 23:30", "03-10 00:00-05:00, 03-10 04:00-04:00"),
-        ("Europe/Lisbon", "0 * * * *", "2024-10-27 00:30", "10-27 01:00+01:00, 10-27 01:00+00:00, 10-27 02:00+00:00"),
-        ("Europe/Lisbon", "0 */3 * * *", "2024-10-26 23:30", "10-27 00:00+01:00, 10-27 03:00+00:00"),
-        ("Australia/Lord_Howe", "*/20 * * * *", "2024-04-07 01:35", "04-07 01:40+11:00, 04-07 01:40+10:30"),
-        ("Pacific/Apia", "0 * * * *", "2011-12-29 22:30", "12-29 23:00-10:00, 12-31 00:00+14:00, 12-31 01:00+14:00"),
-    ],
-)
+@pytest.mark.parametrize(("zone", "line", "after", "expected"), rows(WILDCARD_HOURS))
 @pytest.mark.parametrize(("gap", "overlap"), [("Skip", "First"), ("RunAfter", "Both")])
 def test_a_wildcard_hour_follows_real_time_under_all_dst_rules(
     zone: str, line: str, after: str, expected: str, gap: Gap, overlap: Overlap
