@@ -56,7 +56,7 @@ WRONG: Final = (
     ),
     ("reap", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
     ("reap", "attempts = run.attempts - (decision like 'crashed%')::integer", "attempts = run.attempts", ()),
-    ("report_worker_terminated", "and run.locked_by = report_worker_terminated.worker", "and run.locked_by <> 0", ()),
+    ("report_worker_terminated", "locked_by = report_worker_terminated.worker", "locked_by <> 0", ()),
     ("report_worker_terminated", "lease_epoch = run.lease_epoch + 1", "lease_epoch = run.lease_epoch", ()),
     ("report_worker_terminated", "- (not costs_the_attempt)::integer", "", REPORTS),
     (
