@@ -7,13 +7,16 @@ machine says how many hours have passed: tick n is due when more than n have.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from tests.store.state_machine.model import UNFINISHED, ModelRun, StoreModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import timedelta
+
+    from wakeboard.store.maintenance_api import TickPlan
 
 DEADLINE_HOURS: Final = 2  # of a schedule that has a starting deadline
 NEWEST: Final = {"Skip": 0, "Latest": 1, "All": 2}  # of the missed ticks, how many run
@@ -221,3 +224,15 @@ class TickModel:
             trigger="manual",
         )
         return "queued"
+
+
+def older(plan: TickPlan, by: timedelta) -> TickPlan:
+    """The plan as if computed so much earlier."""
+    return replace(
+        plan,
+        cursor=plan.cursor - by,
+        next_cursor=plan.next_cursor and plan.next_cursor - by,
+        up_to=plan.up_to - by,
+        ticks=[tick - by for tick in plan.ticks],
+        skipped=[skip._replace(since=skip.since - by, until=skip.until - by) for skip in plan.skipped],
+    )

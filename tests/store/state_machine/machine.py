@@ -7,7 +7,6 @@ leases are among them, so that zombies act often. Hypothesis draws the numbers a
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +20,7 @@ from tests.store.sql_clients import Lease
 from tests.store.state_machine.comparison import differences
 from tests.store.state_machine.model import ALL_DAY, QUEUES, TYPES, ModelRun, StoreModel
 from tests.store.state_machine.operations import ANY_OPERATION, JOB, SPEC
-from tests.store.tick_model import ModelPlan, ModelSpec, TickModel
+from tests.store.tick_model import ModelPlan, ModelSpec, TickModel, older
 from wakeboard.maintenance.scheduler import plan_ticks, schedule_due_ticks
 
 if TYPE_CHECKING:
@@ -316,7 +315,7 @@ class StoreMachine(RuleBasedStateMachine):
     def hours_pass(self, hours: int) -> None:
         self.harness.hours_pass(hours)
         self.ticks.hours += hours
-        self.old_plans = [(_older(plan, timedelta(hours=hours)), expected) for plan, expected in self.old_plans]
+        self.old_plans = [(older(plan, timedelta(hours=hours)), expected) for plan, expected in self.old_plans]
 
     def hours_pass_and_ticks_are_scheduled(self, hours: int) -> None:
         self.hours_pass(hours)
@@ -496,15 +495,3 @@ class StoreMachine(RuleBasedStateMachine):
             assert me.complete(lease) == []
             self.model.finish(self.model.runs[lease.id], "succeeded", None)
         return len(leases)
-
-
-def _older(plan: TickPlan, by: timedelta) -> TickPlan:
-    """The plan as if computed so much earlier."""
-    return replace(
-        plan,
-        cursor=plan.cursor - by,
-        next_cursor=plan.next_cursor and plan.next_cursor - by,
-        up_to=plan.up_to - by,
-        ticks=[tick - by for tick in plan.ticks],
-        skipped=[skip._replace(since=skip.since - by, until=skip.until - by) for skip in plan.skipped],
-    )
