@@ -7,6 +7,8 @@ from typing import Any
 import psycopg
 from psycopg.types.json import Jsonb
 
+from wakeboard.rules.cron_parser import parse_cron
+
 
 class Store:
     """What the tests prepare and check in the database."""
@@ -53,6 +55,17 @@ class Store:
             own,
         )
 
+    def timed_schedule(self, name: str = "shop/daily", cron: str = "0 2 * * *") -> int:
+        """A schedule with ticks in Europe/Lisbon."""
+        schedule = self.schedule(name)
+        fields = parse_cron(cron, name=name).to_text()
+        self.rows(
+            "update job_definitions set schedule = %s, cron_fields = %s, time_zone = 'Europe/Lisbon' where id = %s"
+            " returning 1",
+            *(cron, fields, schedule),
+        )
+        return schedule
+
     def status(self, run_id: int) -> str:
         return self.value("select status::text from all_runs where id = %s", run_id)
 
@@ -68,5 +81,14 @@ class Store:
 
     def everything(self) -> list[Any]:
         """All rows that an action may change."""
-        tables = ("job_runs", "job_run_history", "audit_log", "pauses", "job_limits", "bulk_actions", "job_definitions")
-        return [self.rows(f"select t::text from {table} as t order by 1") for table in tables]
+        tables = (
+            "job_runs",
+            "job_run_history",
+            "audit_log",
+            "pauses",
+            "job_limits",
+            "bulk_actions",
+            "job_definitions",
+            "backfills",
+        )
+        return [self.rows(f"select t::text from {table} as t order by 1") for table in (*tables, "job_definitions")]

@@ -41,6 +41,7 @@ def routes(method: str) -> list[Route]:
 def path_of(route: Route, parts: Mapping[str, str]) -> str:
     """A path that the route answers."""
     path = route.path.replace("/bulk/{id:int}", f"/bulk/{parts['bulk']}")
+    path = path.replace("/backfills/{id:int}", f"/backfills/{parts['backfill']}")
     path = path.replace("/schedules/{id:int}", f"/schedules/{parts['schedule']}")
     path = path.replace("{namespace}/{name:path}", "shop/nightly").replace("{what:str}", "payload")
     return re.sub(r"\{id:int\}", parts["run"], path)
@@ -57,8 +58,12 @@ def parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
     schedule = store.schedule()
     run = store.run("dead", schedule=schedule)
     store.rows("select pause('queue:other', 'moved')")
+    timed = store.timed_schedule("shop/daily")
+    made = store.value(
+        "select id from create_backfill(%s, '{2026-01-01 02:00Z}', '2026-01-01 00:00Z', '2026-01-02 00:00Z')", timed
+    )
     bulk = store.value("select id from create_bulk_action('retry', array[%s::bigint])", run)
-    return {"run": str(run), "schedule": str(schedule), "bulk": str(bulk)}
+    return {"run": str(run), "schedule": str(schedule), "bulk": str(bulk), "backfill": str(made)}
 
 
 def test_every_action_has_a_permission_other_than_to_view():

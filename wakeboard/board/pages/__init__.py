@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from wakeboard.board.pages import (
     alerts,
     audit,
+    backfills,
     bulk,
     calendar,
     events,
@@ -33,6 +34,7 @@ ROUTES: list[Route] = [
     run.run,
     *run_actions.ROUTES,
     *bulk.ROUTES,
+    *backfills.ROUTES,
     alerts.alerts,
     audit.audit,
     *limits.ROUTES,

@@ -23,6 +23,7 @@ from wakeboard.rules.schedule_explanation import explain_schedule
 from wakeboard.rules.spec_document import document_text, spec_document, yaml_text
 from wakeboard.rules.upcoming_ticks import UpcomingTicks, upcoming_ticks
 from wakeboard.rules.zones import zone_info
+from wakeboard.store.queries.backfills import backfills
 from wakeboard.store.queries.schedule_list import recent_runs, schedule_health
 from wakeboard.store.queries.schedule_page import (
     limit_use,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from wakeboard.rules.schedule_explanation import ScheduleSituation, State
     from wakeboard.store.connection import AsyncConnection
     from wakeboard.store.queries.audit import AuditRow
+    from wakeboard.store.queries.backfills import BackfillRow
     from wakeboard.store.queries.listings import RunRow
     from wakeboard.store.queries.schedule_list import ScheduleHealth
     from wakeboard.store.queries.schedule_page import LimitUse, WeekOfRuns
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 TICKS_SHOWN: Final = 10
 LIVE_SHOWN: Final = 10
 PAST_SHOWN: Final = 25
+BACKFILLS_SHOWN: Final = 5
 SHOWN_ELSEWHERE: Final = frozenset(
     {"advice", "dead", "due", "last_run", "maintenance", "next_tick", "no_tick", "on_demand", "skipped", "unfinished"}
 )
@@ -79,6 +82,7 @@ class Found:
     past: list[PastRun]
     older: RunRow | None
     week: list[WeekOfRuns]
+    backfills: list[BackfillRow]
 
     @property
     def state(self) -> State:
@@ -221,6 +225,7 @@ async def read_schedule(
         _with_durations(past[:PAST_SHOWN]),
         past[PAST_SHOWN - 1] if len(past) > PAST_SHOWN else None,
         await week_of_runs(conn, schedule_id),
+        await backfills(conn, BACKFILLS_SHOWN, definition_id=schedule_id),
     )
 
 
