@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from datetime import timedelta
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from datetime import datetime
 
     from tests.store.sql_clients import SqlClient
@@ -71,6 +73,38 @@ def test_in_no_window_start_more_runs_than_the_burst_and_the_rate_allow(
     starts = [at for (at,) in admin.sql("select started_at from job_runs where holds_slot order by started_at")]
     assert len(starts) > 200, "the rate is used"
     assert_within_rate(starts, rate=300, burst=20)
+
+
+@pytest.mark.parametrize(("rate", "burst"), [(400, 1), (150, 40)])
+def test_retries_other_queues_and_schedules_of_their_own_keys_count_among_the_starts(
+    admin: SqlClient, open_client: Callable[[int], SqlClient], rate: int, burst: int
+) -> None:
+    """Five workers claim by the shared key and by the key of a schedule, and end each run in a random way."""
+    fail = "select fail(%s, array[%s]::bigint[], array[%s]::bigint[], '{failed}', '{E}', '{e}', '{x}', '{0}')"
+    complete = "select complete(%s, array[%s]::bigint[], %s)"
+    definition = admin.define(policy="Queue", limit_key="api")
+    admin.sql("select set_rate_limit('api', %s, 1, %s)", rate, burst)
+    admin.sql("select enqueue('ping', limit_key => 'api', max_attempts => 50) from generate_series(1, 1500)")
+    admin.sql("select run_now(%s) from generate_series(1, 40)", definition)
+    ends = time.monotonic() + 1.5
+    starts: list[datetime] = []
+
+    def work(worker: SqlClient) -> None:
+        chance = random.Random(worker.worker_id)
+        while time.monotonic() < ends:
+            key = chance.choice(["api", "api", "api", f"schedule:{definition}"])
+            for lease in worker.claim_limited(key, count=chance.randint(1, 30)):
+                starts.append(worker.value("select started_at from job_runs where id = %s", lease.id))
+                query = chance.choice([complete, fail])
+                worker.sql(query, worker.worker_id, lease.id, lease.epoch)
+
+    threads = [threading.Thread(target=work, args=[open_client(number)]) for number in range(81, 86)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(starts) > 60, "the rate is used"
+    assert_within_rate(sorted(starts), rate, burst)
 
 
 def assert_within_rate(starts: list[datetime], rate: float, burst: int) -> None:

@@ -50,6 +50,9 @@ begin
     end if;
     if is_open then
       opened := opened || def.id;
+      if def.circuit_opened_at is not null and succeeded_at is not null then      -- enough runs have died since then, too
+        update job_definitions set dead_counted_from = counted_from where id = def.id;
+      end if;
     end if;
 
     if is_open and def.circuit_opened_at is null then
@@ -71,7 +74,7 @@ begin
       end if;
       continue when probe.is_unfinished;
       update job_definitions
-         set circuit_probe_id = null, dead_counted_from = counted_from,
+         set circuit_probe_id = null,
              circuit_probes = least(circuit_probes + (probe.dead_at is not null)::integer, 1000),
              circuit_probe_at = case when probe.dead_at is null then circuit_probe_at else greatest(
                probe.dead_at + least(longest_pause, first_pause * 2 ^ least(circuit_probes + 1, 10)),
