@@ -20,8 +20,16 @@ if TYPE_CHECKING:
 
 STEPS = 70
 WEIGHTS = {
-    "tick": 8.0, "die": 8.0, "succeed": 2.0, "retry": 2.0, "discard": 1.0, "cancel": 1.0, "resume": 0.4,
-    "decide": 3.0, "end_pause": 4.0, "edit": 0.5,
+    "tick": 8.0,
+    "die": 8.0,
+    "succeed": 2.0,
+    "retry": 2.0,
+    "discard": 1.0,
+    "cancel": 1.0,
+    "resume": 0.4,
+    "decide": 3.0,
+    "end_pause": 4.0,
+    "edit": 0.5,
 }
 
 
