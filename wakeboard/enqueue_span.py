@@ -44,7 +44,9 @@ class EnqueueSpan:
 def start_enqueue_span(job_type: str, queue: str, count: int = 1) -> EnqueueSpan | None:
     """Start the span of an enqueue of `count` runs. None: the caller is in no span."""
     trace = sys.modules.get("opentelemetry.trace")
-    if trace is None or not trace.get_current_span().get_span_context().is_valid:
+    if trace is None or getattr(trace.__spec__, "_initializing", False):  # another thread imports it
+        return None
+    if not trace.get_current_span().get_span_context().is_valid:
         return None
     attributes: dict[str, Any] = {
         "messaging.system": SYSTEM,

@@ -25,7 +25,7 @@ def main() -> None:
         from wakeboard_operator.settings import read_operator_settings
 
         settings = read_operator_settings()
-        configure_logging(settings, quiet=("aiohttp", "asyncio", "kubernetes", "psycopg", "urllib3"))
+        configure_logging(settings, quiet=("aiohttp", "asyncio", "kubernetes", "opentelemetry", "psycopg", "urllib3"))
         for sentence in unknown_settings(os.environ):
             logging.getLogger("wakeboard.operator").warning("%s", sentence)
         if telemetry.is_configured(os.environ):

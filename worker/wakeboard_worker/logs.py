@@ -21,7 +21,7 @@ runs_log = logging.getLogger("wakeboard.run")
 MAX_RUN_LINES = 50  # a second
 
 # Libraries of which only warnings and errors are logged.
-QUIET = ("aiohttp", "asyncio", "psycopg")
+QUIET = ("aiohttp", "asyncio", "opentelemetry", "psycopg", "urllib3")
 
 
 class RunLines:

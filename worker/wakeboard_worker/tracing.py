@@ -84,7 +84,7 @@ class Tracing:
         self._trace_ids: dict[tuple[int, int], int] = {}  # of attempts, for their last log line
         self._open: dict[tuple[int, int], tuple[Attempt, Span]] = {}
         self._backlog: dict[str, int] = {}
-        self._backlog_at = 0.0
+        self._backlog_at: float | None = None  # time.monotonic()
         self._counts: Counts | None = None
         meter = telemetry.meter
         self._duration = meter.create_histogram(
@@ -128,10 +128,12 @@ class Tracing:
         _forget_oldest(self._contexts)
 
     async def observe(self, conn: Any, worker: Worker, counts: Counts) -> None:
-        """Read the backlog of the worker's queues, twice a minute."""
+        """Read the backlog of the worker's queues, twice a minute. The first call must not delay the first run."""
         self._counts = counts
         now = time.monotonic()
-        if now >= self._backlog_at:
+        if self._backlog_at is None:
+            self._backlog_at = now
+        elif now >= self._backlog_at:
             self._backlog_at = now + BACKLOG_EVERY_S
             try:
                 self._backlog = await read_backlog(conn, worker, BACKLOG_SCAN)

@@ -40,7 +40,7 @@ declare
   checked_base duration_s := coalesce(backoff_base_s, 10); checked_cap duration_s := coalesce(backoff_cap_s, 3600);
 begin
   if job_type is null or limit_key like '%:%' or priority not between 1 and 5 or backoff not in ('exponential', 'fixed')
-     or unique_for is not null or unique_by is not null or if_exists <> 'keep' or traceparent is not null
+     or unique_for is not null or unique_by is not null or if_exists <> 'keep'
      or after is not null then         -- one condition: each costs a microsecond
     if after is not null then
       return query
@@ -57,18 +57,6 @@ begin
     perform refuse_value('backoff', backoff) where backoff not in ('exponential', 'fixed');
     perform check_unique(unique_for, unique_by, if_exists, enqueue.idempotency_key is not null)
       where unique_for is not null or unique_by is not null or if_exists <> 'keep';
-    if traceparent is not null then
-      return query
-      with run as materialized (
-        select * from enqueue(enqueue.job_type, enqueue.payload, enqueue.queue, enqueue.priority, enqueue.run_at, enqueue.idempotency_key,
-                              enqueue.limit_key, enqueue.max_attempts, enqueue.timeout_s, enqueue.backoff, enqueue.backoff_base_s,
-                              enqueue.backoff_cap_s, enqueue.unique_for, enqueue.unique_by, enqueue.if_exists)
-      ), recorded as materialized (
-        select record_trace_context(array(select run.id from run where run.created), enqueue.traceparent, enqueue.tracestate)
-      )
-      select run.id, run.uuid, run.created from run cross join recorded;
-      return;
-    end if;
     perform queue::queue_name, limit_key::limit_key_name;     -- also if the run exists
     return query
     select run_id, run_uuid, false
@@ -107,6 +95,9 @@ begin
     new_id, new_uuid, coalesce(enqueue.run_at, statement_timestamp()), coalesce(enqueue.run_at, statement_timestamp()),
     coalesce(enqueue.backoff, 'exponential')::backoff_strategy, checked_base, checked_cap, checked_timeout, checked_attempts, checked_priority, checked_queue,
     checked_type, checked_payload, checked_key, enqueue.idempotency_key);
+  if traceparent is not null then
+    perform record_trace_context(array[new_id], traceparent, tracestate);
+  end if;
   return query select new_id, new_uuid, true;
 end
 $$;
