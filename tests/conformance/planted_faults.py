@@ -23,13 +23,13 @@ FAULTS = (
         "no heartbeat",
         "heartbeat",
         "its lease expired while the handler ran",
-        {"pause = (await this.renew())": "pause = (await Promise.resolve(false))"},
+        {"await this.renew()": "await Promise.resolve(true)"},
     ),
     Fault(
         "the heartbeat pauses while no run is in flight",
         "lost-claim",
         "1 crashes were counted",
-        {"const leases = [": "if (!this.held.size) {\n this.validUntil = 1e9;\n return false;\n }\nconst leases = ["},
+        {"const leases = [...": "if (!this.held.size) return (this.validUntil = 1e9) > 0;\nconst leases = [..."},
     ),
     Fault(
         "the epoch of the claim is not sent",
@@ -87,13 +87,13 @@ FAULTS = (
         "a batch that is reported twice counts twice",
         "lost-reply",
         "successes; there were 15 runs",
-        {"const refused = new Set((": "this.counts.succeeded += group.length;\nconst refused = new Set(("},
+        {"const refused = await": "this.counts.succeeded += group.length;\nconst refused = await"},
     ),
     Fault(
         "a report that was not answered is not repeated",
         "lost-request",
-        "not all of the 10 runs succeeded",
-        {"await sleep(RETRY_MS);\n        } else": "return;\n        } else"},
+        "a run was executed again",
+        {"await this.persist(() => this.send(group), ": "await this.send(group).catch(() => undefined, "},
     ),
     Fault(
         "the scan does not advance",

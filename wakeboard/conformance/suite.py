@@ -79,11 +79,16 @@ class Suite:
 
         def judge(scenario: Scenario) -> Verdict:
             verdict = self.verdict(subject, scenario)
-            report(verdict)
+            if not subject.interrupted.is_set():
+                report(verdict)
             return verdict
 
         with ThreadPoolExecutor(parallel) as pool:
-            return list(pool.map(judge, chosen))
+            try:
+                return list(pool.map(judge, chosen))
+            except BaseException:  # Ctrl-C
+                subject.interrupted.set()
+                raise
 
     def verdict(self, subject: Subject, scenario: Scenario) -> Verdict:
         """Execute one scenario."""
@@ -97,6 +102,8 @@ class Suite:
                 scenario.test(trial)
             except NotHeld as broken:
                 found, output = str(broken), trial.last_lines()
+            except Exception as error:  # noqa: BLE001 - the worker has changed the database in a way that no scenario expects
+                found, output = f"{type(error).__name__}: {error}", trial.last_lines()
         seconds = time.monotonic() - began
         return Verdict(scenario.name, not found, seconds, scenario.promise, found, scenario.why, output)
 

@@ -14,7 +14,7 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs, quote, urlsplit
@@ -66,6 +66,7 @@ class Subject:
     environment: Mapping[str, str]
     folder: Path
     patience_s: float
+    interrupted: threading.Event = field(default_factory=threading.Event)
 
 
 class Trial:
@@ -239,6 +240,8 @@ class Trial:
             rows = self.rows(query, *values)
             if rows and rows[0][0]:
                 return rows[0][0]
+            if self._subject.interrupted.is_set():
+                raise NotHeld("interrupted")
             if code is not None:
                 raise NotHeld(f"{otherwise}: the worker ended with exit code {code}, before SIGTERM")
             if time.monotonic() > deadline:

@@ -2,31 +2,29 @@
 
 import pg from "pg";
 
-import { DatabaseUnavailable, LeaseLost } from "./errors.js";
+/** The database cannot be reached at the moment. */
+export class DatabaseUnavailable extends Error {}
+
+/** Another worker may have the run: stop, and roll back what is not committed. */
+export class LeaseLost extends Error {}
 
 const TIMESTAMPTZ = 1184;
 const UNAVAILABLE = /^(08|53|57P)|^55P03$/; // lost connections, too many clients, a server that stops, a locked row
-// Times keep their microseconds: they are scan positions.
 const types = {
   getTypeParser: (oid: number, format?: any) =>
-    oid === TIMESTAMPTZ ? (text: string) => text : pg.types.getTypeParser(oid, format),
+    oid === TIMESTAMPTZ ? (text: string) => text : pg.types.getTypeParser(oid, format), // keeps the microseconds
 } as pg.CustomTypesConfig;
+const names = new Map<string, string>(); // of prepared statements, by their text
 
 /** Parse a timestamptz as the database prints it. */
 export const toDate = pg.types.getTypeParser(TIMESTAMPTZ) as (text: string) => Date;
-
-const names = new Map<string, string>();
-function statementName(text: string): string {
-  if (!names.has(text)) names.set(text, `wakeboard ${names.size}`);
-  return names.get(text)!;
-}
 
 export class Connection {
   private client: Promise<pg.Client> | null = null;
 
   constructor(
     private readonly dsn: string,
-    private readonly name: string,
+    private readonly purpose: string,
     private readonly replyWithinMs: number,
     private readonly prepares: boolean,
     private readonly onNotification: (() => void) | null = null,
@@ -36,40 +34,30 @@ export class Connection {
   async rows<Row>(text: string, values: unknown[]): Promise<Row[]> {
     const opened = (this.client ??= this.open());
     try {
-      const client = await opened;
-      const named = this.prepares ? { name: statementName(text) } : {};
-      return (await client.query({ text, values, ...named })).rows as Row[];
+      if (!names.has(text)) names.set(text, `wakeboard ${names.size}`);
+      const name = this.prepares ? { name: names.get(text)! } : {};
+      return (await (await opened).query({ text, values, ...name })).rows as Row[];
     } catch (error) {
-      if (error instanceof pg.DatabaseError && !UNAVAILABLE.test(error.code ?? "")) {
-        throw error.code === "WB001" ? new LeaseLost(error.message) : error;
-      }
-      if (!(error instanceof pg.DatabaseError && error.code === "55P03")) this.discard(opened);
+      const code = error instanceof pg.DatabaseError ? (error.code ?? "") : null;
+      if (code === "WB001") throw new LeaseLost((error as Error).message);
+      if (code !== null && !UNAVAILABLE.test(code)) throw error;
+      if (code !== "55P03") this.discard(opened);
       throw new DatabaseUnavailable(error instanceof Error ? error.message : String(error));
     }
   }
 
   async close(): Promise<void> {
-    const opened = this.client;
-    this.client = null;
-    await opened?.then((client) => client.end()).catch(() => {});
+    await this.client?.then((client) => client.end()).catch(() => {});
   }
 
   private open(): Promise<pg.Client> {
-    const client = new pg.Client({
-      connectionString: this.dsn,
-      application_name: this.name,
-      connectionTimeoutMillis: this.replyWithinMs,
-      query_timeout: this.replyWithinMs,
-      keepAlive: true,
-      types,
-    });
-    const connected = client.connect().then(async () => {
-      if (this.onNotification) await client.query("listen wakeboard");
-      return client;
-    });
-    client.on("error", () => this.client === connected && this.discard(connected));
-    client.on("notification", () => this.onNotification?.());
-    return connected;
+    const timeouts = { connectionTimeoutMillis: this.replyWithinMs, query_timeout: this.replyWithinMs, keepAlive: true };
+    const named = { connectionString: this.dsn, application_name: `wakeboard ${this.purpose}` };
+    const client = new pg.Client({ ...named, ...timeouts, types });
+    const listens = () => (this.onNotification ? client.query("listen wakeboard") : null);
+    const opened = client.connect().then(listens).then(() => client);
+    client.on("error", () => this.discard(opened)).on("notification", () => this.onNotification?.());
+    return opened;
   }
 
   private discard(opened: Promise<pg.Client>): void {

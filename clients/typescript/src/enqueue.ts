@@ -1,22 +1,14 @@
-/** Enqueues runs in the caller's transaction, over any client that executes SQL with parameters $1, $2, … */
+/** Enqueues runs in the caller's transaction, over any client that executes SQL with the parameters $1, $2, … */
 
 export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
 
-/**
- * Executes SQL and returns its rows, or an object with the rows. Pass the client of your transaction:
- *
- * - pg: `(sql, params) => client.query(sql, params)`
- * - postgres.js: `(sql, params) => tx.unsafe(sql, params)`
- * - Prisma: `(sql, params) => tx.$queryRawUnsafe(sql, ...params)`
- * - Drizzle: see the README
- */
+/** Executes SQL and returns its rows, or an object with `rows`. The README has it for pg, Prisma and Drizzle. */
 export type Query = (sql: string, params: any[]) => PromiseLike<unknown>;
 
 export interface EnqueueOptions {
   queue?: string;
   /** 5 is claimed first, 1 last; the default is 3. */
   priority?: number;
-  /** Not before; the default is now. */
   runAt?: Date;
   /** The first call creates the run; later calls return it, with `created` false. */
   idempotencyKey?: string;
@@ -30,19 +22,11 @@ export interface EnqueueOptions {
 }
 
 /** `id` is a 64-bit number as text. Pass `id` and `uuid` to the SQL functions `get_run` and `cancel_run`. */
-export interface Enqueued {
-  id: string;
-  uuid: string;
-  created: boolean;
-}
+export type Enqueued = { id: string; uuid: string; created: boolean };
 
 /** Enqueue a run. It exists if, and only if, the transaction of `query` commits. */
-export async function enqueue(
-  query: Query,
-  jobType: string,
-  payload: Json = {},
-  options: EnqueueOptions = {},
-): Promise<Enqueued> {
+export async function enqueue(query: Query, jobType: string, payload: Json = {}, options: EnqueueOptions = {}): Promise<Enqueued> {
+  const uniqueBy = options.uniqueBy && `{${options.uniqueBy.map((key) => JSON.stringify(key)).join(",")}}`;
   const given: [name: string, type: string, value: unknown][] = [
     ["queue", "text", options.queue],
     ["priority", "integer", options.priority],
@@ -52,7 +36,7 @@ export async function enqueue(
     ["max_attempts", "integer", options.maxAttempts],
     ["timeout_s", "integer", options.timeoutSeconds],
     ["unique_for", "integer", options.uniqueForSeconds],
-    ["unique_by", "text[]", options.uniqueBy && `{${options.uniqueBy.map((key) => JSON.stringify(key)).join(",")}}`],
+    ["unique_by", "text[]", uniqueBy],
     ["if_exists", "text", options.ifExists],
   ];
   const named = given.filter(([, , value]) => value !== undefined);

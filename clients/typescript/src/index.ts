@@ -1,7 +1,5 @@
-export { enqueue } from "./enqueue.js";
-export type { Enqueued, EnqueueOptions, Json, Query } from "./enqueue.js";
-export { Discard, LeaseLost, RetryAfter, Snooze } from "./errors.js";
-export { Run } from "./run.js";
-export type { Effect } from "./run.js";
-export { optionsFromEnvironment, Worker } from "./worker.js";
-export type { Handler, WorkerOptions } from "./worker.js";
+export { DatabaseUnavailable, LeaseLost } from "./connection.js";
+export { enqueue, type Enqueued, type EnqueueOptions, type Json, type Query } from "./enqueue.js";
+export { Discard, RetryAfter, Snooze } from "./outcome.js";
+export { type Effect, Run } from "./run.js";
+export { type Handler, optionsFromEnvironment, Worker, type WorkerOptions } from "./worker.js";

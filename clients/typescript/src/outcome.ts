@@ -1,27 +1,42 @@
 /** Turns what a handler returned or threw into the outcome to report. */
 
-import { Discard, RetryAfter, Snooze } from "./errors.js";
+/** Throw it: the run is dead, without further attempts. */
+export class Discard extends Error {}
 
-export const MAX_RESULT = 16_384; // characters of JSON
-const MAX_ERROR = 2_000; // characters
-const MAX_STACK = 16_000;
+/** Throw it: the attempt failed, and the next one is due after `seconds`. */
+export class RetryAfter extends Error {
+  constructor(readonly seconds: number, message = `retry after ${seconds} s`) {
+    super(message);
+  }
+}
+
+/** Throw it: the run is due again after `seconds`, and the attempt does not count. */
+export class Snooze extends Error {
+  constructor(readonly seconds: number) {
+    super(`snooze for ${seconds} s`);
+  }
+}
+
+const MAX_RESULT = 16_384; // characters of JSON
+const [MAX_ERROR, MAX_STACK] = [2_000, 16_000]; // characters
+const LONE_SURROGATE = /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g;
 
 /** Why an attempt is stopped before its handler ends. After "lost" its outcome is dropped. */
 export type StopReason = "cancelled" | "timed out" | "lost" | "shutdown";
 
 export type Outcome =
   | { kind: "complete"; result: string | null }
-  | { kind: "fail"; outcome: string; type: string; error: string; stack: string; delay: number | null; pause: boolean }
+  | { kind: "fail"; outcome: string; type: string; error: string; stack: string; delay: number | null }
   | { kind: "release"; delay: number; reason: "worker_stopped" | "not_started" | "snoozed" | "disconnected" };
 
 /** The outcome of a handler that returned. Text that Postgres cannot store is replaced; a long result becomes text. */
 export function success(result: unknown): Outcome {
   if (result === undefined || result === null) return { kind: "complete", result: null };
+  const encode = (_: string, value: unknown) =>
+    typeof value === "string" ? storable(value) : typeof value === "bigint" ? String(value) : value;
   let text: string;
   try {
-    text = JSON.stringify(result, (_, value) =>
-      typeof value === "string" ? storable(value) : typeof value === "bigint" ? String(value) : value,
-    );
+    text = JSON.stringify(result, encode);
   } catch (error) {
     text = JSON.stringify(storable(`a result that is not JSON: ${error}`));
   }
@@ -33,28 +48,20 @@ export function failure(error: unknown, stopped: StopReason | null, timeoutS: nu
   if (error instanceof Snooze) return { kind: "release", delay: error.seconds, reason: "snoozed" };
   const requested = error instanceof Discard || error instanceof RetryAfter;
   if (stopped === "shutdown" && !requested) return { kind: "release", delay: 0, reason: "worker_stopped" };
-  if (stopped === "timed out" && !requested) return timedOut(timeoutS);
-  const found = error instanceof Error ? error : new Error(String(error));
-  return {
-    kind: "fail",
-    outcome: error instanceof Discard ? "discarded" : "failed",
-    type: found.constructor.name,
-    error: storable(withoutPasswords(found.message)).slice(0, MAX_ERROR),
-    stack: storable(withoutPasswords(found.stack ?? "")).slice(0, MAX_STACK),
-    delay: error instanceof RetryAfter ? error.seconds : null,
-    pause: error instanceof RetryAfter && error.pauseLimit,
-  };
-}
-
-export function timedOut(timeoutS: number): Outcome {
-  const error = `it ran longer than its timeout of ${timeoutS} s`;
-  return { kind: "fail", outcome: "timed_out", type: "Timeout", error, stack: "", delay: null, pause: false };
+  if (stopped === "timed out" && !requested) {
+    const text = `it ran longer than its timeout of ${timeoutS} s`;
+    return { kind: "fail", outcome: "timed_out", type: "Timeout", error: text, stack: "", delay: null };
+  }
+  const { constructor, message, stack } = error instanceof Error ? error : new Error(String(error));
+  const [outcome, delay] = [error instanceof Discard ? "discarded" : "failed", error instanceof RetryAfter ? error.seconds : null];
+  const texts = { error: masked(message).slice(0, MAX_ERROR), stack: masked(stack ?? "").slice(0, MAX_STACK) };
+  return { kind: "fail", outcome, type: constructor.name, ...texts, delay };
 }
 
 function storable(text: string): string {
-  return text.replaceAll("\0", "\ufffd").replace(/[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/g, "\ufffd");
+  return text.replaceAll("\0", "\ufffd").replace(LONE_SURROGATE, "\ufffd");
 }
 
-function withoutPasswords(text: string): string {
-  return text.replace(/:\/\/([^\s:/@]*):[^\s/@]+@/g, "://$1:…@");
+function masked(text: string): string {
+  return storable(text.replace(/:\/\/([^\s:/@]*):[^\s/@]+@/g, "://$1:…@")); // passwords in URLs
 }

@@ -7,17 +7,9 @@ import type { Json, Query } from "./enqueue.js";
 
 /** A row of the SQL type `claimed_run`. Numbers of 64 bits are text. */
 export interface ClaimedRow {
+  [column: string]: any;
   id: string;
   lease_epoch: string;
-  job_type: string;
-  payload: any;
-  attempts: number;
-  max_attempts: number;
-  timeout_s: number;
-  scheduled_for: string;
-  queue: string;
-  uuid: string;
-  schedule: string | null;
 }
 
 /** Calls an SQL function under the lease of a run, and repeats it while the database is unavailable. */
@@ -42,31 +34,23 @@ export class Run<Payload = any> {
   /** 1 for the first attempt. */
   readonly attempt: number;
   readonly maxAttempts: number;
-  /** The lease epoch: each claim increments it. */
+  /** Of the lease: each claim increments it. */
   readonly epoch: number;
   /** namespace/name of the JobSchedule; null: an application enqueued the run. */
   readonly schedule: string | null;
+  /** The tick that this run executes. */
+  readonly scheduledFor: Date;
   /** The last value given to `progress`. */
   fraction: number | null = null;
   private readonly steps = new Set<string>();
   private readonly lease: [worker: string, run: string, epoch: string];
 
-  constructor(
-    private readonly row: ClaimedRow,
-    worker: string,
-    /** Aborted when the handler should stop: cancelled, timed out, lease lost, or the worker stops. */
-    readonly signal: AbortSignal,
-    private readonly call: LeasedCall,
-  ) {
+  /** `signal` is aborted when the handler should stop: cancelled, timed out, lease lost, or the worker stops. */
+  constructor(row: ClaimedRow, worker: string, readonly signal: AbortSignal, private readonly call: LeasedCall) {
     [this.id, this.uuid, this.jobType, this.payload] = [row.id, row.uuid, row.job_type, row.payload];
     [this.queue, this.attempt, this.maxAttempts] = [row.queue, row.attempts, row.max_attempts];
-    [this.epoch, this.schedule] = [Number(row.lease_epoch), row.schedule];
+    [this.epoch, this.schedule, this.scheduledFor] = [Number(row.lease_epoch), row.schedule, toDate(row.scheduled_for)];
     this.lease = [worker, row.id, row.lease_epoch];
-  }
-
-  /** The tick that this run executes. */
-  get scheduledFor(): Date {
-    return toDate(this.row.scheduled_for);
   }
 
   /** Report how much is done, from 0 to 1. The next heartbeat writes it. */
@@ -95,27 +79,19 @@ export class Run<Payload = any> {
   async effect<Result>(key: string, work: (effect: Effect) => Promise<Result>): Promise<Result> {
     const sql = "select wakeboard.effect($1, $2, $3, $4, $5) as state";
     const [known] = await this.call<{ state: string }>(sql, [...this.lease, key, false]);
-    const done = known!.state === "done";
-    const inDoubt = known!.state === "in doubt";
+    const [done, inDoubt] = [known!.state === "done", known!.state === "in doubt"];
     const result = await work({ done, inDoubt, providerKey: uuid5(this.uuid, key) });
     if (!done) await this.call(sql, [...this.lease, key, true]);
     return result;
   }
 
-  /**
-   * Guard an effect in the transaction of `query`. True: this transaction has to perform it. False: an earlier attempt
-   * committed it. An error with the code WB001 means that the lease is lost: roll back.
-   */
+  /** Guard an effect in the transaction of `query`. True: perform it there. False: an earlier attempt committed it.
+   * An error with the code WB001 means that the lease is lost: roll back. */
   async once(query: Query, key: string): Promise<boolean> {
     const sql = "select wakeboard.once($1::bigint, $2::bigint, $3::uuid, $4::bigint, $5::text) as mine";
     const [worker, run, epoch] = this.lease;
     const answer: any = await query(sql, [worker, run, this.uuid, epoch, key]);
     return (answer.rows ?? answer)[0].mine;
-  }
-
-  /** Take more units of the rate limit of the run's limit key. */
-  async consume(units: number): Promise<void> {
-    await this.call("select wakeboard.consume($1, $2, $3, $4)", [...this.lease, units]);
   }
 }
 
