@@ -91,7 +91,7 @@ def test_a_time_before_1970_in_utc_is_refused_also_where_it_is_1970_already():
 
 
 def test_a_schedule_without_a_cron_expression_has_no_ticks():
-    with pytest.raises(InvalidValue, match="`wakeboard run-now billing/close-day` creates a run"):
+    with pytest.raises(InvalidValue, match="create a run with `wakeboard run-now billing/close-day`"):
         backfill_range(TickRules("billing/close-day", None, "Etc/UTC", "Skip", "Both"), "2026-01-01", "2026-02-01", NOW)
 
 
