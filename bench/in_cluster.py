@@ -91,10 +91,7 @@ def _boundaries(release: Release) -> tuple[str, str]:
 
 
 def _memory(release: Release) -> list[tuple[str, str]]:
-    selectors = {
-        "operators": OPERATOR,
-        "a worker that stays": "app.kubernetes.io/component=worker",
-    }
+    selectors = {"operators": OPERATOR, "a worker that stays": "app.kubernetes.io/component=worker"}
     node = json.loads(release.node.kubectl("get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
     stats = release.node.call("GET", f"/api/v1/nodes/{node}/proxy/stats/summary")
     used = {pod["podRef"]["name"]: pod["memory"]["workingSetBytes"] for pod in stats["pods"] if "memory" in pod}

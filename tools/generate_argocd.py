@@ -25,11 +25,7 @@ def main() -> None:
     for action in ACTIONS:
         text = (FOLDER / f"action-{action}.lua").read_text()
         lines += [f"      - name: {action}", "        action.lua: |", *_indented(text, 10)]
-    lines += [
-        f"  resource.customizations.ignoreDifferences.{KIND}: |",
-        "    jsonPointers:",
-        "      - /status",
-    ]
+    lines += [f"  resource.customizations.ignoreDifferences.{KIND}: |", "    jsonPointers:", "      - /status"]
     print("\n".join(lines))
 
 

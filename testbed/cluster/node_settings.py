@@ -90,9 +90,7 @@ def write_containerd_settings(folder: Path) -> Path:
     (folder / "cni").mkdir()
     (folder / "cni" / "10-pods.conflist").write_text(json.dumps(network))
     path = folder / "containerd.toml"
-    path.write_text(
-        CONTAINERD.format(folder=folder, socket=SOCKET, pause=PAUSE, network_plugins=NETWORK_PLUGINS),
-    )
+    path.write_text(CONTAINERD.format(folder=folder, socket=SOCKET, pause=PAUSE, network_plugins=NETWORK_PLUGINS))
     return path
 
 

@@ -43,12 +43,7 @@ class Helm:
         given = [] if values is None else ["--values", "-"]
         command = [find_tool("helm"), *words, *given, *where]
         done = subprocess.run(
-            command,
-            input=json.dumps(values),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=HELM_TIMEOUT_S + 20,
+            command, input=json.dumps(values), capture_output=True, text=True, check=False, timeout=HELM_TIMEOUT_S + 20
         )
         if done.returncode:
             raise Refused(f"{done.stdout}\n{done.stderr}".strip())

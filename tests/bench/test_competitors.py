@@ -60,11 +60,7 @@ def test_our_rate_is_compared_with_theirs_of_the_same_round(results: Results) ->
     ids=["quick, though it fails once", "slow", "very slow", "it fails", "it is stopped"],
 )
 def test_the_slower_a_queue_is_the_less_often_it_takes_part(
-    results: Results,
-    short: list[Drain | Failed],
-    long: list[Drain | Failed],
-    rounds_of_short: int,
-    rounds_of_long: int,
+    results: Results, short: list[Drain | Failed], long: list[Drain | Failed], rounds_of_short: int, rounds_of_long: int
 ) -> None:
     for case, drains, rounds in ((SHORT, short, rounds_of_short), (LONG, long, rounds_of_long)):
         for in_round, each in enumerate(drains):

@@ -205,10 +205,7 @@ async def test_runs_that_ended_at_the_same_time_are_listed_once(database: str):
 
 @pytest.mark.parametrize("most_definitions", [2, 1000])
 async def test_only_runs_of_the_viewers_namespaces_are_listed_and_counted(
-    conn: AsyncConnection,
-    all_runs: list[dict[str, Any]],
-    most_definitions: int,
-    monkeypatch: pytest.MonkeyPatch,
+    conn: AsyncConnection, all_runs: list[dict[str, Any]], most_definitions: int, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(run_list, "MOST_DEFINITIONS", most_definitions)
     mine = frozenset({"billing"})

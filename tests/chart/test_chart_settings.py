@@ -47,7 +47,7 @@ WORKER: Mapping[str, Any] = {
     "http_allowed_private_networks": ["10.0.0.0/8"],
     "http_max_body_bytes": 10_485_760,
     "commands": {
-        "backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"], "literal": True},
+        "backup": {"argv": ["/usr/bin/pg_dump", "--file={path}", "a, b"], "env": ["PGPASSWORD"], "literal": True}
     },
     "secrets_dir": "/run/secrets/mine",
 }

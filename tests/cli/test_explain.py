@@ -236,10 +236,7 @@ def test_a_suspended_schedule_says_by_what(served: SampleStore, explain: Explain
 def test_a_paused_schedule_says_who_paused_and_why(served: SampleStore, explain: Explain):
     definition = served.add_schedule("report")
     served.sql("select wakeboard.pause(%s, 'wrong figures.', 'eve')", f"schedule:{definition}")
-    assert explain("report") == [
-        "schedule billing/report is paused.",
-        "It is paused by eve since …: wrong figures.",
-    ]
+    assert explain("report") == ["schedule billing/report is paused.", "It is paused by eve since …: wrong figures."]
 
 
 def test_a_removed_schedule_says_by_which_source(served: SampleStore, explain: Explain):

@@ -46,8 +46,7 @@ def test_a_missing_time_is_a_dash():
 
 
 @pytest.mark.parametrize(
-    ("span", "text"),
-    [(0.0854, "85 ms"), (1.23, "1.2 s"), (42, "42 s"), (720, "12 min"), (10_800, "3 h"), (-5, "0 ms")],
+    ("span", "text"), [(0.0854, "85 ms"), (1.23, "1.2 s"), (42, "42 s"), (720, "12 min"), (10_800, "3 h"), (-5, "0 ms")]
 )
 def test_a_duration_is_formatted_with_one_unit(span: float, text: str):
     assert lasted(timedelta(seconds=span)) == text

@@ -22,13 +22,7 @@ import pytest
 from testbed.cluster.cluster import Refused
 from testbed.cluster.job_schedules import path
 from testbed.cluster.operators import wait_for
-from testbed.cluster.release import (
-    NAME,
-    Release,
-    external_database,
-    load_images,
-    remove_external_database,
-)
+from testbed.cluster.release import NAME, Release, external_database, load_images, remove_external_database
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -96,10 +96,7 @@ FAULTS = (
         {"await this.persist(() => this.send(group), ": "await this.send(group).catch(() => undefined, "},
     ),
     Fault(
-        "the scan does not advance",
-        "foreign-types",
-        "the run did not succeed",
-        {"!(await this.advanceScan())": "true"},
+        "the scan does not advance", "foreign-types", "the run did not succeed", {"!(await this.advanceScan())": "true"}
     ),
     Fault(
         "runs with a limit key are not claimed",
@@ -127,10 +124,6 @@ FAULTS = (
         "run",
     ),
     Fault(
-        "an effect in doubt looks new",
-        "effects",
-        "the handlers noted",
-        {'known!.state === "in doubt"': "false"},
-        "run",
+        "an effect in doubt looks new", "effects", "the handlers noted", {'known!.state === "in doubt"': "false"}, "run"
     ),
 )

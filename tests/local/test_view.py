@@ -53,14 +53,8 @@ EVENT_LINES = [
         event("skipped", reason="TooLate", ticks=1),
         "12:00:07  run 7     shop/report was skipped: it was too late to start",
     ),
-    (
-        event("skipped", reason="Paused", ticks=9),
-        "12:00:07  run 7     shop/report was skipped 9 times: it was paused",
-    ),
-    (
-        event("cancelled", reason="Replaced"),
-        "12:00:07  run 7     shop/report was cancelled: replaced by a newer run",
-    ),
+    (event("skipped", reason="Paused", ticks=9), "12:00:07  run 7     shop/report was skipped 9 times: it was paused"),
+    (event("cancelled", reason="Replaced"), "12:00:07  run 7     shop/report was cancelled: replaced by a newer run"),
     (event("discarded", reason="Discarded"), "12:00:07  run 7     shop/report was discarded"),
 ]
 

@@ -102,10 +102,7 @@ async def test_forbid_makes_a_run_when_the_last_one_is_over(store: MaintenanceSt
     if finished == "succeeded":
         await succeed(store, leased)
     else:
-        await rows(
-            store,
-            "update job_runs set status = 'dead', dead_at = now(), locked_by = 0, holds_slot = false",
-        )
+        await rows(store, "update job_runs set status = 'dead', dead_at = now(), locked_by = 0, holds_slot = false")
     assert (await tick(store)).runs == 1
 
 

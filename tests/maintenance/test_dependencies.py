@@ -160,10 +160,7 @@ async def test_the_cadence_of_a_join_comes_from_the_beginning_of_the_pipeline(st
     assert await ticks_of(store, "report") == [midnight]
 
 
-@pytest.mark.parametrize(
-    ("day", "hours"),
-    [("2026-03-28", 24), ("2026-03-30", 23), ("2026-10-26", 25)],
-)
+@pytest.mark.parametrize(("day", "hours"), [("2026-03-28", 24), ("2026-03-30", 23), ("2026-10-26", 25)])
 def test_a_day_has_the_hours_that_its_clock_shows(day: str, hours: int) -> None:
     daily = dst_ticks_for(parse_cron("0 0 * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")
     hourly = dst_ticks_for(parse_cron("0 * * * *", name="").to_text(), "Europe/Lisbon", "RunAfter", "First")

@@ -24,9 +24,7 @@ def maintenance() -> MaintenanceLoop:
     return MaintenanceLoop(misfire_grace=MISFIRE_GRACE, retention=Retention.from_settings(read_settings()))
 
 
-async def test_the_first_pass_does_what_is_urgent_the_second_the_rest_and_the_next_only_ticks(
-    store: MaintenanceStore,
-):
+async def test_the_first_pass_does_what_is_urgent_the_second_the_rest_and_the_next_only_ticks(store: MaintenanceStore):
     ours = maintenance()
     assert ours.due_tasks(1000.0) == FIRST
     assert not (await ours.run_due(store, 1000.0)).failures

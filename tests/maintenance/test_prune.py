@@ -63,10 +63,7 @@ async def test_what_is_queued_is_cancelled_what_runs_may_finish_what_is_dead_sta
         await AdminStore(store.conn).run_now(await definition(store, "a", "id"))
     ((running, epoch), *_) = await claim(store)
     await rows(store, "update job_runs set status='queued', locked_by=0, locked_until='epoch' where id <> %s", running)
-    await rows(
-        store,
-        "update job_runs set status = 'dead', dead_at = now() where id = (select max(id) from job_runs)",
-    )
+    await rows(store, "update job_runs set status = 'dead', dead_at = now() where id = (select max(id) from job_runs)")
     await put(store, prune=True)
     assert await runs(store) == ["running", "dead"]
     assert await history(store, columns="status::text, reason") == [("cancelled", "ScheduleRemoved")]

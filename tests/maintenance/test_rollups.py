@@ -256,13 +256,11 @@ async def test_rows_are_kept_for_their_time(store: MaintenanceStore):
         store, "update rollup_progress set deleted_at = 'epoch', details_deleted_until = now() - interval '9 days'"
     )
     await rows(
-        store,
-        "update rollup_progress set details_deleted_until = date_bin('1 hour', details_deleted_until, 'epoch')",
+        store, "update rollup_progress set details_deleted_until = date_bin('1 hour', details_deleted_until, 'epoch')"
     )
     await roll_up_all(store)
     left = await rows(
-        store,
-        "select grain::text, extract(day from now() - starts_at)::integer from run_rollups order by 1, 2",
+        store, "select grain::text, extract(day from now() - starts_at)::integer from run_rollups order by 1, 2"
     )
     assert left == [("day", 429), ("hour", 7), ("hour", 99), ("minute", 1)]
 
@@ -368,8 +366,7 @@ async def test_the_names_with_the_most_failures_or_runs_come_first(store: Mainte
 async def test_the_steps_beyond_the_first_thousand_of_an_hour_are_counted_together(store: MaintenanceStore):
     await rows(store, INSERT_RUN, [await database_now(store) - 2 * MINUTE])
     await rows(
-        store,
-        "insert into job_steps select -1, 'page ' || n, 1, now(), now() from generate_series(1, 1500) as n",
+        store, "insert into job_steps select -1, 'page ' || n, 1, now(), now() from generate_series(1, 1500) as n"
     )
     await begin_at(store, "now() - interval '2 hours'")
     await roll_up_all(store)

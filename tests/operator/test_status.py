@@ -197,11 +197,7 @@ SECRETIVE = {**WENT_WRONG, "last_failure_message": "cannot connect to postgresql
 def test_neither_a_status_nor_an_event_shows_a_credential_or_steers_a_terminal() -> None:
     made = status(facts(**WENT_WELL, **SECRETIVE, failed=1, dead=1))
     retrying = status(facts(**WENT_WELL, **SECRETIVE, failed=1))
-    texts = [
-        made.model_dump_json(),
-        retrying.model_dump_json(),
-        *(each.message for each in events_between(None, made)),
-    ]
+    texts = [made.model_dump_json(), retrying.model_dump_json(), *(each.message for each in events_between(None, made))]
     assert "postgresql://app:***@db/shop" in texts[0]
     assert "Run 8 is dead: HttpError: cannot connect to postgresql://app:***@db/shop" in texts[-1]
     assert not any("hunter2" in text or "\\u001b" in text or "\x1b" in text or "\\n" in text for text in texts)

@@ -34,8 +34,7 @@ _minutes, _hours = _field(0, 59), _field(0, 23)
 _days, _months = _field(1, 31, st.just("L")), _field(1, 12, st.sampled_from(MONTHS))
 _weekdays = _field(0, 6, st.sampled_from(WEEKDAYS))
 _counted = st.one_of(
-    st.builds("{}#{}".format, st.sampled_from(WEEKDAYS), st.integers(1, 5)),
-    st.builds("L{}".format, st.integers(0, 7)),
+    st.builds("{}#{}".format, st.sampled_from(WEEKDAYS), st.integers(1, 5)), st.builds("L{}".format, st.integers(0, 7))
 )
 
 
@@ -64,9 +63,7 @@ _numbers = st.one_of(st.integers(0, 9).map("0{}".format), st.integers(0, 62).map
 _values = st.one_of(_numbers, st.sampled_from(MONTHS + WEEKDAYS))
 _ranges = st.one_of(_values, st.builds("{}-{}".format, _values, _values), st.just("*"), st.sampled_from(["L", "L5"]))
 _elements = st.one_of(
-    _ranges,
-    st.builds("{}/{}".format, _ranges, _numbers),
-    st.builds("{}#{}".format, _values, st.integers(0, 6)),
+    _ranges, st.builds("{}/{}".format, _ranges, _numbers), st.builds("{}#{}".format, _values, st.integers(0, 6))
 )
 _loose_fields = st.one_of(
     st.just("*"),

@@ -8,14 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wakeboard.rules.run_search import (
-    LONGEST_SEARCH,
-    MOST_TERMS,
-    RunSearch,
-    Value,
-    parse_run_search,
-    quoted,
-)
+from wakeboard.rules.run_search import LONGEST_SEARCH, MOST_TERMS, RunSearch, Value, parse_run_search, quoted
 from wakeboard.rules.search_suggestions import suggestions
 
 
@@ -135,10 +128,7 @@ def test_a_time_is_absolute_or_so_long_ago(text: str, moment: datetime | timedel
     [
         ("mail", 8),
         ("status:dead,queued", ("queued", "dead")),
-        (
-            "-status:succeeded,skipped,cancelled,discarded",
-            ("queued", "running", "failed", "dead"),
-        ),
+        ("-status:succeeded,skipped,cancelled,discarded", ("queued", "running", "failed", "dead")),
     ],
 )
 def test_statuses_are_those_that_fit(text: str, statuses: tuple[str, ...] | int):

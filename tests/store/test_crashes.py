@@ -269,10 +269,7 @@ def test_every_end_of_an_attempt_is_kept_with_its_worker(admin: SqlClient, worke
     worker.release(worker.claims(run), reason="worker_stopped")
     worker.release(worker.claims(run), reason="not_started")
     kept = admin.sql("select outcome, worker, error from job_attempts order by lease_epoch")
-    assert [tuple(row) for row in kept] == [
-        ("snoozed", "ann", None),
-        ("released", "ann", "its worker was stopped"),
-    ]
+    assert [tuple(row) for row in kept] == [("snoozed", "ann", None), ("released", "ann", "its worker was stopped")]
 
 
 def test_of_a_run_that_snoozes_for_days_the_last_fifty_are_kept(admin: SqlClient, worker: SqlClient) -> None:

@@ -281,12 +281,7 @@ def test_a_paused_or_suspended_schedule_gets_its_runs_later(admin: SqlClient, wo
 
 @pytest.mark.parametrize(
     ("policy", "runs", "reasons"),
-    [
-        ("Allow", 2, []),
-        ("Queue", 2, []),
-        ("Forbid", 1, ["Forbidden"]),
-        ("Replace", 1, ["Replaced"]),
-    ],
+    [("Allow", 2, []), ("Queue", 2, []), ("Forbid", 1, ["Forbidden"]), ("Replace", 1, ["Replaced"])],
 )
 def test_the_concurrency_policy_of_a_child_applies(
     admin: SqlClient, worker: SqlClient, policy: str, runs: int, reasons: list[str]

@@ -49,7 +49,7 @@ def test_a_batch_answers_for_each_of_its_runs(admin: SqlClient, worker: SqlClien
     other.claim()
     assert worker.complete(*leases.values()) == [cancelled, taken]
     assert [admin.status(run) for run in (kept, cancelled, taken, done)] == [
-        *("succeeded", "cancelled", "running", "succeeded"),
+        *("succeeded", "cancelled", "running", "succeeded")
     ]
 
 

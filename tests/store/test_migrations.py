@@ -272,12 +272,7 @@ def test_an_edited_checkout_replaces_the_moves_of_its_own_revision(database: str
 
 @pytest.mark.parametrize(
     ("before", "revision"),
-    [
-        ("", 1),
-        ("7 abc\n", 7),
-        ("7 other\n", 8),
-        ("<<<<<<< a\n8 abc\n=======\n9 other\n>>>>>>> b\n", 10),
-    ],
+    [("", 1), ("7 abc\n", 7), ("7 other\n", 8), ("<<<<<<< a\n8 abc\n=======\n9 other\n>>>>>>> b\n", 10)],
 )
 def test_the_revision_grows_whenever_the_text_of_a_function_changes(before: str, revision: int) -> None:
     assert next_revision(before, "abc") == revision

@@ -315,12 +315,7 @@ async def act_as_client(dsn: str) -> None:
             once(conn, Lease(NONCE, 1, UUID(int=0), 1), "charge")
 
 
-ACT: Final = {
-    "operator": act_as_operator,
-    "worker": act_as_worker,
-    "client": act_as_client,
-    "viewer": act_as_viewer,
-}
+ACT: Final = {"operator": act_as_operator, "worker": act_as_worker, "client": act_as_client, "viewer": act_as_viewer}
 
 
 @contextmanager

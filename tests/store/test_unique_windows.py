@@ -332,10 +332,7 @@ def test_enqueue_does_not_wait_for_a_transaction_that_found_the_run(
 
 
 def test_two_that_replace_a_run_do_so_one_after_the_other(
-    application: Connection,
-    other_application: Connection,
-    admin: SqlClient,
-    meanwhile: ThreadPoolExecutor,
+    application: Connection, other_application: Connection, admin: SqlClient, meanwhile: ThreadPoolExecutor
 ) -> None:
     first = wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
     wakeboard.enqueue(other_application, "ping", {"customer": 7, "at": 2}, **REPLACE)
@@ -358,11 +355,7 @@ def test_a_worker_claims_a_run_after_the_transaction_that_replaces_it(
 
 @pytest.mark.parametrize("ends", ["commit", "rollback"])
 def test_a_run_that_a_worker_is_claiming_is_replaced_only_if_the_claim_fails(
-    application: Connection,
-    admin: SqlClient,
-    worker: SqlClient,
-    meanwhile: ThreadPoolExecutor,
-    ends: str,
+    application: Connection, admin: SqlClient, worker: SqlClient, meanwhile: ThreadPoolExecutor, ends: str
 ) -> None:
     wakeboard.enqueue(application, "ping", {"customer": 7, "at": 1}, **REPLACE)
     worker.sql("begin")

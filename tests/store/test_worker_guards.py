@@ -89,8 +89,7 @@ def test_a_partition_that_is_being_read_delays_completions_only_briefly(
 
 
 @pytest.mark.parametrize(
-    "values",
-    ["'6 days', '7 days'", "'0', '0'", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"],
+    "values", ["'6 days', '7 days'", "'0', '0'", "'-12000 months 360001 days', '0'", "'30 days', '7 days', '0'"]
 )
 def test_a_retention_that_cannot_be_is_refused(admin: SqlClient, values: str) -> None:
     with pytest.raises(psycopg.errors.IntegrityError):

@@ -37,8 +37,7 @@ def _registered(worker: SqlClient, other: SqlClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("cause", "detail", "error"),
-    [("OOMKilled", "", "OOMKilled"), ("Error", "exit code 1", "Error, exit code 1")],
+    ("cause", "detail", "error"), [("OOMKilled", "", "OOMKilled"), ("Error", "exit code 1", "Error, exit code 1")]
 )
 def test_the_runs_of_a_crashed_process_are_claimable_at_once_and_have_one_crash_more(
     admin: SqlClient, worker: SqlClient, other: SqlClient, cause: str, detail: str, error: str

@@ -121,7 +121,7 @@ def test_a_run_that_a_handler_enqueues_belongs_to_its_trace(system: System, coll
     system.wake()
     span = collector.wait_for_span("process ship-plainly")
     assert collector.tree(span.trace)[:4] == [
-        *("enqueue enqueues", "  process enqueues", "    enqueue ship-plainly", "      process ship-plainly"),
+        *("enqueue enqueues", "  process enqueues", "    enqueue ship-plainly", "      process ship-plainly")
     ]
 
 

@@ -131,11 +131,7 @@ async def test_a_mail_is_sent(tmp_path: Path, certificate: ssl.SSLContext, monke
     def protocol() -> SMTP:
         if tls == "starttls":
             return SMTP(
-                mailbox,
-                authenticator=authenticated,
-                tls_context=certificate,
-                require_starttls=True,
-                auth_required=True,
+                mailbox, authenticator=authenticated, tls_context=certificate, require_starttls=True, auth_required=True
             )
         return SMTP(mailbox, authenticator=authenticated, auth_require_tls=False)
 

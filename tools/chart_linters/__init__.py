@@ -29,10 +29,7 @@ HERE = Path(__file__).resolve().parent
 CHECKOV_LOCK = ROOT / "locks" / "checkov.txt"
 
 # A folder with a go.mod -> the programs that its `tool` lines name. Those that agree on versions share one.
-GO_MODULES: Final = {
-    "helm": ("helm", "helm-unittest"),
-    "kube-score": ("kube-score",),
-}
+GO_MODULES: Final = {"helm": ("helm", "helm-unittest"), "kube-score": ("kube-score",)}
 TOOLS: Final = (*(name for names in GO_MODULES.values() for name in names), "promtool", "checkov")
 
 
