@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -98,14 +98,7 @@ def measure_lateness(server: BenchmarkServer, plan: Plan) -> Table:
 
 
 def _row(name: str, found: Sequence[Lateness]) -> list[str]:
-    return [
-        name,
-        spread([each.p50_ms for each in found]),
-        spread([each.p99_ms for each in found]),
-        spread([each.worker_percent for each in found]),
-        spread([each.server_percent for each in found]),
-        spread([each.transactions for each in found]),
-    ]
+    return [name, *(spread([getattr(each, column.name) for each in found]) for column in fields(Lateness))]
 
 
 def _lateness(server: BenchmarkServer, variant: Variant, feed_s: float) -> Lateness:

@@ -43,14 +43,11 @@ def server_in(folder: Path, **options: object) -> EmbeddedPostgres:
 
 
 def query(dsn: str, statement: str) -> object:
+    """The first column of the first row; None if there is none."""
     with psycopg.connect(dsn, autocommit=True) as connection:
-        row = connection.execute(statement.encode()).fetchone()
+        cursor = connection.execute(statement.encode())
+        row = cursor.fetchone() if cursor.description else None
         return row[0] if row else None
-
-
-def run(dsn: str, statement: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(statement.encode())
 
 
 @contextmanager
@@ -79,7 +76,7 @@ def test_a_second_start_has_no_effect_and_a_stopped_server_has_exited(postgres_f
 def test_a_restart_keeps_the_data_and_the_address(postgres_folder: Path, tcp: bool) -> None:
     server = server_in(postgres_folder, tcp=tcp)
     dsn = server.start()
-    run(dsn, "CREATE TABLE kept AS SELECT 7 AS n")
+    query(dsn, "CREATE TABLE kept AS SELECT 7 AS n")
     server.stop()
     try:
         assert server.start() == dsn
@@ -92,11 +89,11 @@ def test_a_restart_keeps_the_data_and_the_address(postgres_folder: Path, tcp: bo
 
 def test_fresh_removes_the_data_and_nothing_else(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
-        run(server.dsn, "CREATE TABLE kept AS SELECT 7 AS n")
+        query(server.dsn, "CREATE TABLE kept AS SELECT 7 AS n")
     (postgres_folder / "notes.txt").write_text("mine")
     with server_in(postgres_folder, fresh=True) as server:
         assert query(server.dsn, "SELECT to_regclass('kept')") is None
-        run(server.dsn, "CREATE TABLE kept AS SELECT 8 AS n")
+        query(server.dsn, "CREATE TABLE kept AS SELECT 8 AS n")
         server.stop()
         server.start()
         assert query(server.dsn, "SELECT n FROM kept") == 8
@@ -267,7 +264,7 @@ def test_root_runs_the_server_as_nobody_who_can_read_neither_password_nor_enviro
 
 def test_a_password_that_others_could_read_is_changed_and_the_data_kept(postgres_folder: Path) -> None:
     with server_in(postgres_folder) as server:
-        run(server.dsn, "CREATE TABLE kept ()")
+        query(server.dsn, "CREATE TABLE kept ()")
     old = postgres_folder / "password"
     former = old.read_text()
     old.chmod(0o644)
