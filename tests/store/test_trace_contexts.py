@@ -53,6 +53,14 @@ def test_an_enqueue_in_a_span_stores_its_trace_context(
     assert contexts(admin) == [(run.id, TRACEPARENT, "vendor=7"), (unique.id, TRACEPARENT, "vendor=7")]
 
 
+def test_a_run_that_waits_for_others_stores_it_too(
+    application: psycopg.Connection[Any], admin: SqlClient, in_a_span: None
+) -> None:
+    first = wakeboard.enqueue(application, "ping")
+    second = wakeboard.enqueue(application, "ping", after=[first])
+    assert contexts(admin) == [(run.id, TRACEPARENT, "vendor=7") for run in (first, second)]
+
+
 def test_each_run_of_many_gets_the_trace_context(
     application: psycopg.Connection[Any], admin: SqlClient, in_a_span: None
 ) -> None:
