@@ -39,6 +39,7 @@ class Node(ControlPlane):
 
     def __init__(self, folder: Path) -> None:
         self._enforcing = False
+        self._loaded: dict[Path, list[str]] = {}  # names of images, by archive
         self.machine = Machine(folder)
         super().__init__(folder, machine=self.machine)
         self.host_address = self.machine.host_address
@@ -86,8 +87,10 @@ class Node(ControlPlane):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def load_image(self, archive: Path) -> list[str]:
-        """Loads the images of an OCI archive, so that pods can use them. Returns their names."""
-        return self.containerd.load(archive)
+        """Loads the images of an OCI archive once, so that pods can use them. Returns their names."""
+        if archive not in self._loaded:
+            self._loaded[archive] = self.containerd.load(archive)
+        return self._loaded[archive]
 
     def pod_logs(self, namespace: str, pod: str, *words: str) -> str:
         """What `kubectl logs` prints; `words` are more of its words."""
