@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid5
 
+from wakeboard.conformance.harness import GRACE_S, LEASE_S, NotHeld, demand
 from wakeboard.conformance.tcp_proxy import Action, Intercept
-from wakeboard.conformance.trial import GRACE_S, LEASE_S, NotHeld, demand
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wakeboard.conformance.trial import Trial
+    from wakeboard.conformance.harness import Harness
 
 MANY: Final = 10_000
 HINDRANCE: Final = 2_500  # due runs of another job type: more than the scan limit of one claim
@@ -35,16 +35,16 @@ class Scenario:
     name: str
     promise: str
     why: str
-    test: Callable[[Trial], None]
+    test: Callable[[Harness], None]
 
 
 SCENARIOS: Final[list[Scenario]] = []
 
 
-def scenario(promise: str, why: str) -> Callable[[Callable[[Trial], None]], Callable[[Trial], None]]:
+def scenario(promise: str, why: str) -> Callable[[Callable[[Harness], None]], Callable[[Harness], None]]:
     """Register a scenario under the name of its function."""
 
-    def register(test: Callable[[Trial], None]) -> Callable[[Trial], None]:
+    def register(test: Callable[[Harness], None]) -> Callable[[Harness], None]:
         SCENARIOS.append(Scenario(test.__name__.replace("_", "-"), promise, why, test))
         return test
 
@@ -58,19 +58,19 @@ def scenario(promise: str, why: str) -> Callable[[Callable[[Trial], None]], Call
     "the payload reaches the handler unchanged, and its result is stored",
     "a payload or a result that changes on the way is lost data",
 )
-def result(trial: Trial) -> None:
+def result(harness: Harness) -> None:
     payload: dict[str, object] = {
         "text": "Łódź 🚀 \" ' \\ {}",
         "number": 9007199254740991,
         "none": None,
         "list": [1.5, True, {"a": []}],
     }
-    run = trial.one("echo", payload)
-    trial.start()
-    trial.succeeded(run)
-    stored = trial.run(run)["result"]
+    run = harness.one("echo", payload)
+    harness.start()
+    harness.succeeded(run)
+    stored = harness.run(run)["result"]
     demand(stored == payload, f"the result is {stored!r}, and the payload was {payload!r}")
-    known = trial.rows(b"select count(*) from wakeboard.worker_types where job_type = 'conformance.echo'")[0][0]
+    known = harness.rows(b"select count(*) from wakeboard.worker_types where job_type = 'conformance.echo'")[0][0]
     demand(known, "the worker did not register its job types")
 
 
@@ -78,11 +78,11 @@ def result(trial: Trial) -> None:
     "10,000 runs succeed, each in its first attempt",
     "a worker that reports runs one by one, or claims what it cannot start in time, falls behind a backlog",
 )
-def backlog(trial: Trial) -> None:
-    runs = trial.enqueue("echo", {"n": 1}, count=MANY)
-    trial.start()
-    trial.succeeded(*runs, within_s=60)
-    again = trial.rows(b"select count(*) from wakeboard.job_run_history where attempts <> 1 or crash_count > 0")[0][0]
+def backlog(harness: Harness) -> None:
+    runs = harness.enqueue("echo", {"n": 1}, count=MANY)
+    harness.start()
+    harness.succeeded(*runs, within_s=60)
+    again = harness.rows(b"select count(*) from wakeboard.job_run_history where attempts <> 1 or crash_count > 0")[0][0]
     demand(not again, f"{again} runs needed more than one attempt")
 
 
@@ -90,14 +90,16 @@ def backlog(trial: Trial) -> None:
     "a failed attempt is stored with its error, and the next one is accepted under its own epoch",
     "with another epoch than that of its claim, a second attempt can never be completed, and the run crashes",
 )
-def retry(trial: Trial) -> None:
-    run = trial.one("fail", {"how": "error", "times": 2})
-    trial.start()
-    trial.succeeded(run)
-    row = trial.run(run)
+def retry(harness: Harness) -> None:
+    run = harness.one("fail", {"how": "error", "times": 2})
+    harness.start()
+    harness.succeeded(run)
+    row = harness.run(run)
     demand(row["result"] == {"attempt": 3}, f"the third attempt returned {row['result']!r}")
     demand(row["crash_count"] == 0, "an attempt was counted as a crash: its outcome was not accepted")
-    found = trial.rows(b"select outcome, error from wakeboard.job_attempts where run_id = %s order by lease_epoch", run)
+    found = harness.rows(
+        b"select outcome, error from wakeboard.job_attempts where run_id = %s order by lease_epoch", run
+    )
     demand(
         [outcome for outcome, _ in found] == ["failed"] * 2 and all("no such customer" in text for _, text in found),
         f"the failed attempts are stored as {found!r}",
@@ -108,13 +110,13 @@ def retry(trial: Trial) -> None:
     "a run whose attempts are used up, or that its handler gives up, is dead",
     "a run that is retried for ever costs money, and nobody is told",
 )
-def dead(trial: Trial) -> None:
-    failing = trial.one("fail", {"how": "error", "times": 9}, max_attempts=2)
-    discarded = trial.one("fail", {"how": "discard", "times": 9})
-    trial.start()
-    row = trial.ended(failing, "dead")
+def dead(harness: Harness) -> None:
+    failing = harness.one("fail", {"how": "error", "times": 9}, max_attempts=2)
+    discarded = harness.one("fail", {"how": "discard", "times": 9})
+    harness.start()
+    row = harness.ended(failing, "dead")
     demand(row["attempts"] == 2, f"the run is dead after {row['attempts']} attempts in place of 2")
-    row = trial.ended(discarded, "dead")
+    row = harness.ended(discarded, "dead")
     demand(row["attempts"] == 1, f"the discarded run is dead after {row['attempts']} attempts in place of 1")
 
 
@@ -122,14 +124,14 @@ def dead(trial: Trial) -> None:
     "a handler chooses when its run is tried again, and a snooze costs no attempt",
     "a provider that says 'retry after 60 s' is called too early, or a run that waits for its turn dies",
 )
-def delays(trial: Trial) -> None:
-    retried = trial.one("fail", {"how": "retry", "times": 1, "seconds": 600})
-    snoozed = trial.one("fail", {"how": "snooze", "times": 1, "seconds": 600})
-    trial.start()
+def delays(harness: Harness) -> None:
+    retried = harness.one("fail", {"how": "retry", "times": 1, "seconds": 600})
+    snoozed = harness.one("fail", {"how": "snooze", "times": 1, "seconds": 600})
+    harness.start()
     query = b"select run_at > now() + interval '500 s' and locked_by = 0 from wakeboard.job_runs where id = %s"
-    trial.wait("the run was not delayed by the 600 s that its handler asked for", query, retried)
-    trial.wait("the run was not snoozed by the 600 s that its handler asked for", query, snoozed)
-    attempts = trial.run(retried)["attempts"], trial.run(snoozed)["attempts"]
+    harness.wait("the run was not delayed by the 600 s that its handler asked for", query, retried)
+    harness.wait("the run was not snoozed by the 600 s that its handler asked for", query, snoozed)
+    attempts = harness.run(retried)["attempts"], harness.run(snoozed)["attempts"]
     demand(attempts == (1, 0), f"the attempts are {attempts[0]} and {attempts[1]}; a snooze does not count as one")
 
 
@@ -140,11 +142,11 @@ def delays(trial: Trial) -> None:
     "a step that was completed is not executed again; its stored result is returned",
     "a retry repeats the expensive first half of the work, and gets another result than before",
 )
-def steps(trial: Trial) -> None:
-    run = trial.one("steps")
-    trial.start()
-    trial.succeeded(run)
-    notes = [note.what for note in trial.notes(run)]
+def steps(harness: Harness) -> None:
+    run = harness.one("steps")
+    harness.start()
+    harness.succeeded(run)
+    notes = [note.what for note in harness.notes(run)]
     demand(notes.count("draw") == 1, f"the step was executed {notes.count('draw')} times")
     demand(notes[1] == notes[-1], f"the step returned '{notes[1]}' and then '{notes[-1]}'")
 
@@ -153,12 +155,12 @@ def steps(trial: Trial) -> None:
     "an effect is new once, then in doubt, then done, with one key for the provider",
     "a mail is sent twice, or not at all, when a worker dies beside it",
 )
-def effects(trial: Trial) -> None:
-    run = trial.one("effect")
-    trial.start()
-    trial.succeeded(run)
-    key = uuid5(UUID(trial.run(run)["uuid"]), "mail")
-    notes = [note.what for note in trial.notes(run)]
+def effects(harness: Harness) -> None:
+    run = harness.one("effect")
+    harness.start()
+    harness.succeeded(run)
+    key = uuid5(UUID(harness.run(run)["uuid"]), "mail")
+    notes = [note.what for note in harness.notes(run)]
     wanted = [f"{state} {key}" for state in ("new", "in doubt", "done")]
     demand(notes == wanted, f"the handlers noted {notes!r}; expected {wanted!r}")
 
@@ -167,23 +169,23 @@ def effects(trial: Trial) -> None:
     "an effect in the handler's own transaction happens once",
     "a payment is booked twice when the attempt fails after its commit",
 )
-def once(trial: Trial) -> None:
-    run = trial.one("once")
-    trial.start()
-    trial.succeeded(run)
-    paid = len(trial.notes(run))
+def once(harness: Harness) -> None:
+    run = harness.one("once")
+    harness.start()
+    harness.succeeded(run)
+    paid = len(harness.notes(run))
     demand(paid == 1, f"the effect happened {paid} times")
-    demand(trial.run(run)["result"] == {"mine": False}, "the second attempt was told that it has to pay")
+    demand(harness.run(run)["result"] == {"mine": False}, "the second attempt was told that it has to pay")
 
 
 @scenario(
     "progress reaches the database while the handler runs",
     "users cannot distinguish a long run from one that hangs",
 )
-def progress(trial: Trial) -> None:
-    run = trial.one("wait", {"seconds": 20})
-    trial.start()
-    trial.wait(
+def progress(harness: Harness) -> None:
+    run = harness.one("wait", {"seconds": 20})
+    harness.start()
+    harness.wait(
         "the progress of 0.5 did not arrive", b"select progress = 0.5 from wakeboard.job_runs where id = %s", run
     )
 
@@ -192,13 +194,13 @@ def progress(trial: Trial) -> None:
     "a run that takes longer than a lease succeeds in its first attempt",
     "without a heartbeat every long run is given to a second worker while the first still executes it",
 )
-def heartbeat(trial: Trial) -> None:
-    run = trial.one("wait", {"seconds": 2 * LEASE_S})
-    trial.start()
-    trial.noted(run, "started")
+def heartbeat(harness: Harness) -> None:
+    run = harness.one("wait", {"seconds": 2 * LEASE_S})
+    harness.start()
+    harness.noted(run, "started")
     ended = b"select status = 'succeeded' or lease_epoch > 1 from wakeboard.all_runs where id = %s"
-    trial.wait("the run did not end", ended, run)
-    epoch = trial.run(run)["lease_epoch"]
+    harness.wait("the run did not end", ended, run)
+    epoch = harness.run(run)["lease_epoch"]
     demand(epoch == 1, "its lease expired while the handler ran")
 
 
@@ -206,13 +208,13 @@ def heartbeat(trial: Trial) -> None:
     "a handler is stopped at the timeout of its run, and the attempt fails",
     "a handler that hangs keeps its slot until the worker is restarted",
 )
-def timeout(trial: Trial) -> None:
-    run = trial.one("wait", {"seconds": 60}, timeout_s=1, max_attempts=1)
-    trial.start()
-    trial.noted(run, "started")
-    trial.noted(run, "stopped", within_s=1 + SLACK_S)
-    row = trial.ended(run, "dead", within_s=SLACK_S)
-    outcome = trial.rows(b"select outcome from wakeboard.job_attempts where run_id = %s", run)[0][0]
+def timeout(harness: Harness) -> None:
+    run = harness.one("wait", {"seconds": 60}, timeout_s=1, max_attempts=1)
+    harness.start()
+    harness.noted(run, "started")
+    harness.noted(run, "stopped", within_s=1 + SLACK_S)
+    row = harness.ended(run, "dead", within_s=SLACK_S)
+    outcome = harness.rows(b"select outcome from wakeboard.job_attempts where run_id = %s", run)[0][0]
     demand(outcome == "timed_out", f"the attempt is recorded as '{outcome}', with {row['error_type']}")
 
 
@@ -220,22 +222,22 @@ def timeout(trial: Trial) -> None:
     "a cancelled run is stopped within a heartbeat, and becomes cancelled",
     "a user who stops a wrong campaign watches it being sent",
 )
-def cancel(trial: Trial) -> None:
-    run = trial.one("wait", {"seconds": 60})
-    trial.start()
-    trial.noted(run, "started")
-    trial.do(b"select * from wakeboard.cancel(array[%s::bigint])", run)
-    trial.noted(run, "stopped", within_s=LEASE_S + SLACK_S)
-    trial.ended(run, "cancelled", within_s=SLACK_S)
+def cancel(harness: Harness) -> None:
+    run = harness.one("wait", {"seconds": 60})
+    harness.start()
+    harness.noted(run, "started")
+    harness.do(b"select * from wakeboard.cancel(array[%s::bigint])", run)
+    harness.noted(run, "stopped", within_s=LEASE_S + SLACK_S)
+    harness.ended(run, "cancelled", within_s=SLACK_S)
 
 
 @scenario(
     "at most WAKEBOARD_CONCURRENCY handlers run at once",
     "a worker that starts whatever is due overloads itself and what it calls",
 )
-def concurrency(trial: Trial) -> None:
-    trial.enqueue("wait", {"seconds": 3}, count=12)
-    trial.start(concurrency=3)
+def concurrency(harness: Harness) -> None:
+    harness.enqueue("wait", {"seconds": 3}, count=12)
+    harness.start(concurrency=3)
     most = 0
     deadline = time.monotonic() + 5
     count = (
@@ -243,7 +245,7 @@ def concurrency(trial: Trial) -> None:
         b" from conformance.notes"
     )
     while time.monotonic() < deadline:
-        most = max(most, trial.rows(count)[0][0])
+        most = max(most, harness.rows(count)[0][0])
         time.sleep(0.05)
     demand(most == 3, f"{most} handlers ran at once, with WAKEBOARD_CONCURRENCY=3")
 
@@ -255,55 +257,55 @@ def concurrency(trial: Trial) -> None:
     "a due run is found behind thousands of due runs of other job types",
     "one job type without a worker stops all others in its queue",
 )
-def foreign_types(trial: Trial) -> None:
-    trial.do(
+def foreign_types(harness: Harness) -> None:
+    harness.do(
         b"insert into wakeboard.job_runs (job_type, run_at)"
         b" select 'conformance.unknown', now() - interval '1 hour' from generate_series(1, %s)",
         HINDRANCE,
     )
-    run = trial.one("echo")
-    trial.start()
-    trial.succeeded(run)
+    run = harness.one("echo")
+    harness.start()
+    harness.succeeded(run)
 
 
 @scenario(
     "runs with a limit key run, and never more of them at once than the limit",
     "an account at a provider is blocked, or limited runs never start",
 )
-def limits(trial: Trial) -> None:
-    trial.do(b"select wakeboard.set_limit('conformance', 2)")
-    runs = trial.enqueue("wait", {"seconds": 1}, limit_key="conformance", count=6)
-    trial.start()
-    trial.succeeded(*runs)
+def limits(harness: Harness) -> None:
+    harness.do(b"select wakeboard.set_limit('conformance', 2)")
+    runs = harness.enqueue("wait", {"seconds": 1}, limit_key="conformance", count=6)
+    harness.start()
+    harness.succeeded(*runs)
 
 
 @scenario(
     "a run that kills its workers becomes dead, and the others succeed",
     "one poisonous payload takes down worker after worker, and everything that runs beside it",
 )
-def poison(trial: Trial) -> None:
-    crashing = trial.one("crash")
-    deadline = time.monotonic() + 2 * trial.patience_s
-    process = trial.start()
+def poison(harness: Harness) -> None:
+    crashing = harness.one("crash")
+    deadline = time.monotonic() + 2 * harness.patience_s
+    process = harness.start()
     beside: list[int] = []
-    while trial.run(crashing)["status"] != "dead":
+    while harness.run(crashing)["status"] != "dead":
         if time.monotonic() > deadline:
-            crashes = trial.run(crashing)["crash_count"]
+            crashes = harness.run(crashing)["crash_count"]
             raise NotHeld(f"the run was not executed a third time, alone, after its {crashes} crashes")
         if process.poll() is not None:  # what the kubelet does, and what the operator reports
             query = b"select locked_by from wakeboard.job_runs where id = %s and locked_by <> 0"
-            for (worker,) in trial.rows(query, crashing):
-                trial.do(b"select * from wakeboard.report_worker_terminated(%s, 'Error')", worker)
-            if trial.run(crashing)["status"] == "dead":
+            for (worker,) in harness.rows(query, crashing):
+                harness.do(b"select * from wakeboard.report_worker_terminated(%s, 'Error')", worker)
+            if harness.run(crashing)["status"] == "dead":
                 break
-            if trial.run(crashing)["crash_count"] == 2:  # quarantined from now on
-                beside += trial.enqueue("echo", {"n": 1}, count=5)
-            process = trial.start()
+            if harness.run(crashing)["crash_count"] == 2:  # quarantined from now on
+                beside += harness.enqueue("echo", {"n": 1}, count=5)
+            process = harness.start()
         time.sleep(0.05)
-    trial.start()
-    beside += trial.enqueue("echo", {"n": 1}, count=5)
-    trial.succeeded(*beside)
-    crashed = trial.rows(b"select count(*) from wakeboard.job_run_history where crash_count > 0")[0][0]
+    harness.start()
+    beside += harness.enqueue("echo", {"n": 1}, count=5)
+    harness.succeeded(*beside)
+    crashed = harness.rows(b"select count(*) from wakeboard.job_run_history where crash_count > 0")[0][0]
     demand(not crashed, f"{crashed} other runs crashed with it: the quarantined run was not executed alone")
 
 
@@ -314,19 +316,19 @@ def poison(trial: Trial) -> None:
     "after a lease is lost, its handler is stopped, and only the outcome of the newer lease counts",
     "two workers execute one run, and the result of the wrong one is stored",
 )
-def lost_lease(trial: Trial) -> None:
-    run = trial.one("wait", {"seconds": 5})
-    trial.start()
-    trial.noted(run, "started", epoch=1)
-    trial.do(
+def lost_lease(harness: Harness) -> None:
+    run = harness.one("wait", {"seconds": 5})
+    harness.start()
+    harness.noted(run, "started", epoch=1)
+    harness.do(
         b"update wakeboard.job_runs set locked_until = now() - interval '1 s', started_epoch = lease_epoch"
         b" where id = %s",
         run,
     )
-    trial.do(b"select * from wakeboard.reap(always => true)")
-    trial.noted(run, "stopped", epoch=1, within_s=LEASE_S + SLACK_S)
-    trial.succeeded(run)
-    row = trial.run(run)
+    harness.do(b"select * from wakeboard.reap(always => true)")
+    harness.noted(run, "stopped", epoch=1, within_s=LEASE_S + SLACK_S)
+    harness.succeeded(run)
+    row = harness.run(run)
     demand(row["lease_epoch"] > 1, "the outcome of the lost lease was accepted")
     demand(
         row["result"] == {"epoch": row["lease_epoch"]},
@@ -338,21 +340,21 @@ def lost_lease(trial: Trial) -> None:
     "an outcome that could not be sent before its lease expired is dropped, and the run is executed again",
     "the run may belong to another worker by then: a late completion hides that it was executed twice",
 )
-def outage(trial: Trial) -> None:
-    trial.reaps = False
-    run = trial.one("wait", {"seconds": 2})
-    trial.start()
-    trial.noted(run, "started")
-    trial.proxy.block("")
-    trial.wait("the lease did not expire", b"select locked_until < now() from wakeboard.job_runs where id = %s", run)
+def outage(harness: Harness) -> None:
+    harness.reaps = False
+    run = harness.one("wait", {"seconds": 2})
+    harness.start()
+    harness.noted(run, "started")
+    harness.proxy.block("")
+    harness.wait("the lease did not expire", b"select locked_until < now() from wakeboard.job_runs where id = %s", run)
     time.sleep(1.0)
-    trial.proxy.unblock("")
+    harness.proxy.unblock("")
     with suppress(NotHeld):  # a worker may leave the run to the reaper
         ended = b"select status <> 'running' or lease_epoch > 1 from wakeboard.all_runs where id = %s"
-        trial.wait("", ended, run, within_s=3)
-    trial.reaps = True
-    trial.succeeded(run)
-    epoch = trial.run(run)["lease_epoch"]
+        harness.wait("", ended, run, within_s=3)
+    harness.reaps = True
+    harness.succeeded(run)
+    epoch = harness.run(run)["lease_epoch"]
     demand(epoch > 1, "the outcome was sent and accepted after the lease had expired")
 
 
@@ -360,18 +362,18 @@ def outage(trial: Trial) -> None:
     "an outage of the network shorter than a lease costs no run its attempt",
     "every restart of a pooler or a switch makes long runs begin again",
 )
-def cut_connections(trial: Trial) -> None:
-    runs = trial.enqueue("wait", {"seconds": 3}, count=3)
-    trial.start()
+def cut_connections(harness: Harness) -> None:
+    runs = harness.enqueue("wait", {"seconds": 3}, count=3)
+    harness.start()
     for run in runs:
-        trial.noted(run, "started")
+        harness.noted(run, "started")
     for _ in range(3):
-        for connection in trial.proxy.connections(""):
-            trial.proxy.cut(connection)
+        for connection in harness.proxy.connections(""):
+            harness.proxy.cut(connection)
         time.sleep(0.4)
-    late = trial.one("echo")
-    trial.succeeded(*runs, late)
-    epochs = {trial.run(run)["lease_epoch"] for run in runs}
+    late = harness.one("echo")
+    harness.succeeded(*runs, late)
+    epochs = {harness.run(run)["lease_epoch"] for run in runs}
     demand(epochs == {1}, "a run was executed again")
 
 
@@ -380,16 +382,16 @@ def cut_connections(trial: Trial) -> None:
     "a lease counts from when its request was sent, by a monotonic clock: counted from the reply, or by the wall clock,"
     " a worker executes runs that belong to another one",
 )
-def late_claim(trial: Trial) -> None:
-    trial.reaps = False
-    trial.start_and_wait()
-    run = _claimed(trial, Action.HOLD_REPLY)
-    trial.wait("the lease did not expire", b"select locked_until < now() from wakeboard.job_runs where id = %s", run)
-    trial.reaps = True
-    for connection in trial.proxy.connections(""):
-        trial.proxy.release(connection)
-    trial.succeeded(run)
-    first = trial.notes(run)[0]
+def late_claim(harness: Harness) -> None:
+    harness.reaps = False
+    harness.start_and_wait()
+    run = _claimed(harness, Action.HOLD_REPLY)
+    harness.wait("the lease did not expire", b"select locked_until < now() from wakeboard.job_runs where id = %s", run)
+    harness.reaps = True
+    for connection in harness.proxy.connections(""):
+        harness.proxy.release(connection)
+    harness.succeeded(run)
+    first = harness.notes(run)[0]
     demand(first.epoch > 1, "the handler was started although its lease had expired before the reply arrived")
 
 
@@ -398,20 +400,20 @@ def late_claim(trial: Trial) -> None:
     "after three lost replies a healthy run would be dead. The heartbeat must go on without runs in flight: it proves"
     " that the worker lives and does not know these leases",
 )
-def lost_claim(trial: Trial) -> None:
-    trial.start_and_wait()
-    run = _claimed(trial, Action.DROP_REPLY)
-    trial.succeeded(run)
-    crashes = trial.run(run)["crash_count"]
+def lost_claim(harness: Harness) -> None:
+    harness.start_and_wait()
+    run = _claimed(harness, Action.DROP_REPLY)
+    harness.succeeded(run)
+    crashes = harness.run(run)["crash_count"]
     demand(crashes == 0, f"{crashes} crashes were counted")
 
 
-def _claimed(trial: Trial, action: Action) -> int:
+def _claimed(harness: Harness, action: Action) -> int:
     """Enqueue a run and apply the action to the reply with which it is claimed. Returns its id."""
     marker = "the payload of the intercepted claim"
-    trial.proxy.add(Intercept("", b"", action, reply=marker.encode()))
-    run = trial.one("wait", {"seconds": 0.5, "marker": marker})
-    trial.wait("the run was not claimed", b"select lease_epoch > 0 from wakeboard.job_runs where id = %s", run)
+    harness.proxy.add(Intercept("", b"", action, reply=marker.encode()))
+    run = harness.one("wait", {"seconds": 0.5, "marker": marker})
+    harness.wait("the run was not claimed", b"select lease_epoch > 0 from wakeboard.job_runs where id = %s", run)
     return run
 
 
@@ -419,20 +421,20 @@ def _claimed(trial: Trial, action: Action) -> int:
     "a completion whose reply is lost is sent again, and counts once",
     "the outcome is lost and the run executed twice, or a worker reports more successes than there were",
 )
-def lost_reply(trial: Trial) -> None:
+def lost_reply(harness: Harness) -> None:
     intercept = Intercept("", b"wakeboard.complete(", Action.DROP_REPLY)
-    process = trial.start_and_wait()
-    trial.proxy.add(intercept)
-    runs = trial.enqueue("echo", {"n": 1}, count=10)
-    trial.succeeded(*runs)
-    more = trial.enqueue("echo", {"n": 1}, count=5)
-    trial.succeeded(*more)
+    process = harness.start_and_wait()
+    harness.proxy.add(intercept)
+    runs = harness.enqueue("echo", {"n": 1}, count=10)
+    harness.succeeded(*runs)
+    more = harness.enqueue("echo", {"n": 1}, count=5)
+    harness.succeeded(*more)
     demand(intercept.matched.is_set(), "the worker does not call wakeboard.complete")
     process.send_signal(signal.SIGTERM)
     _exit_code(process, GRACE_S + SLACK_S)
-    attempts = trial.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
+    attempts = harness.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
     demand(attempts == 1, "a run that had succeeded was executed again")
-    counted = re.findall(r"(\d+) succeeded", trial.output())
+    counted = re.findall(r"(\d+) succeeded", harness.output())
     demand(not counted or counted[-1] == "15", f"the worker reports {counted[-1:]} successes; there were 15 runs")
 
 
@@ -440,13 +442,13 @@ def lost_reply(trial: Trial) -> None:
     "a completion that never arrived is sent again",
     "the run is executed a second time although its handler succeeded",
 )
-def lost_request(trial: Trial) -> None:
+def lost_request(harness: Harness) -> None:
     intercept = Intercept("", b"wakeboard.complete(", Action.DROP_REQUEST)
-    trial.proxy.add(intercept)
-    runs = trial.enqueue("echo", {"n": 1}, count=10)
-    trial.start()
-    trial.succeeded(*runs)
-    attempts = trial.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
+    harness.proxy.add(intercept)
+    runs = harness.enqueue("echo", {"n": 1}, count=10)
+    harness.start()
+    harness.succeeded(*runs)
+    attempts = harness.rows(b"select max(lease_epoch) from wakeboard.job_run_history")[0][0]
     demand(attempts == 1, "a run was executed again")
 
 
@@ -454,17 +456,17 @@ def lost_request(trial: Trial) -> None:
     "SIGTERM: no new claims, short runs finish, long ones are released within the grace period, exit code 0",
     "each deployment makes runs wait for their leases to expire and counts them as crashed; the third makes them dead",
 )
-def sigterm(trial: Trial) -> None:
-    short, long = trial.one("wait", {"seconds": 1}), trial.one("wait", {"seconds": 60})
-    process = trial.start()
-    trial.noted(short, "started")
-    trial.noted(long, "started")
+def sigterm(harness: Harness) -> None:
+    short, long = harness.one("wait", {"seconds": 1}), harness.one("wait", {"seconds": 60})
+    process = harness.start()
+    harness.noted(short, "started")
+    harness.noted(long, "started")
     process.send_signal(signal.SIGTERM)
     time.sleep(0.3)
-    late = trial.one("echo")
+    late = harness.one("echo")
     code = _exit_code(process, GRACE_S + LEASE_S + SLACK_S)
     demand(code == 0, f"the exit code is {code} in place of 0")
-    rows = {name: trial.run(run) for name, run in (("short", short), ("long", long), ("late", late))}
+    rows = {name: harness.run(run) for name, run in (("short", short), ("long", long), ("late", late))}
     demand(rows["late"]["status"] == "queued", "a run that was enqueued after SIGTERM was claimed")
     demand(rows["short"]["status"] == "succeeded", "a run that would have ended in the grace period was not finished")
     demand(rows["long"]["status"] == "queued", "a run that was executing was not released: its lease has to expire")
@@ -473,8 +475,8 @@ def sigterm(trial: Trial) -> None:
         f"the release counts as {rows['long']['attempts']} attempts and {rows['long']['release_count']} releases;"
         " release it with the reason 'worker_stopped'",
     )
-    demand(trial.notes(long)[-1].what == "stopped", "the handler was not told to stop")
-    registered = trial.rows(b"select count(*) from wakeboard.workers")[0][0]
+    demand(harness.notes(long)[-1].what == "stopped", "the handler was not told to stop")
+    registered = harness.rows(b"select count(*) from wakeboard.workers")[0][0]
     demand(not registered, "the worker did not deregister")
 
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
 
+from wakeboard.conformance.harness import NOTES, Harness, NotHeld, Subject
 from wakeboard.conformance.scenarios import SCENARIOS
-from wakeboard.conformance.trial import NOTES, NotHeld, Subject, Trial
 from wakeboard.errors import InvalidValue, WakeboardError
 from wakeboard.local.postgres import NOT_DURABLE, EmbeddedPostgres
 from wakeboard.store.connection import connect_blocking
@@ -96,14 +96,14 @@ class Suite:
         found, output = "", list[str]()
         with (
             self._database(scenario.name) as owner,
-            Trial(subject, scenario.name, owner, self._role, self._password) as trial,
+            Harness(subject, scenario.name, owner, self._role, self._password) as harness,
         ):
             try:
-                scenario.test(trial)
+                scenario.test(harness)
             except NotHeld as broken:
-                found, output = str(broken), trial.last_lines()
+                found, output = str(broken), harness.last_lines()
             except Exception as error:  # noqa: BLE001 - the worker has changed the database in a way that no scenario expects
-                found, output = f"{type(error).__name__}: {error}", trial.last_lines()
+                found, output = f"{type(error).__name__}: {error}", harness.last_lines()
         seconds = time.monotonic() - began
         return Verdict(scenario.name, not found, seconds, scenario.promise, found, scenario.why, output)
 

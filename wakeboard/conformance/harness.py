@@ -1,6 +1,6 @@
-"""What a scenario gets: a database, the tested worker behind a proxy, and questions about what happened.
+"""The harness of a scenario: a database, the tested worker behind a proxy, and queries about what happened.
 
-Each trial has a database of its own, so trials run side by side. The suite does the maintenance of an installation: it
+Each has a database of its own, so scenarios run side by side. The suite does the maintenance of an installation: it
 revokes expired leases once a second, and reports worker processes that have ended, as the operator does.
 """
 
@@ -69,7 +69,7 @@ class Subject:
     interrupted: threading.Event = field(default_factory=threading.Event)
 
 
-class Trial:
+class Harness:
     """One execution of a scenario. Use it as a context manager: it ends the worker and the proxy.
 
     `owner`: the owner's DSN of a database with the schema and NOTES. `user`, `password`: the worker's.
