@@ -144,6 +144,14 @@ def answers() -> dict[str, Answer]:
                 " or null",
             }
         ),
+        "graph": Answer(
+            {
+                "schedules": "a list of objects: `id`, `name`, `schedule` (the cron expression or null), `state`,"
+                " `waiting_for` (a sentence or null)",
+                "edges": "a list of objects: `schedule`, the `after` it runs after, `outcome`, `ticks`, `exists`,"
+                " `in_cycle`, `waits_for_run` and `run_status`",
+            }
+        ),
         "failures": Answer(FailureRow, many=True),
         "alerts": Answer(AlertRow, many=True),
         "alerts test": Answer({"run": "id of the run", "status": "its status", "error": "its error, or null"}),

@@ -394,3 +394,69 @@ def test_an_open_circuit_is_named_by_explain_schedules_and_check(cli: Cli, sampl
     assert cli("resume", "schedule", "weekly-report").out == "schedule billing/weekly-report is resumed.\n"
     assert "circuit" not in cli("explain", "billing/weekly-report").out
     assert "circuit open" not in cli("schedules").out
+
+
+# -- dependencies
+
+
+def declare_after(served: SampleStore, child: int, parent: int | None, name: str) -> None:
+    served.sql(
+        "insert into wakeboard.schedule_dependencies values (%s, (select count(*) + 1 from"
+        " wakeboard.schedule_dependencies where definition_id = %s), %s, %s, 'Succeeded', 'Same')",
+        *(child, child, name, parent),
+    )
+
+
+def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Explain):
+    pay = served.enqueue()
+    ship = served.enqueue(after=[pay])
+    assert explain(ship) == [
+        f"run {ship} of ping is queued.",
+        f"It waits for run {pay} of ping, which is queued.",
+    ]
+    served.sql("update wakeboard.job_runs set status = 'dead', dead_at = now() where id = %s", pay)
+    assert explain(ship)[1:] == [f"It waits for run {pay} of ping, which is dead."]
+    served.sql("select wakeboard.discard(%s)", [pay])
+    assert explain(ship)[1:] == [
+        f"It waits for run {pay} of ping, which was discarded; `wakeboard replay {pay}` continues it."
+    ]
+
+
+def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: SampleStore, explain: Explain, cli: Cli):
+    extract, transform = served.add_schedule("extract"), served.add_schedule("transform", schedule=None)
+    declare_after(served, transform, extract, "extract")
+    declare_after(served, transform, None, "rates")
+    served.sql(
+        "set search_path = pg_catalog, wakeboard, pg_temp;"
+        "insert into job_runs (job_type, definition_id, scheduled_for, trigger, dead_at, status)"
+        f" values ('ping', {extract}, '2026-01-05', 'tick', now(), 'dead'); reset search_path"
+    )
+    run = served.sql("select max(id) from wakeboard.job_runs")[0][0]
+    name = "billing/transform"
+    found = explain(name)
+    assert found[:4] == [
+        f"schedule {name} is active.",
+        "It runs after extract and rates, at the same ticks.",
+        f"It waits for run {run} of extract, which is dead.",
+        "It waits for rates, which does not exist in its namespace.",
+    ]
+    tree = cli("graph").lines
+    assert tree[0].startswith("billing/extract [")
+    assert tree[1] == "└─ billing/transform: It waits for rates, which does not exist in its namespace."
+
+
+def test_a_cycle_is_shown(served: SampleStore, explain: Explain, cli: Cli):
+    first, second = served.add_schedule("first", schedule=None), served.add_schedule("second", schedule=None)
+    declare_after(served, first, second, "second")
+    declare_after(served, second, first, "first")
+    assert "It waits for itself: second runs after it. Remove one of them from `after`." in explain("billing/first")
+    tree = cli("graph").lines
+    assert [line.partition(":")[0] for line in tree] == ["billing/first", "└─ billing/second", "   └─ billing/first"]
+    assert tree[2].endswith(" (see above)")
+    assert cli("graph", "--mermaid").lines == [
+        "flowchart LR",
+        f'  s{first}["billing/first"]',
+        f'  s{second}["billing/second"]',
+        f"  s{second} --> s{first}",
+        f"  s{first} --> s{second}",
+    ]

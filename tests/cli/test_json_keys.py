@@ -23,6 +23,7 @@ ARGUMENTS = {
     "runs": ["runs"],
     "run": ["run", "1"],
     "explain": ["explain", "1"],
+    "graph": ["graph"],
     "failures": ["failures"],
     "alerts": ["alerts"],
     "alerts check": ["alerts", "check", "alerts.yaml"],

@@ -25,6 +25,7 @@ COMMANDS = (
         "runs",
         "run",
         "explain",
+        "graph",
         "failures",
         "alerts",
         "alerts check",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
+from wakeboard.rules.dependency_graph import awaited_run_facts
 from wakeboard.rules.facts import Fact, Pause, listed_runs, pause_fact, skipped_fact, unserved_fact
 from wakeboard.rules.humanize import counted, counted_at_least, lasted, reason_in_words
 from wakeboard.rules.sanitize import one_line
@@ -16,6 +17,8 @@ from wakeboard.rules.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
+
+    from wakeboard.rules.dependency_graph import AwaitedRun
 
 MOST_AHEAD: Final = 1000
 QUARANTINED: Final = 2  # crashes, see docs/architecture.md
@@ -47,7 +50,7 @@ class Obstacles:
     `pauses`: of everything, of its queue and of its schedule. `type_served`, `queue_served`: a worker knew the job type
     in this queue, or served the queue, in the last 10 minutes. `higher`, `earlier`: free runs of its queue (and of its
     limit key if it has one) that are due and have a higher priority, or the same one and were due before it. Each is at
-    most `MOST_AHEAD` + 1; 0 if the run is not due or is quarantined.
+    most `MOST_AHEAD` + 1; 0 if the run is not due or is quarantined. `waits_for`: runs that must succeed before.
     """
 
     pauses: list[Pause]
@@ -56,6 +59,7 @@ class Obstacles:
     queue_served: bool
     higher: int
     earlier: int
+    waits_for: list[AwaitedRun]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +151,8 @@ def _running(run: RunSituation) -> Iterator[Fact]:
 
 def _waiting(run: RunSituation, obstacles: Obstacles, *, with_counts: bool) -> Iterator[Fact]:
     due = run.run_at <= run.now
-    if not due:
+    yield from awaited_run_facts(obstacles.waits_for, with_names=with_counts)
+    if not (due or obstacles.waits_for):
         yield Fact("not_due", "It is retried" if run.status == "failed" else "It is due", run.run_at, ".")
     missed = bool(run.start_before and run.start_before < run.now and not run.started_at)
     if missed:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from wakeboard.rules.dependency_graph import parent_facts
 from wakeboard.rules.facts import Fact, Pause, listed_runs, pause_fact, skipped_fact, unserved_fact
 from wakeboard.rules.health_conditions import NO_WORKER, OVERDUE_SCHEDULE
 from wakeboard.rules.humanize import counted, reason_in_words
@@ -16,6 +17,8 @@ from wakeboard.rules.sanitize import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
+
+    from wakeboard.rules.dependency_graph import Parent
 
 State = Literal["active", "on demand", "paused", "circuit open", "suspended", "stalled", "removed"]
 
@@ -77,6 +80,7 @@ class ScheduleSituation:
     last_finished_at: datetime | None
     skipped: list[SkippedTicks]
     pauses: list[Pause]
+    parents: list[Parent]
     suspend_after_dead: int | None = None
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
@@ -95,7 +99,7 @@ class ScheduleSituation:
             return "paused"
         if self.circuit_opened_at:
             return "circuit open"
-        return "on demand" if self.cron is None else "active"
+        return "on demand" if self.cron is None and not self.parents else "active"
 
 
 def explain_schedule(schedule: ScheduleSituation, *, with_counts: bool = True) -> list[Fact]:
@@ -163,7 +167,9 @@ def _error(schedule: ScheduleSituation) -> str:
 
 
 def _ticks(schedule: ScheduleSituation) -> Iterator[Fact]:
-    if schedule.cron is None:
+    if schedule.parents:
+        yield from parent_facts(schedule.parents)
+    elif schedule.cron is None:
         name = one_line(f"{schedule.namespace}/{schedule.name}")
         yield Fact("on_demand", f"It has no cron expression: `wakeboard run-now {name}` starts it.")
     elif schedule.state != "active":

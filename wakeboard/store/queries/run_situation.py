@@ -12,6 +12,7 @@ from psycopg.rows import class_row, dict_row
 from wakeboard.rules.facts import IDS_SHOWN, Pause
 from wakeboard.rules.run_explanation import MOST_AHEAD, LimitOfRun, Obstacles, RunSituation
 from wakeboard.store.queries.backfills import backfilled_ticks
+from wakeboard.store.queries.dependencies import read_awaited_runs
 from wakeboard.store.queries.listings import NEXT_START_S
 from wakeboard.store.queries.schedule_list import paused_by
 from wakeboard.store.statements import read
@@ -137,6 +138,7 @@ async def _obstacles(
     return Obstacles(
         pauses=await read_pauses(conn, queue, definition_id),
         limits=await read(conn, class_row(LimitOfRun), LIMITS, values),
+        waits_for=await read_awaited_runs(conn, run_id),
         **(others[0] if others else _CLAIMED),
     )
 

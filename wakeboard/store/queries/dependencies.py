@@ -1,0 +1,98 @@
+"""Reads what schedules and runs wait for: the models of `rules/dependency_graph.py`. Needs SELECT on the tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, LiteralString
+
+from psycopg.rows import class_row, tuple_row
+
+from wakeboard.rules.dependency_graph import AwaitedRun, Node, Parent, in_cycles, waiting_for
+from wakeboard.store.statements import read
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    import psycopg
+
+_MOST_RUNS = 10_000  # live runs of a parent that are read
+_MOST_AWAITED = 20
+
+_PARENTS: LiteralString = """
+select edge.definition_id, edge.parent_name as name, edge.outcome, edge.ticks, edge.parent_id,
+       coalesce(parent.removed_at is not null, false) as removed,
+       waited.id as run_id, waited.status as run_status, waited.scheduled_for as run_tick
+  from wakeboard.schedule_dependencies as edge
+  left join wakeboard.job_definitions as parent on parent.id = edge.parent_id
+  left join lateral (
+    select run.id, run.status, run.scheduled_for
+      from (select id, status::text, scheduled_for, dead_at from wakeboard.job_runs
+             where definition_id = edge.parent_id and trigger <> 'manual' limit %(most)s) as run
+     where not (edge.outcome = 'Ended' and run.dead_at is not null)
+       and not exists (select from wakeboard.schedule_ticks as tick
+                        where tick.definition_id = edge.definition_id and tick.scheduled_for = run.scheduled_for
+                          and tick.waits_for is null)
+     order by run.dead_at is null, run.scheduled_for, run.id
+     limit 1) as waited on true
+ where edge.definition_id = any (%(ids)s)
+ order by edge.definition_id, edge.place
+"""
+_EDGES: LiteralString = """
+select parent_id, definition_id from wakeboard.schedule_dependencies where parent_id is not null
+"""
+_AWAITED: LiteralString = """
+select edge.parent_id as id, coalesce(live.schedule, past.schedule, live.job_type, past.job_type) as name,
+       coalesce(live.status, past.status) as status
+  from wakeboard.run_dependencies as edge
+  left join lateral (select schedule, job_type::text, status::text from wakeboard.job_runs
+                      where id = edge.parent_id) as live on true
+  left join lateral (select schedule, job_type, case status when 'dead' then 'discarded' else status::text end as status
+                       from wakeboard.job_run_history where id = edge.parent_id limit 1) as past on true
+ where edge.run_id = %(id)s and not edge.succeeded
+ order by live.status is distinct from 'dead', edge.place
+ limit %(most)s
+"""
+_NODES: LiteralString = """
+select def.id, def.namespace || '/' || def.name as name, def.schedule,
+       case when def.removed_at is not null then 'removed' when def.schedule_error is not null then 'stalled'
+            when def.suspended then 'suspended'
+            when exists (select from wakeboard.pauses
+                          where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
+            else 'active' end as state
+  from wakeboard.job_definitions as def
+ where def.removed_at is null
+   and (%(namespace)s::text is null or def.namespace = %(namespace)s)
+   and (def.id in (select definition_id from wakeboard.schedule_dependencies)
+        or def.id in (select parent_id from wakeboard.schedule_dependencies where parent_id is not null))
+ order by name, def.source
+"""
+
+
+async def read_parents(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[Parent]:
+    """What these schedules run after, in the order of their `after`."""
+    found = await read(conn, class_row(Parent), _PARENTS, {"ids": list(ids), "most": _MOST_RUNS})
+    if not found:
+        return []
+    cycles = in_cycles(await read(conn, tuple_row, _EDGES, {}))
+    return [
+        replace(each, in_cycle=True) if each.parent_id in cycles and each.definition_id in cycles else each
+        for each in found
+    ]
+
+
+async def read_awaited_runs(conn: psycopg.AsyncConnection[Any], run_id: int) -> list[AwaitedRun]:
+    """The runs that a run waits for, dead ones first; some of them if there are many."""
+    return await read(conn, class_row(AwaitedRun), _AWAITED, {"id": run_id, "most": _MOST_AWAITED})
+
+
+async def read_graph(
+    conn: psycopg.AsyncConnection[Any], namespace: str | None = None
+) -> tuple[dict[int, Node], list[Parent]]:
+    """The schedules that have dependencies or dependents, by id in order of their names, and the edges between them."""
+    nodes = await read(conn, class_row(Node), _NODES, {"namespace": namespace})
+    edges = await read_parents(conn, [node.id for node in nodes])
+    parents: dict[int, list[Parent]] = {}
+    for edge in edges:
+        parents.setdefault(edge.definition_id, []).append(edge)
+    return {node.id: replace(node, waiting_for=waiting_for(parents.get(node.id, []))) for node in nodes}, edges
