@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PATTERNS = Path(__file__).parent
 UNFINISHED = 75  # exit code of a pattern's check.py
-POLL_S = 0.5
+POLL_S = 1.0
 SETTINGS = {"WAKEBOARD_LEASE_SECONDS": "2"}  # runs of a killed worker are queued again after two seconds
 BUSY = "select count(*) from wakeboard.job_runs where status = 'running'"
 WORKERS = "select substring(name from '[0-9]+$')::int from wakeboard.workers where last_seen > now() - interval '3 s'"
@@ -52,6 +52,8 @@ def main() -> None:
     folder.chmod(0o755)  # root's Postgres runs as another user
     try:
         sys.exit(run(PATTERNS / options.pattern, folder, options.dsn, options.kills, options.timeout))
+    except KeyboardInterrupt:
+        sys.exit(130)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`wakeboard up` 
 
 PATTERNS = ROOT / "examples" / "patterns"
 SETTINGS = {
-    "ai-generation": {"AI_ARTICLES": "6", "AI_TOKENS_PER_MINUTE": "60000"},
-    "email-batch": {"EMAIL_RECIPIENTS": "150"},
+    "ai-generation": {"AI_ARTICLES": "4", "AI_TOKENS_PER_MINUTE": "60000"},
+    "email-batch": {"EMAIL_RECIPIENTS": "120"},
     "social-post": {"SOCIAL_POSTS": "40"},
     "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20", "WEBHOOK_ANSWER_MS": "250"},
 }

@@ -37,7 +37,7 @@ def main() -> None:
             post = posts.write(conn, f"Post {number} of {start:%H:%M:%S}", due)
             texts[post] = f"Post {number} of {start:%H:%M:%S}"
         for post in random.sample(sorted(texts), count):
-            time.sleep(random.uniform(0, 2 * LAST_S / count))
+            time.sleep(random.uniform(0, LAST_S / count))
             change = post % 6
             if change == 0 and posts.edit(conn, post, f"{texts[post]}, edited"):
                 texts[post] += ", edited"
