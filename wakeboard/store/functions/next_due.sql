@@ -15,11 +15,12 @@ set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off s
 as $$
 declare
   horizon timestamptz := statement_timestamp() + make_interval(secs => within_s);
+  soonest double precision;
 begin
   if exists (select from ended_runs) then    -- a maintenance pass may create or free runs
     return 0;
   end if;
-  return (
+  soonest := (
     select extract(epoch from min(soon.at) - statement_timestamp())
       from (
         select next.run_at as at
@@ -56,10 +57,7 @@ begin
              from job_limits as bound
             where bound.key = coalesce((select def.limit_key from job_definitions as def
                                          where def.id = case when waiting.key ~ '^schedule:[0-9]{1,18}$'
-                                                             then substr(waiting.key, 10)::bigint
-                                                             when waiting.key ~ '^backfill:[0-9]{1,18}$' then
-                                                               (select definition_id from backfills
-                                                                 where backfills.id = substr(waiting.key, 10)::bigint) end), waiting.key)
+                                                             then substr(waiting.key, 10)::bigint end), waiting.key)
               and (rate_count is not null or paused_until > statement_timestamp())) as next
          where next.at > statement_timestamp() and next.at <= horizon
            and exists (
@@ -88,14 +86,18 @@ begin
                  order by next_run_at
                  limit scan_limit) as next
          where next.queue = any (queues) and next.job_type = any (job_types) and next.timeout_s <= max_timeout_s
-        union all
-        select statement_timestamp() + interval '1 second'       -- `continue_backfills` will create runs
-          from backfills as job join job_definitions as def on def.id = job.definition_id
-         where job.finished_at is null and job.paused_at is null and job.created < job.total and within_s >= 1
-           and def.removed_at is null
-           and def.queue = any (queues) and def.job_type = any (job_types) and def.timeout_s <= max_timeout_s
-           and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
-           and (select count(*) from unfinished_backfill_runs(job.id)) < 1000
       ) as soon);
+  if within_s >= 1 and exists (select from backfills where finished_at is null) then
+    if coalesce(soonest, 1e9) > 1 and exists (        -- `continue_backfills` will create runs, or a rate limit will have a unit
+         select from backfills as job join job_definitions as def on def.id = job.definition_id
+          where job.finished_at is null and job.paused_at is null and def.removed_at is null
+            and def.queue = any (queues) and def.job_type = any (job_types) and def.timeout_s <= max_timeout_s
+            and not exists (select from pauses where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id))
+            and (job.created < job.total and (select count(*) from unfinished_backfill_runs(job.id)) < 1000
+                 or exists (select from job_limits as bound where bound.key = def.limit_key and rate_count is not null))) then
+      return 1;
+    end if;
+  end if;
+  return soonest;
 end
 $$;
