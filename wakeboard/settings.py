@@ -237,13 +237,6 @@ class Settings(BaseSettings):
         " of the board that it serves.",
     )
 
-    # limits
-    limits_file: str = Field(
-        "",
-        description="YAML file with the limits of limit keys (`kind: Limits`), which the operator declares. It is read"
-        " again when it changes. Empty: none; `up` and `apply` read the documents in their folder.",
-    )
-
     # logs
     log_format: Literal["auto", "json", "console"] = Field(
         "auto", description="Format of log records. `auto`: `console` on a terminal, otherwise `json`."

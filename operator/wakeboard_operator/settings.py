@@ -36,6 +36,11 @@ class OperatorSettings(Settings):
     operator_port: int = Field(
         8080, ge=0, le=65_535, description="Port of /healthz, /readyz and /metrics. 0: any free port."
     )
+    limits_file: str = Field(
+        "",
+        description="YAML file with the limits of limit keys (`kind: Limits`), which it declares. It is read"
+        " again when it changes. Empty: none; `up` and `apply` read the documents in their folder.",
+    )
     watch_worker_pods: bool = Field(
         default=True,
         description="Watch the worker pods in the operator's own namespace (`POD_NAMESPACE`), and queue the runs of a"

@@ -78,7 +78,7 @@ def command(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Create and update the JobSchedules of a folder, and declare its limits (kind: Limits).
+    """Create and update the JobSchedules and limits of a folder.
 
     The schedules belong to the source file:NAME; schedules of other sources are not changed. If a file is invalid,
     nothing is changed. A removal of many schedules at once needs `wakeboard confirm removal`.

@@ -16,9 +16,10 @@ EXAMPLES = ("wakeboard resume all", "wakeboard resume queue mail", "wakeboard re
 
 
 def command(kind: PauseKind = None, name: PauseName = None, reason: Reason = "", as_json: AsJson = False) -> None:
-    """End a pause, or continue a schedule whose circuit is open (suspendAfterDead).
+    """End a pause, or close the circuit of a schedule.
 
-    Without arguments, list what is paused. The catchUp policy of each schedule applies to the ticks that were missed.
+    A schedule whose circuit is open (suspendAfterDead) creates runs again. Without arguments, list what is paused. The
+    catchUp policy of each schedule applies to the ticks that were missed.
     """
     if kind is None:
         print_pauses(as_json)
