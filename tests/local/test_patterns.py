@@ -17,6 +17,7 @@ PATTERNS = ROOT / "examples" / "patterns"
 SETTINGS = {
     "ai-generation": {"AI_ARTICLES": "4", "AI_TOKENS_PER_MINUTE": "60000"},
     "email-batch": {"EMAIL_RECIPIENTS": "120"},
+    "nightly-pipeline": {"PIPELINE_DAYS": "6"},
     "social-post": {"SOCIAL_POSTS": "40"},
     "stripe-webhook": {"STRIPE_SUBSCRIPTIONS": "20", "WEBHOOK_ANSWER_MS": "250"},
 }
