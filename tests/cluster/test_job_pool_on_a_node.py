@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from testbed.cluster.node import Node
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(600)
 
 SHOP = "container-shop"
 POOL = "app.kubernetes.io/component=worker"
@@ -114,7 +114,9 @@ def test_runs_survive_a_killed_pod_of_the_pool_an_edit_and_a_restart_of_the_api_
     worker = shop.release.run_of("steady")["worker"]
     (holder,) = (pod for pod in pods if pod in worker)
     real_node.kill_container(shop.release.namespace, holder)
-    wait_for(lambda: shop.release.run_of("steady")["worker"] not in (worker, None))
+    wait_for(lambda: shop.release.run_of("steady")["crash_count"] == 1)
+    # The other pod adopts it, or the new container of this one.
+    wait_for(lambda: shop.release.run_of("steady")["status"] != "queued")
     real_node.restart_api_server()
 
     steady = shop.run("steady", "succeeded")
