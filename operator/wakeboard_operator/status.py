@@ -79,6 +79,7 @@ def status_of(
         next_run_time=None
         if facts.suspended or facts.paused or facts.schedule_error or facts.circuit_opened_at
         else _to_seconds(facts.next_run_at),
+        waiting_for=facts.waiting_for,
         last_run=_last_run(facts),
         last_success_time=_to_seconds(facts.last_success_at),
         last_failure=_last_failure(facts),
@@ -124,6 +125,7 @@ def _transition_key(status: JobScheduleStatus) -> tuple[object, ...]:
         status.last_run.result if status.last_run else None,
         status.last_failure.run_id if status.last_failure else None,
         status.last_action,
+        status.waiting_for,
         status.installation,
         status.release,
     )

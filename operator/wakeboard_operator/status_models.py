@@ -122,6 +122,11 @@ class JobScheduleStatus(_Part):
         default=None,
         description="When it is due next, in UTC. Absent if it runs only on demand, is suspended, or never runs again.",
     )
+    waiting_for: Annotated[str, _shown(300), Field(max_length=300)] | None = Field(
+        default=None,
+        description="What blocks a schedule with `after`: a dead run of another schedule, a schedule that does not "
+        "exist, or itself (a cycle). Absent if nothing does.",
+    )
     last_run: LastRun | None = None
     last_success_time: AwareDatetime | None = Field(default=None, description="When a run last succeeded.")
     last_failure: LastFailure | None = None

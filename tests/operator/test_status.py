@@ -231,3 +231,10 @@ def test_a_schedule_that_stopped_after_dead_runs_says_when_it_probes():
     conditions = status_of(resource(), None, probing, None, Owner("this"), NOW).conditions or []
     message = next(each.message for each in conditions if each.type == "Suspended")
     assert message.startswith("Its last 1 run died (suspendAfterDead). Run 7 is a probe.")
+
+
+def test_a_schedule_that_waits_for_a_dead_run_names_it():
+    sentence = "It waits for run 88 of extract, which is dead."
+    blocked = status(facts(waiting_for=sentence))
+    assert blocked.waiting_for == sentence
+    assert difference(status(facts()), blocked) == "transition"

@@ -7,7 +7,7 @@ JobSchedule show the same facts.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from wakeboard.rules.facts import Fact
@@ -100,6 +100,13 @@ def waiting_for(parents: Sequence[Parent]) -> str | None:
         if name in found:
             return found[name].before
     return None
+
+
+def blocked_by(parents: Sequence[Parent]) -> str | None:
+    """As `waiting_for`, but only what does not pass by itself: a dead run, a missing schedule, a cycle."""
+    return waiting_for(
+        [parent if parent.run_status == "dead" else replace(parent, run_id=None, run_status=None) for parent in parents]
+    )
 
 
 def _dead_first(parents: Sequence[Parent]) -> list[Parent]:

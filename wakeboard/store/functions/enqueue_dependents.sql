@@ -68,6 +68,8 @@ begin
     end if;
 
     -- Schedules.
+    insert into definition_changes (definition_id)
+    select distinct edge.definition_id from schedule_dependencies as edge where edge.parent_id = any (definitions);
     insert into schedule_ticks as known (definition_id, scheduled_for, run_id, outcome)
     select distinct on (definition_id, tick) definition_id, tick, id, outcome
       from unnest(ids, definitions, ticks, outcomes) as end_of (id, definition_id, tick, outcome)

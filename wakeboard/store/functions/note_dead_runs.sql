@@ -9,5 +9,9 @@ begin
   insert into ended_runs (run_id, definition_id, scheduled_for, outcome)
   select id, definition_id, scheduled_for, 'ended' from job_runs
    where id = any (ids) and definition_id is not null and trigger <> 'manual' and dead_at is not null;
+  insert into definition_changes (definition_id)               -- the status of these names the dead run
+  select distinct edge.definition_id
+    from job_runs as run join schedule_dependencies as edge on edge.parent_id = run.definition_id
+   where run.id = any (ids);
 end
 $$;

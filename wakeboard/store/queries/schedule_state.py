@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import defaultdict
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from psycopg.rows import class_row
 
+from wakeboard.rules.dependency_graph import blocked_by
+from wakeboard.store.queries.dependencies import read_parents
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
     import psycopg
 
+    from wakeboard.rules.dependency_graph import Parent
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleState:
@@ -22,7 +27,8 @@ class ScheduleState:
 
     `generation` is the one in force. `paused`: the paused scope: 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
-    is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type. `circuit_*`:
+    is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type.
+    `waiting_for`: what a user must do something about before it continues (dependencies). `circuit_*`:
     since when it creates no runs after dead ones, and its probe.
     """
 
@@ -62,6 +68,7 @@ class ScheduleState:
     last_action_token: str | None
     last_action_at: datetime | None
     last_action_result: str | None
+    waiting_for: str | None = None
     suspend_after_dead: int | None = None
     circuit_opened_at: datetime | None = None
     circuit_probe_at: datetime | None = None
@@ -138,4 +145,10 @@ select def.id, def.source, def.namespace, def.name, def.uid, def.generation, def
 
 async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]) -> list[ScheduleState]:
     """The states of these schedules, in no order; those that do not exist are left out."""
-    return await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "recent_runs": _RECENT_RUNS})
+    parents: dict[int, list[Parent]] = defaultdict(list)
+    for parent in await read_parents(conn, ids):
+        parents[parent.definition_id].append(parent)
+    states = await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "recent_runs": _RECENT_RUNS})
+    return [
+        replace(state, waiting_for=blocked_by(parents[state.id])) if state.id in parents else state for state in states
+    ]
