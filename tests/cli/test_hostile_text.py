@@ -84,7 +84,9 @@ def commands(run: int, folder: str) -> list[tuple[str, ...]]:
         ("confirm", "removal", HOSTILE), ("cancel", HOSTILE),
         ("retry", HOSTILE), ("retry", number), ("discard", number), ("replay", number), ("version",), (HOSTILE,),
         ("up", HOSTILE), ("effects", "install", HOSTILE), ("worker", "--concurrency", HOSTILE),
-        ("migrate", "--wait", HOSTILE),
+        ("migrate", "--wait", HOSTILE), ("graph",), ("graph", "--mermaid"), ("graph", HOSTILE), ("backfill",),
+        ("backfill", "billing/calm", "--from", HOSTILE), ("backfill", HOSTILE, "--from", "2026-01-01"),
+        ("new", folder), ("new", f"{folder}/app", "--name", HOSTILE), ("conformance", "--only", HOSTILE, "--", "true"),
     ]  # fmt: skip
 
 

@@ -172,7 +172,6 @@ def test_an_autoscaler_may_count_the_backlog_and_nothing_else(role_database: Rol
     assert not role_database.refused("scaler", "select from wakeboard.backlog('{default}', 60)")
     assert role_database.refused("scaler", "select from wakeboard.job_runs")
     assert role_database.refused("scaler", "select wakeboard.due_limit_keys('{}')")
-    assert role_database.refused("worker", "select from wakeboard.backlog('{default}', 60)")
     with (
         psycopg.connect(role_database.dsn("scaler")) as conn,
         pytest.raises(psycopg.errors.InvalidParameterValue, match="within_s is -1; write a number of seconds"),

@@ -156,6 +156,11 @@ _AFTER_NAMES_EACH_ONCE: Rule = {
     "message": "after names a schedule twice; write each name once",
     "fieldPath": ".after",
 }
+_DEAD_RUNS_ARE_OF_ITS_OWN_TICKS: Rule = {
+    "rule": "!has(self.suspendAfterDead) || has(self.schedule)",
+    "message": "suspendAfterDead stops the ticks of schedule, which is absent; write a schedule, or leave it out",
+    "fieldPath": ".suspendAfterDead",
+}
 
 # ------------------------------------------------------------------------------------------------ rules by field
 
@@ -166,6 +171,7 @@ RULES: Final[dict[str, list[Rule]]] = {
         _AFTER_IS_INSTEAD_OF_SCHEDULE,
         _AFTER_SAYS_WHEN,
         _AFTER_NAMES_EACH_ONCE,
+        _DEAD_RUNS_ARE_OF_ITS_OWN_TICKS,
     ],
     "spec.schedule": [
         _NO_TIME_ZONE,

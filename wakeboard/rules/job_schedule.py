@@ -229,7 +229,7 @@ class JobScheduleSpec(Declared):
         default=None,
         description="After this many dead runs of its ticks in a row it creates no more. The first tick after a pause "
         "runs as a probe; the pause doubles from 1 minute to 1 hour. A run that succeeds, or `wakeboard resume`, ends "
-        "this. Runs that a person or an application requests are not affected. Absent: never.",
+        "this. Runs that a person or an application requests are not affected. It needs schedule. Absent: never.",
         examples=[3],
     )
 
@@ -251,6 +251,15 @@ class JobScheduleSpec(Declared):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             raise refusal(f"spec.after names {twice} twice; write each name once")
+        return self
+
+    @model_validator(mode="after")
+    def _dead_runs_are_of_its_own_ticks(self) -> Self:
+        if self.suspend_after_dead is not None and self.schedule is None:
+            raise refusal(
+                "spec.suspendAfterDead stops the ticks of spec.schedule, which is absent; write a schedule, or leave "
+                "suspendAfterDead out"
+            )
         return self
 
     @model_validator(mode="after")
