@@ -163,3 +163,21 @@ def test_hot_moves_walk_indexes(admin: SqlClient, worker: SqlClient, explained: 
     for move in ("claim", "claim_oldest", "claim_limited", "complete"):
         assert sorted_runs(plans[move]) == [], move
     assert worker.renew(*leases[30:]) == {}
+
+
+@pytest.mark.parametrize(
+    "believed", ["", "analyze backfill_ticks", "insert into backfill_ticks values (9, now(), 9); analyze"]
+)
+def test_a_backfill_reads_only_the_ticks_that_become_runs(admin: SqlClient, believed: str) -> None:
+    for statement in filter(None, believed.split(";")):
+        admin.sql(statement)
+    schedule = admin.define(schedule="* * * * *", cron_fields="-")
+    ticks = "array(select generate_series(timestamptz '2026-01-01Z', '2026-01-03Z', '1 minute'))"
+    declare = f"select create_backfill(%s, {ticks}, '2026-01-01Z', '2026-01-04Z')"
+    _, found = Explained(admin).of(lambda: admin.sql(declare, schedule))
+    updated = [
+        node for node in found if node.get("Operation") == "Update" and node["Relation Name"] == "backfill_ticks"
+    ]
+    (joined,) = [nodes(plan) for plan in updated]
+    inner = [node for node in joined if node.get("Parent Relationship") == "Inner"]
+    assert [node["Node Type"] for node in inner] == ["Tid Scan"]

@@ -24,22 +24,22 @@ begin
   end if;
   room := 1000 - (select count(*) from unfinished_backfill_runs(job.id));
   insert into job_limits (key, max_running) values ('backfill:' || job.id, job.at_once) on conflict do nothing;
+  -- Rows are updated by their places: a join by tick may read all ticks for each run, if the statistics are old.
   with item as materialized (
-    select tick from backfill_ticks
-     where definition_id = def.id and backfill_id = job.id and run_id is null
-     order by tick limit greatest(room, 0)
+    select place, tick, nextval('job_runs_id_seq') as id
+      from (select ctid as place, tick from backfill_ticks
+             where definition_id = def.id and backfill_id = job.id and run_id is null
+             order by tick limit greatest(room, 0)) as oldest
   ), run as (
     insert into job_runs (
-      scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
+      id, scheduled_for, trigger, backoff_strategy, backoff_base_s, backoff_cap_s, timeout_s, max_attempts, priority, queue, job_type,
       payload, definition_id, definition_generation, schedule, limit_key, shared_limit_key, has_dependents)
-    select tick, 'backfill', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, 1, def.queue,
+    select id, tick, 'backfill', def.backoff_strategy, def.backoff_base_s, def.backoff_cap_s, def.timeout_s, def.max_attempts, 1, def.queue,
            def.job_type, def.payload, def.id, def.generation, job.schedule,
            case def.concurrency_policy when 'Allow' then 'backfill:' || job.id else 'schedule:' || def.id end, def.limit_key, def.has_dependents
       from item order by tick
-    returning id, scheduled_for
   )
-  update backfill_ticks as item set run_id = run.id
-    from run where item.backfill_id = job.id and item.tick = run.scheduled_for;
+  update backfill_ticks as listed set run_id = item.id from item where listed.ctid = item.place;
   get diagnostics made = row_count;
   if made > 0 then
     update backfills set created = created + made where id = job.id;
