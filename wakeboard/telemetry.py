@@ -63,9 +63,10 @@ class Telemetry:
         ]
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join(within_s)
-        if any(thread.is_alive() for thread in threads):
+        both = threading.Thread(target=lambda: [thread.join() for thread in threads], name="telemetry", daemon=True)
+        both.start()
+        both.join(within_s)
+        if both.is_alive():
             log.warning("OpenTelemetry: spans or metrics could not be sent within %g s", within_s)
 
 
@@ -88,7 +89,7 @@ def start(service: str, attributes: Mapping[str, str]) -> Telemetry | None:
 
 
 def _start(service: str, attributes: Mapping[str, str]) -> Telemetry:
-    from opentelemetry import metrics, trace
+    from opentelemetry import metrics, propagate, trace
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
     from opentelemetry.sdk.resources import Resource
@@ -105,6 +106,7 @@ def _start(service: str, attributes: Mapping[str, str]) -> Telemetry:
         def generate_span_id(self) -> int:
             return getattr(_ids, "span_id", None) or super().generate_span_id()
 
+    propagate.get_global_textmap()  # its module has raised an error if OTEL_PROPAGATORS names one that is not installed
     named = "OTEL_SERVICE_NAME" in os.environ or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
     resource = Resource.create({**attributes, **({} if named else {"service.name": service})})
     tracers = meters = None

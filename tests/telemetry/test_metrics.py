@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from testbed.processes import OUR_PACKAGES
+from wakeboard.telemetry import Telemetry
 
 if TYPE_CHECKING:
     from tests.telemetry.collector import Collector
@@ -54,11 +57,22 @@ def test_a_collector_that_does_not_answer_delays_no_run_and_ends_with_the_worker
         assert time.monotonic() - began < 10, "the grace period is 25 s and 10 s more"
 
 
+def test_a_flush_waits_for_spans_and_metrics_together() -> None:
+    forever = threading.Event()
+    hung: Any = SimpleNamespace(shutdown=forever.wait)
+    unused: Any = None
+    began = time.monotonic()
+    Telemetry(unused, unused, hung, hung).flush(1)
+    assert time.monotonic() - began < 1.9
+    forever.set()
+
+
 @pytest.mark.parametrize(
     ("variables", "sentence"),
     [
         ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "the protocol 'grpc' is not supported"),
         ({"OTEL_TRACES_EXPORTER": "zipkin"}, "OTEL_TRACES_EXPORTER is 'zipkin'; write otlp, console or none"),
+        ({"OTEL_PROPAGATORS": "b3"}, "Propagator b3 not found"),
         ({"OTEL_TRACES_SAMPLER_ARG": "many", "OTEL_TRACES_SAMPLER": "traceidratio"}, None),
     ],
 )
