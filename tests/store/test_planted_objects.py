@@ -261,6 +261,7 @@ async def act_as_worker(dsn: str) -> None:
         await worker_store.step(free[0], free[1], "part", "1")
         await worker_store.effect(free[0], free[1], "mail")
         await worker_store.consume(free[0], free[1], 1)
+        assert await worker_store.trace_contexts([free[0]]) == []
         assert await worker_store.run_results(free[0], free[1]) == []
         with connect_blocking(dsn) as beat:
             assert renew(beat, ME, [Renewal(free[0], free[1]), Renewal(limited[0], limited[1], 0.1, 0.5)]) == []
