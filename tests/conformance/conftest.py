@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def suite(_postgres_servers: PostgresServers, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+def suite(_postgres_servers: PostgresServers) -> Suite:
     server = _postgres_servers.get(EMBEDDED)
-    return Suite(server.dsn, tmp_path_factory.mktemp("conformance"), f"conformance_{os.getpid()}")
+    return Suite(server.dsn, f"conformance_{os.getpid()}")

@@ -4,20 +4,32 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
-from testbed.processes import OUR_PACKAGES, inherited_environment
+import pytest
+
+from testbed.processes import OUR_PACKAGES, inherited_environment, wait_for
+from wakeboard.conformance.worker_output import WorkerOutput
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+COMMAND = [sys.executable, "-c", "import sys; from wakeboard.cli import main; sys.exit(main())", "conformance"]
+
+
+def environment() -> dict[str, str]:
+    handlers = {"WAKEBOARD_HANDLERS": "wakeboard.conformance.handlers"}
+    return {**inherited_environment(), "PYTHONPATH": OUR_PACKAGES, **handlers}
 
 
 def conformance(*words: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **inherited_environment(),
-        "PYTHONPATH": OUR_PACKAGES,
-        "WAKEBOARD_HANDLERS": "wakeboard.conformance.handlers",
-    }
-    command = [sys.executable, "-c", "import sys; from wakeboard.cli import main; sys.exit(main())", "conformance"]
-    return subprocess.run([*command, *words], env=environment, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(
+        [*COMMAND, *words], env=environment(), capture_output=True, text=True, timeout=100, check=False
+    )
 
 
 def test_it_reports_what_held_and_what_did_not():
@@ -40,3 +52,36 @@ def test_a_program_or_a_scenario_that_does_not_exist_is_refused_before_anything_
     unknown = conformance("--only", "resullt", "--", sys.executable)
     assert unknown.returncode == 2
     assert "there is no scenario 'resullt'" in unknown.stderr
+
+
+STUBBORN = """
+import os, pathlib, signal, sys, time
+for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
+pathlib.Path(sys.argv[1]).write_text(str(os.getpid()))
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_worker_and_no_files(tmp_path: Path, number: signal.Signals):
+    pid = tmp_path / "pid"
+    words = ["--only", "cancel", "--", sys.executable, "-c", STUBBORN, str(pid)]
+    with subprocess.Popen([*COMMAND, *words], env={**environment(), "TMPDIR": str(tmp_path)}) as process:
+        worker = int(wait_for(lambda: pid.exists() and pid.read_text()))
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    with pytest.raises(ProcessLookupError):
+        os.kill(worker, 0)
+    assert list(tmp_path.iterdir()) == [pid]
+
+
+def test_only_the_end_of_an_endless_output_is_kept():
+    flood = "import os\nfor number in range(3000): os.write(1, b'flood ' * 4000)\nos.write(2, b'\\nthe end')"
+    with subprocess.Popen([sys.executable, "-c", flood], stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
+        assert process.stdout
+        output = WorkerOutput(process.stdout)
+        assert process.wait(60) == 0
+        output.wait()
+    assert output.text.endswith("flood \nthe end")
+    assert len(output.text) == 65_536

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 from urllib.parse import parse_qs, quote, urlsplit
 
 from wakeboard.conformance.tcp_proxy import TcpProxy
+from wakeboard.conformance.worker_output import WorkerOutput
 from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ends_with_parent
 from wakeboard.store.connection import connect_blocking
@@ -64,7 +65,6 @@ class Subject:
 
     command: Sequence[str]
     environment: Mapping[str, str]
-    folder: Path
     patience_s: float
     interrupted: threading.Event = field(default_factory=threading.Event)
 
@@ -87,6 +87,7 @@ class Harness:
         self._socket = f"{host}/.s.PGSQL.{port}" if host and host.startswith("/") else int(port)
         self.proxy = TcpProxy(self._socket)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._outputs: list[WorkerOutput] = []
         self._done = threading.Event()
         self._reaper = threading.Thread(target=self._reap, name="reaper", daemon=True)
         self.reaps = True
@@ -124,16 +125,18 @@ class Harness:
         }
         program = shutil.which(self._subject.command[0])
         assert program, "Suite has checked it"
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(
-                ends_with_parent([str(Path(program).absolute()), *self._subject.command[1:]]),
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+        process = subprocess.Popen(
+            ends_with_parent([str(Path(program).absolute()), *self._subject.command[1:]]),
+            bufsize=0,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        assert process.stdout, "it is a pipe"
         self._processes.append(process)
+        self._outputs.append(WorkerOutput(process.stdout))
         return process
 
     def start_and_wait(self, **settings: object) -> subprocess.Popen[bytes]:
@@ -143,16 +146,15 @@ class Harness:
         return process
 
     def output(self) -> str:
-        """What the worker has written so far."""
-        return self._log.read_text(encoding="utf-8", errors="replace") if self._log.exists() else ""
+        """What the worker has written so far: of each of its processes, the last 64 KiB."""
+        for process, output in zip(self._processes, self._outputs, strict=True):
+            if process.poll() is not None:
+                output.wait()
+        return "".join(output.text for output in self._outputs)
 
     def last_lines(self) -> list[str]:
         """The last lines of the worker's output."""
         return self.output().splitlines()[-OUTPUT_LINES:]
-
-    @property
-    def _log(self) -> Path:
-        return self._subject.folder / f"{self._name}.log"
 
     def _dsn(self, proxy: TcpProxy) -> str:
         password = quote(self._password, safe="")

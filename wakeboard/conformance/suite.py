@@ -10,6 +10,7 @@ import asyncio
 import os
 import secrets
 import shutil
+import signal
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -54,8 +55,8 @@ class Verdict:
 class Suite:
     """The scenarios on one server. `dsn`: its superuser's. `prefix` distinguishes suites that share a server."""
 
-    def __init__(self, dsn: str, folder: Path, prefix: str = "conformance") -> None:
-        self._dsn, self._folder, self._prefix = dsn, folder, prefix
+    def __init__(self, dsn: str, prefix: str = "conformance") -> None:
+        self._dsn, self._prefix = dsn, prefix
         self._password = secrets.token_hex(16)
         self._made = 0
         self._prepare()
@@ -75,7 +76,7 @@ class Suite:
         Raises WakeboardError if the command cannot be started.
         """
         check_command(command)
-        subject = Subject(command, environment or {}, Path(tempfile.mkdtemp(dir=self._folder)), patience_s)
+        subject = Subject(command, environment or {}, patience_s)
 
         def judge(scenario: Scenario) -> Verdict:
             verdict = self.verdict(subject, scenario)
@@ -148,12 +149,31 @@ class Suite:
 
 @contextmanager
 def embedded_suite() -> Generator[Suite]:
-    """A suite with an embedded Postgres of its own, in a temporary folder. Call it in the main thread."""
-    with tempfile.TemporaryDirectory(prefix="wakeboard-conformance-") as name:
+    """A suite with an embedded Postgres of its own, in a temporary folder. Call it in the main thread.
+
+    SIGTERM and SIGHUP end it as Ctrl-C does: no worker, server or folder is left.
+    """
+    with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="wakeboard-conformance-") as name:
         folder = Path(name)
         folder.chmod(0o755)  # for the account that runs the server for root
         with EmbeddedPostgres(folder / "postgres", settings={**NOT_DURABLE, "max_connections": "300"}) as server:
-            yield Suite(server.dsn, folder)
+            yield Suite(server.dsn)
+
+
+@contextmanager
+def _ended_by_signals() -> Generator[None]:
+    former = {number: signal.signal(number, _end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _end(number: int, _: object) -> None:
+    for ignored in (signal.SIGTERM, signal.SIGHUP):  # the end takes seconds; another signal must not interrupt it
+        signal.signal(ignored, signal.SIG_IGN)
+    raise SystemExit(128 + number)
 
 
 def check_command(command: Sequence[str]) -> None:
