@@ -110,6 +110,16 @@ def test_a_name_that_no_package_can_have_is_refused(bare_cli: Cli, tmp_path: Pat
     assert not (tmp_path / "folder").exists()
 
 
+@pytest.mark.parametrize("name", ["wakeboard", "Null", "yes", "on", "Off", "n"])
+def test_a_name_that_breaks_the_files_is_refused(bare_cli: Cli, tmp_path: Path, name: str):
+    result = bare_cli("new", name)
+    assert (
+        result.err == f"wakeboard: {name!r} means something else in a project's files: give another name by --name.\n"
+    )
+    assert result.code != 0
+    assert not (tmp_path / name).exists()
+
+
 @pytest.mark.parametrize("made", ["handlers.py", "schedules"])
 def test_a_project_that_cannot_be_written_leaves_nothing(
     bare_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str

@@ -86,6 +86,11 @@ def test_a_rate_limit_is_set_listed_and_removed(cli: Cli):
     assert cli("limit", "openai", "--default").out == "at most 1 run of openai at once.\n"
 
 
+def test_a_key_that_is_not_in_use_has_no_rate_to_remove(cli: Cli):
+    assert cli("limit", "unused", "--rate", "none").out == "at most 1 run of unused at once.\n"
+    assert cli("limit", "unused", "--rate", "none", "--json").json["running"] == 0
+
+
 def test_a_wrong_rate_changes_nothing_and_says_what_to_write(cli: Cli):
     for words in (["--rate", "60"], ["--rate", "0/s"], ["--burst", "3"], ["--rate", "none", "--burst", "3"]):
         answer = cli("limit", "openai", *words)

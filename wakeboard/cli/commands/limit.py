@@ -103,7 +103,7 @@ def command(
             await session.store.set_rate_limit(key, new_rate, burst or 1, reason)
         if at_once is not None or default:
             await session.store.set_limit(key, at_once, reason)
-        return next(row for row in await session.listings.limits() if row.key == key)
+        return await _row(session, key) or _unused(key)
 
     row = with_session(change)
     if as_json:
@@ -123,6 +123,13 @@ async def _restore(session: Session, key: str, reason: str) -> LimitRow:
 
 async def _row(session: Session, key: str) -> LimitRow | None:
     return next((row for row in await session.listings.limits() if row.key == key), None)
+
+
+def _unused(key: str) -> LimitRow:
+    """A key that has no row, because its limit is the default."""
+    from wakeboard.store.queries.listings import LimitRow
+
+    return LimitRow(key=key, max_running=DEFAULT, is_explicit=False, running=0, waiting=0)
 
 
 def _sentence(row: LimitRow) -> str:

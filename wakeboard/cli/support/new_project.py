@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LONGEST_NAME: Final = 40  # it becomes part of the names of pods
+# The project depends on this package, and YAML reads the others as values that are no text.
+_TAKEN: Final = frozenset({"wakeboard", "null", "true", "false", "yes", "no", "on", "off", "y", "n"})
 # Where each template goes in the project.
 FILES: Final = {
     "README.md": "README.md",
@@ -36,7 +38,10 @@ def project_name(text: str) -> str:
     if len(text) > LONGEST_NAME or not _NAME.fullmatch(text):
         rule = f"letters, digits and inner hyphens, at most {LONGEST_NAME}, beginning with a letter"
         raise InvalidValue(f"{text[:80]!r} is not the name of a package: use {rule}, or give the name by --name.")
-    return re.sub(r"[-_.]+", "-", text).lower()
+    name = re.sub(r"[-_.]+", "-", text).lower()
+    if name in _TAKEN:
+        raise InvalidValue(f"{text!r} means something else in a project's files: give another name by --name.")
+    return name
 
 
 def project_files(name: str) -> dict[str, str]:
