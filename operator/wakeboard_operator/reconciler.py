@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import BaseModel
 
-from wakeboard.errors import InvalidSchedule, Locked
+from wakeboard.errors import InvalidSchedule, InvalidValue, Locked
 from wakeboard.maintenance.desired_schedule import DesiredSchedule
 from wakeboard.maintenance.prune import needs_confirmation, remove, suspend_deleted
 from wakeboard.maintenance.sync import sync
@@ -269,7 +269,7 @@ class Reconciler:
                     acted = await self._run_action(
                         store, known.definition_id, each, action, token, record_only=each.key in created
                     )
-                except Locked as error:  # the next resync tries again; the others do not wait
+                except (Locked, InvalidValue) as error:  # the next resync tries again; the others do not wait
                     log.warning("%s %s of %s: %s", action, token, each.full_name, error)
                     continue
                 self._done_tokens.add((each.key, action, token))

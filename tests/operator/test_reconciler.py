@@ -383,6 +383,18 @@ async def test_a_token_is_executed_once_and_not_at_first_sight(harness: Reconcil
     assert await _runs(harness) == 1
 
 
+@pytest.mark.parametrize(
+    "hostile", [{"run-now": "1\0"}, {"run-now": "1", "traceparent": "\0"}, {"backfill": "2026-01-01/2026-01-02\0"}]
+)
+async def test_an_annotation_that_cannot_be_stored_stops_no_other_schedule(
+    harness: ReconcilerHarness, hostile: dict[str, str]
+) -> None:
+    await harness.list(named("a"), named("b"), named("c"))
+    await harness.list(named("a"), named("b", 2, annotations=hostile), named("c", 2, annotations={"run-now": "1"}))
+    await harness.list(named("a", 2, annotations={"run-now": "1"}), named("b", 2, annotations=hostile), named("c", 2))
+    assert await _runs(harness) == 2
+
+
 async def test_a_run_now_carries_the_trace_context_of_its_annotation(harness: ReconcilerHarness) -> None:
     traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     await harness.list(named("a"))
