@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, cast
 
-from wakeboard.rules.humanize import counted
+from wakeboard.rules.humanize import counted, runs_after_words
 from wakeboard.rules.redact import redact
 from wakeboard.rules.sanitize import one_line
 from wakeboard_operator.status_models import Condition, JobScheduleStatus, LastAction, LastFailure, LastRun
@@ -175,6 +175,8 @@ def _suspended(problem: Problem | None, facts: ScheduleState | None) -> _Answer:
         return _Answer("True", "Suspended", "spec.suspend is true.")
     if facts is not None and facts.circuit_opened_at:
         return _Answer("True", "CircuitOpen", _circuit_text(facts))
+    if facts is not None and facts.runs_after:
+        return _Answer("False", "Active", f"Runs are created {runs_after_words(facts.runs_after)}.")
     return _Answer("False", "Active", "Runs are scheduled." if facts and facts.schedule else "Runs are on demand.")
 
 

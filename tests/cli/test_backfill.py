@@ -22,7 +22,7 @@ def test_a_month_of_daily_ticks_is_declared_and_listed(cli: Cli, sample: SampleS
     close_day(sample)
     result = cli("backfill", "billing/close-day", *JANUARY, "--at-once", "2", "--reason", "the bank was closed")
     assert result.out == (
-        "backfill 1 runs 31 ticks of billing/close-day. `wakeboard backfill 1 --watch` shows how far it is.\n"
+        "backfill 1: 31 ticks of billing/close-day. `wakeboard backfill 1 --watch` shows how far it is.\n"
     )
     assert sample.value("select count(*) from wakeboard.job_runs where trigger = 'backfill'") == 31
     assert (
@@ -74,7 +74,7 @@ def test_ticks_that_have_run_need_again(cli: Cli, sample: SampleStore):
         " add --again to run the ticks that have run.\n"
     )
     result = cli("backfill", "close-day", "--from", "2026-01-01", "--to", "2026-01-03", "--again")
-    assert result.out.startswith("backfill 2 runs 1 tick of billing/close-day. Left alone: 1 has an unfinished run.")
+    assert result.out.startswith("backfill 2: 1 tick of billing/close-day. Left alone: 1 has an unfinished run.")
 
 
 def test_a_backfill_is_paused_resumed_and_cancelled(cli: Cli, sample: SampleStore):
@@ -114,7 +114,7 @@ def test_more_than_a_thousand_runs_need_yes_without_a_terminal(cli: Cli, sample:
     assert result.code == 2
     assert "these are 4,464 runs and there is no terminal for the confirmation: add --yes" in result.err
     assert sample.value("select count(*) from wakeboard.backfills") == 0
-    assert cli("backfill", "close-day", *JANUARY, "--yes").out.startswith("backfill 1 runs 4,464 ticks")
+    assert cli("backfill", "close-day", *JANUARY, "--yes").out.startswith("backfill 1: 4,464 ticks")
 
 
 @pytest.mark.parametrize(("answer", "code", "total"), [("y\n", 0, 1), ("n\n", 1, 0)])

@@ -28,7 +28,7 @@ FAULTS = (
     Fault(
         "the heartbeat pauses while no run is in flight",
         "lost-claim",
-        "1 crashes were counted",
+        "the lost claim counts as 1 crash",
         {"const leases = [...": "if (!this.held.size) return (this.validUntil = 1e9) > 0;\nconst leases = [..."},
     ),
     Fault(
@@ -101,7 +101,7 @@ FAULTS = (
     Fault(
         "runs with a limit key are not claimed",
         "limits",
-        "not all of the 6 runs succeeded",
+        "some of 6 runs did not succeed",
         {"keys.length ?": "false ?"},
     ),
     Fault(
@@ -119,7 +119,7 @@ FAULTS = (
     Fault(
         "a completed step is executed again",
         "steps",
-        "the step was executed 2 times",
+        "the step was executed twice",
         {"if (known!.done) return known!.stored;": ""},
         "run",
     ),

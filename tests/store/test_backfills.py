@@ -413,8 +413,8 @@ async def test_the_row_of_skipped_ticks_names_the_backfill_that_runs_them(databa
         situation = await read_run_situation(conn, skipped)
     assert details is not None
     assert situation is not None
-    assert [each.sentence for each in details.backfilled] == ["backfill 1 runs 3 ticks of it"]
-    assert explain_run(situation)[-1].before == "Backfill 1 runs 3 ticks of it: `wakeboard backfill 1`."
+    assert [each.sentence for each in details.backfilled] == ["3 ticks of it in backfill 1"]
+    assert explain_run(situation)[-1].before == "3 ticks of it in backfill 1: `wakeboard backfill 1`."
 
 
 async def test_a_run_of_a_paused_backfill_is_explained(database: str, admin: SqlClient) -> None:

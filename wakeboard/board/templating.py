@@ -10,7 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from wakeboard import __version__
-from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative
+from wakeboard.rules.humanize import WAITS_FOR_RUNS_UNTIL, counted, due, lasted, reason_in_words, relative
 from wakeboard.rules.rate import Rate
 from wakeboard.rules.sanitize import one_line, printable
 
@@ -40,6 +40,7 @@ def environment() -> Environment:
         "clock": clock_element,
         "compact": compact,
         "counted": counted,
+        "due": due_element,
         "duration": lasted,
         "one_line": one_line,
         "printable": printable,
@@ -61,6 +62,11 @@ def render(template: str, **context: Any) -> str:
 def _rate(stored: dict[str, int]) -> str:
     """A rate in an audit row, as users write it: 60/minute."""
     return str(Rate(stored["count"], stored["period_s"]))
+
+
+def due_element(run_at: datetime, now: datetime) -> Markup:
+    """When a run is due, as `time_element`; without a time if it waits for other runs."""
+    return Markup("{}").format(due(run_at, now)) if run_at >= WAITS_FOR_RUNS_UNTIL else time_element(run_at, now)
 
 
 def time_element(moment: datetime | None, now: datetime | None = None) -> Markup:

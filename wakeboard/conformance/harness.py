@@ -23,6 +23,7 @@ from wakeboard.conformance.tcp_proxy import TcpProxy
 from wakeboard.conformance.worker_output import WorkerOutput
 from wakeboard.errors import WakeboardError
 from wakeboard.local.child_process import ends_with_parent
+from wakeboard.rules.humanize import counted
 from wakeboard.store.connection import connect_blocking
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ class Harness:
     def succeeded(self, *runs: int, within_s: float | None = None) -> None:
         """Wait until all these runs have succeeded."""
         self.wait(
-            f"not all of the {len(runs)} runs succeeded" if len(runs) > 1 else "the run did not succeed",
+            f"some of {counted(len(runs), 'run')} did not succeed" if len(runs) > 1 else "the run did not succeed",
             b"select count(*) = cardinality(%s::bigint[]) from wakeboard.job_run_history"
             b" where id = any (%s) and status = 'succeeded'",
             list(runs),

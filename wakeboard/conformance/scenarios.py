@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 
 from wakeboard.conformance.harness import GRACE_S, LEASE_S, NotHeld, demand
 from wakeboard.conformance.tcp_proxy import Action, Intercept
+from wakeboard.rules.humanize import counted, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,7 +84,7 @@ def backlog(harness: Harness) -> None:
     harness.start()
     harness.succeeded(*runs, within_s=60)
     again = harness.rows(b"select count(*) from wakeboard.job_run_history where attempts <> 1 or crash_count > 0")[0][0]
-    demand(not again, f"{again} runs needed more than one attempt")
+    demand(not again, f"{counted(again, 'run')} needed more than one attempt")
 
 
 @scenario(
@@ -115,9 +116,9 @@ def dead(harness: Harness) -> None:
     discarded = harness.one("fail", {"how": "discard", "times": 9})
     harness.start()
     row = harness.ended(failing, "dead")
-    demand(row["attempts"] == 2, f"the run is dead after {row['attempts']} attempts in place of 2")
+    demand(row["attempts"] == 2, f"the run is dead after {counted(row['attempts'], 'attempt')} in place of 2")
     row = harness.ended(discarded, "dead")
-    demand(row["attempts"] == 1, f"the discarded run is dead after {row['attempts']} attempts in place of 1")
+    demand(row["attempts"] == 1, f"the discarded run is dead after {counted(row['attempts'], 'attempt')} in place of 1")
 
 
 @scenario(
@@ -147,7 +148,7 @@ def steps(harness: Harness) -> None:
     harness.start()
     harness.succeeded(run)
     notes = [note.what for note in harness.notes(run)]
-    demand(notes.count("draw") == 1, f"the step was executed {notes.count('draw')} times")
+    demand(notes.count("draw") == 1, f"the step was executed {times(notes.count('draw'))}")
     demand(notes[1] == notes[-1], f"the step returned '{notes[1]}' and then '{notes[-1]}'")
 
 
@@ -174,7 +175,7 @@ def once(harness: Harness) -> None:
     harness.start()
     harness.succeeded(run)
     paid = len(harness.notes(run))
-    demand(paid == 1, f"the effect happened {paid} times")
+    demand(paid == 1, f"the effect happened {times(paid)}")
     demand(harness.run(run)["result"] == {"mine": False}, "the second attempt was told that it has to pay")
 
 
@@ -291,7 +292,7 @@ def poison(harness: Harness) -> None:
     while harness.run(crashing)["status"] != "dead":
         if time.monotonic() > deadline:
             crashes = harness.run(crashing)["crash_count"]
-            raise NotHeld(f"the run was not executed a third time, alone, after its {crashes} crashes")
+            raise NotHeld(f"the run was not executed a third time, alone, after {counted(crashes, 'crash')}")
         if process.poll() is not None:  # what the kubelet does, and what the operator reports
             query = b"select locked_by from wakeboard.job_runs where id = %s and locked_by <> 0"
             for (worker,) in harness.rows(query, crashing):
@@ -306,7 +307,7 @@ def poison(harness: Harness) -> None:
     beside += harness.enqueue("echo", {"n": 1}, count=5)
     harness.succeeded(*beside)
     crashed = harness.rows(b"select count(*) from wakeboard.job_run_history where crash_count > 0")[0][0]
-    demand(not crashed, f"{crashed} other runs crashed with it: the quarantined run was not executed alone")
+    demand(not crashed, f"{counted(crashed, 'other run')} crashed with it: the quarantined run was not executed alone")
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -405,7 +406,7 @@ def lost_claim(harness: Harness) -> None:
     run = _claimed(harness, Action.DROP_REPLY)
     harness.succeeded(run)
     crashes = harness.run(run)["crash_count"]
-    demand(crashes == 0, f"{crashes} crashes were counted")
+    demand(crashes == 0, f"the lost claim counts as {counted(crashes, 'crash')}")
 
 
 def _claimed(harness: Harness, action: Action) -> int:
@@ -472,7 +473,8 @@ def sigterm(harness: Harness) -> None:
     demand(rows["long"]["status"] == "queued", "a run that was executing was not released: its lease has to expire")
     demand(
         (rows["long"]["attempts"], rows["long"]["release_count"]) == (0, 1),
-        f"the release counts as {rows['long']['attempts']} attempts and {rows['long']['release_count']} releases;"
+        f"the release counts as {counted(rows['long']['attempts'], 'attempt')} and"
+        f" {counted(rows['long']['release_count'], 'release')};"
         " release it with the reason 'worker_stopped'",
     )
     demand(harness.notes(long)[-1].what == "stopped", "the handler was not told to stop")

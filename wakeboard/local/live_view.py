@@ -20,7 +20,7 @@ from rich.text import Text
 
 from wakeboard.display_zone import in_zone, zone_label
 from wakeboard.local.view import SOURCE_WIDTH, retry_hint
-from wakeboard.rules.humanize import counted, lasted, reason_in_words, relative
+from wakeboard.rules.humanize import counted, due, lasted, reason_in_words, relative, runs_after_words
 from wakeboard.rules.sanitize import one_line, printable
 from wakeboard.safe_console import SafeConsole
 
@@ -209,12 +209,16 @@ def _table() -> Table:
 
 def _when(row: ScheduleRow) -> str:
     zone = "" if row.time_zone in {"UTC", "Etc/UTC"} else f" {row.time_zone}"
+    if row.runs_after:
+        return one_line(runs_after_words(row.runs_after))
     return f"{row.schedule}{zone}" if row.schedule else "-"
 
 
 def _next(row: ScheduleRow, now: datetime) -> Text:
     if row.state != "active":
         return Text(row.state, STYLES.get(row.state, "dim"))
+    if row.runs_after:
+        return Text("-", "dim")
     return Text(relative(row.next_run_at, now) if row.next_run_at and row.next_run_at > now else "now")
 
 
@@ -278,7 +282,7 @@ def _error(run: RunRow) -> str:
 
 
 def _due(moment: datetime, now: datetime) -> str:
-    return relative(moment, now) if moment > now + timedelta(seconds=0.5) else "now"
+    return due(moment, now) if moment > now + timedelta(seconds=0.5) else "now"
 
 
 def _progress(run: RunRow, now: datetime) -> Text:

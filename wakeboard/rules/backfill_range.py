@@ -14,10 +14,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from wakeboard.errors import InvalidSchedule, InvalidValue
-from wakeboard.rules.dst_ticks import dst_ticks_for, moment_of
 from wakeboard.rules.humanize import counted
 from wakeboard.rules.sanitize import one_line
-from wakeboard.rules.zones import periods_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,6 +74,8 @@ def backfill_range(rules: TickRules, first: str, last: str, now: datetime) -> Ba
             f" after, or create a run with `wakeboard run-now {rules.name}`"
         )
     try:
+        from wakeboard.rules.dst_ticks import dst_ticks_for  # late: it reads time zones
+
         tick_schedule = dst_ticks_for(rules.cron_fields, rules.time_zone, rules.dst_gap, rules.dst_overlap)  # pyright: ignore[reportArgumentType]  the table's CHECK guarantees it
     except InvalidSchedule as error:
         raise InvalidValue(f"the ticks of {rules.name} cannot be computed: {error}") from None
@@ -153,6 +153,9 @@ def _of_zone(local: datetime, zone: str) -> datetime:
     """The first instant at which clocks in the zone show `local`, or have passed it."""
     since = local - _NAIVE_EPOCH
     seconds = since.days * 86_400 + since.seconds
+    from wakeboard.rules.dst_ticks import moment_of
+    from wakeboard.rules.zones import periods_from
+
     for period in periods_from(zone, seconds - _LONGEST_OFFSET):
         instant = seconds - period.offset
         if instant < period.start:  # the clocks jumped over it

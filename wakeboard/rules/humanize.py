@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
 
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
-    from datetime import datetime, timedelta
+    from collections.abc import Sequence
+    from datetime import timedelta
 
 # (upper bound in seconds, seconds of the unit, unit): "in 80 s", but "in 2 min".
 _STEPS = ((90, 1, "s"), (90 * 60, 60, "min"), (36 * 3600, 3600, "h"), (60 * 86_400, 86_400, "days"))
@@ -22,6 +24,19 @@ _REASONS = {  # stored by the SQL functions for runs that were not run to their 
     "Suspended": "its schedule was suspended",
     "TooLate": "it was too late to start",
 }
+
+
+WAITS_FOR_RUNS_UNTIL: Final = datetime(2999, 12, 31, tzinfo=UTC)  # the run_at of a run that waits for other runs
+
+
+def due(run_at: datetime, now: datetime) -> str:
+    """When a run is due, as `relative`; "after other runs" if it waits for these."""
+    return "after other runs" if run_at >= WAITS_FOR_RUNS_UNTIL else relative(run_at, now)
+
+
+def runs_after_words(parents: Sequence[str]) -> str:
+    """The schedules that a schedule runs after: "after extract, rates"."""
+    return f"after {', '.join(parents)}"
 
 
 def relative(moment: datetime | None, now: datetime) -> str:

@@ -72,7 +72,7 @@ class BackfilledTicks:
     @property
     def sentence(self) -> str:
         """For users, without a full stop."""
-        return f"backfill {self.backfill_id} runs {counted(self.ticks, 'tick')} of it"
+        return f"{counted(self.ticks, 'tick')} of it in backfill {self.backfill_id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ from wakeboard.board.routing import BoardRequest, Page, page
 from wakeboard.errors import InvalidSchedule, InvalidValue
 from wakeboard.rules.compiled_cron import CronFields
 from wakeboard.rules.cron_words import cron_in_words
+from wakeboard.rules.humanize import runs_after_words
 from wakeboard.rules.object_ids import is_id
 from wakeboard.rules.upcoming_ticks import local_time
 from wakeboard.store.queries.listings import Listings
@@ -133,7 +134,7 @@ async def read_list(
             health.get(schedule.id),
             runs[schedule.id][-1] if runs[schedule.id] else None,
             strip_of(runs[schedule.id], now),
-            words_of(schedule.cron_fields),
+            words_of(schedule.cron_fields, tuple(schedule.runs_after or ())),
             next_local(schedule.time_zone, schedule.next_run_at) if schedule.state == "active" else None,
             pausers.get(schedule.pause_scope or ""),
         )
@@ -143,8 +144,10 @@ async def read_list(
 
 
 @lru_cache(maxsize=4096)
-def words_of(cron_fields: str | None) -> str:
+def words_of(cron_fields: str | None, runs_after: tuple[str, ...] = ()) -> str:
     """When a schedule is due, in plain words; "" for fields that this release cannot read."""
+    if runs_after:
+        return runs_after_words(runs_after)
     if cron_fields is None:
         return "only on demand"
     try:

@@ -10,7 +10,7 @@ from wakeboard.cli.support.options import AsJson
 from wakeboard.cli.support.output import print_json, print_message
 from wakeboard.cli.support.session import query_store
 from wakeboard.cli.support.tables import Column, print_lines, print_table, styled
-from wakeboard.rules.humanize import relative
+from wakeboard.rules.humanize import relative, runs_after_words
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ def command(
 
     RUNS counts the queued, running, failed and dead runs. NEXT is a state instead of a time if no tick is planned:
     suspended (by its YAML), paused (by `wakeboard pause`), circuit open (its runs died one after another, see
-    suspendAfterDead), stalled (its ticks cannot be computed), or on demand (it has no cron expression; use `wakeboard
-    run-now`).
+    suspendAfterDead), stalled (its ticks cannot be computed), or on demand (it has neither a cron expression nor
+    `after`; use `wakeboard run-now`).
     """
     rows, now = query_store(lambda session: session.listings.schedules(namespace))
     if as_json:
@@ -59,7 +59,7 @@ def _cells(row: ScheduleRow, now: datetime) -> list[str | Text]:
     last = styled(row.last_status, f" {relative(row.last_finished_at, now)}") if row.last_status else "-"
     return [
         f"{row.namespace}/{row.name}",
-        cron_and_zone(row.schedule, row.time_zone),
+        one_line(runs_after_words(row.runs_after)) if row.runs_after else cron_and_zone(row.schedule, row.time_zone),
         relative(row.next_run_at, now) if row.state == "active" else styled(row.state),
         last,
         _counts(row),

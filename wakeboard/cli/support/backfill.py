@@ -15,7 +15,6 @@ from wakeboard.errors import WakeboardError
 from wakeboard.rules.backfill_range import BackfillRange, TickRules, backfill_range
 from wakeboard.rules.humanize import counted, relative
 from wakeboard.rules.sanitize import one_line
-from wakeboard.rules.upcoming_ticks import local_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -168,7 +167,7 @@ def declared_message(planned: Planned, made: DeclaredBackfill) -> str:
     left = {name: count for name, count in made.found.items() if name not in runs}
     others = f" Left alone: {counts_in_words(left)}." if left else ""
     return (
-        f"backfill {made.id} runs {counted(made.total, 'tick')} of {planned.rules.name}.{others}"
+        f"backfill {made.id}: {counted(made.total, 'tick')} of {planned.rules.name}.{others}"
         f" `wakeboard backfill {made.id} --watch` shows how far it is."
     )
 
@@ -178,6 +177,7 @@ def preview_lines(planned: Planned) -> list[Text]:
     from rich.text import Text
 
     from wakeboard.cli.support.tables import table, terminal_width
+    from wakeboard.rules.upcoming_ticks import local_time
 
     zone = planned.rules.time_zone
     rows = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wakeboard.cli.support.tables import Column, styled
-from wakeboard.rules.humanize import counted, reason_in_words, relative
+from wakeboard.rules.humanize import counted, due, reason_in_words, relative
 from wakeboard.rules.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def run_when(run: RunRow, now: datetime) -> str:
     """The time that matters in this status."""
     match run.status:
         case "queued":
-            return f"due {relative(run.run_at, now)}"
+            return f"due {due(run.run_at, now)}"
         case "running":
             return f"started {relative(run.started_at, now)}"
         case "failed":

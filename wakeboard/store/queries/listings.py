@@ -34,7 +34,7 @@ class ScheduleRow:
 
     `generation` counts the specs that it has had, and `spec_hash` identifies the current one.
     `state`: active, suspended, paused, circuit open (after dead runs), stalled (`schedule_error` says why)
-    or on demand. `last_*`: the run that ended last.
+    or on demand. `runs_after`: the names in spec.after. `last_*`: the run that ended last.
     """
 
     id: int
@@ -52,6 +52,7 @@ class ScheduleRow:
     state: str
     schedule_error: str | None
     next_run_at: datetime | None
+    runs_after: list[str] | None
     last_tick_at: datetime | None
     last_run_id: int | None
     last_status: str | None
@@ -253,20 +254,24 @@ class RunFilter:
         }
 
 
-_STATE: LiteralString = """
+RUNS_AFTER: LiteralString = """(
+         select array_agg(parent_name order by place)
+           from wakeboard.schedule_dependencies where definition_id = def.id)"""
+_STATE: LiteralString = f"""
        case when def.schedule_error is not null then 'stalled'
             when def.suspended then 'suspended'
             when exists (select from wakeboard.pauses
                           where scope in ('all', 'queue:' || def.queue, 'schedule:' || def.id)) then 'paused'
             when def.circuit_opened_at is not null then 'circuit open'
-            when def.schedule is null then 'on demand'
+            when def.schedule is null and {RUNS_AFTER} is null then 'on demand'
             else 'active' end as state
 """
 
 _SCHEDULES: LiteralString = f"""
 select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.priority::integer,
        def.schedule, def.time_zone, def.concurrency_policy, def.generation, def.spec_hash, {_STATE},
-       def.schedule_error, def.next_run_at, nullif(def.last_tick_at, 'epoch') as last_tick_at,
+       def.schedule_error, def.next_run_at, {RUNS_AFTER} as runs_after,
+       nullif(def.last_tick_at, 'epoch') as last_tick_at,
        last.id as last_run_id, last.status as last_status, last.ended_at as last_finished_at,
        coalesce(live.queued, 0) as queued, coalesce(live.running, 0) as running, coalesce(live.failed, 0) as failed,
        coalesce(live.dead, 0) as dead

@@ -14,6 +14,7 @@ from psycopg.rows import class_row, tuple_row
 
 from wakeboard.rules.health_conditions import OVERDUE_SCHEDULE
 from wakeboard.rules.tick_load import TickRule
+from wakeboard.store.queries.listings import RUNS_AFTER
 from wakeboard.store.statements import read
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ class ListedSchedule:
     pause_reason: str | None
     paused_at: datetime | None
     next_run_at: datetime | None
+    runs_after: list[str] | None
     sort_key: str
     total: int
 
@@ -135,9 +137,10 @@ class FilterChoices:
     labels: tuple[str, ...]
 
 
-_SCHEDULES: LiteralString = """
+_SCHEDULES: LiteralString = f"""
   select def.id, def.namespace, def.name, def.source, def.job_type::text, def.queue::text, def.schedule,
          def.cron_fields, def.time_zone, def.dst_gap, def.dst_overlap, def.schedule_error, def.next_run_at,
+         {RUNS_AFTER} as runs_after,
          coalesce(everything.scope, of_queue.scope, of_schedule.scope) as pause_scope,
          coalesce(everything.reason, of_queue.reason, of_schedule.reason) as pause_reason,
          coalesce(everything.paused_at, of_queue.paused_at, of_schedule.paused_at) as paused_at,
@@ -145,7 +148,7 @@ _SCHEDULES: LiteralString = """
               when def.suspended then 'suspended'
               when coalesce(everything.scope, of_queue.scope, of_schedule.scope) is not null then 'paused'
               when def.circuit_opened_at is not null then 'circuit open'
-              when def.schedule is null then 'on demand'
+              when def.schedule is null and {RUNS_AFTER} is null then 'on demand'
               else 'active' end as state
     from wakeboard.job_definitions as def
     left join wakeboard.pauses as everything on everything.scope = 'all'
@@ -241,7 +244,7 @@ with schedule as ({_SCHEDULES}), {dead} fitting as materialized (
    where (%(state)s::text is null or schedule.state = %(state)s) {fits_health}
 )
 select id, namespace, name, source, job_type, queue, schedule, cron_fields, time_zone, state, schedule_error,
-       pause_scope, pause_reason, paused_at, next_run_at, sort_key::text as sort_key,
+       pause_scope, pause_reason, paused_at, next_run_at, runs_after, sort_key::text as sort_key,
        (select count(*) from (select from fitting limit %(counted)s) as counted) as total
   from fitting
  where %(after_id)s::bigint is null or (sort_key, id) {beyond} (%(after_key)s::{order.type}, %(after_id)s)

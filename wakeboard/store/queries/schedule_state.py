@@ -28,8 +28,8 @@ class ScheduleState:
     `generation` is the one in force. `paused`: the paused scope: 'all', 'queue:NAME' or 'schedule:ID'. `last_*` is the
     run that ended last, a dead one included: its result is succeeded, cancelled, skipped or dead. `last_scheduled_for`
     is None unless a tick created it. `type_known_at`: when a worker of the queue last knew the job type.
-    `waiting_for`: what a user must do something about before it continues (dependencies). `circuit_*`:
-    since when it creates no runs after dead ones, and its probe.
+    `runs_after`: the names in spec.after. `waiting_for`: what a user must do something about before it continues.
+    `circuit_*`: since when it creates no runs after dead ones, and its probe.
     """
 
     id: int
@@ -68,6 +68,7 @@ class ScheduleState:
     last_action_token: str | None
     last_action_at: datetime | None
     last_action_result: str | None
+    runs_after: tuple[str, ...] = ()
     waiting_for: str | None = None
     suspend_after_dead: int | None = None
     circuit_opened_at: datetime | None = None
@@ -150,5 +151,12 @@ async def schedule_states(conn: psycopg.AsyncConnection[Any], ids: Sequence[int]
         parents[parent.definition_id].append(parent)
     states = await read(conn, class_row(ScheduleState), _FACTS, {"ids": list(ids), "recent_runs": _RECENT_RUNS})
     return [
-        replace(state, waiting_for=blocked_by(parents[state.id])) if state.id in parents else state for state in states
+        replace(
+            state,
+            runs_after=tuple(parent.name for parent in parents[state.id]),
+            waiting_for=blocked_by(parents[state.id]),
+        )
+        if state.id in parents
+        else state
+        for state in states
     ]
