@@ -342,6 +342,21 @@ def test_each_action_writes_who_did_it_and_why(admin: SqlClient) -> None:
     assert rows[0].detail["total"] == 3
 
 
+def test_a_thousand_paused_backfills_do_not_hold_up_the_next(admin: SqlClient) -> None:
+    schedule = admin.define(**DAILY)
+    for each in range(2):
+        declare(admin, schedule, [FIRST - (each + 1) * DAY])
+    admin.sql("select pause_backfill(id) from backfills")
+    columns = (
+        "definition_id, schedule, range_begin, range_end, again, at_once, total, created, actor, source, paused_at"
+    )
+    admin.sql(f"insert into backfills ({columns}) select {columns} from backfills, generate_series(1, 500)")
+    made = declare(admin, schedule, minutes(1500))
+    admin.sql("select cancel(array(select run_id from backfill_ticks where backfill_id = %s))", made.id)
+    admin.sql("select continue_backfills()")
+    assert state(admin, made.id).created == 1500
+
+
 # -- bad input ---------------------------------------------------------------------------------------------------------
 
 REFUSED = {

@@ -15,7 +15,7 @@ declare
   job backfills;
   made integer := 0;
 begin
-  for job in select * from backfills where finished_at is null order by id limit 1000 loop
+  for job in select * from backfills where finished_at is null order by paused_at is not null, id limit 1000 loop   -- paused ones have no work
     select * into job from backfills where id = job.id and finished_at is null for no key update skip locked;
     continue when not found;
     if not exists (select from job_definitions where id = job.definition_id and removed_at is null) then
