@@ -407,9 +407,10 @@ def declare_after(served: SampleStore, child: int, parent: int | None, name: str
     )
 
 
-def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Explain):
+def test_a_run_that_waits_for_others_names_them(served: SampleStore, explain: Explain, cli: Cli):
     pay = served.enqueue()
     ship = served.enqueue(after=[pay])
+    assert "due after other runs" in cli("runs").out
     assert explain(ship) == [
         f"run {ship} of ping is queued.",
         f"It waits for run {pay} of ping, which is queued.",
@@ -440,6 +441,8 @@ def test_a_schedule_that_runs_after_others_says_what_it_waits_for(served: Sample
         f"It waits for run {run} of extract, which is dead.",
         "It waits for rates, which does not exist in its namespace.",
     ]
+    (listed,) = (line.split() for line in cli("schedules").lines if "billing/transform" in line)
+    assert listed[1:5] == ["after", "extract,", "rates", "-"], "its cadence, and no next tick of its own"
     tree = cli("graph").lines
     assert tree[0].startswith("billing/extract [")
     assert tree[1] == "└─ billing/transform: It waits for rates, which does not exist in its namespace."
