@@ -92,10 +92,6 @@ class Node(ControlPlane):
             self._loaded[archive] = self.containerd.load(archive)
         return self._loaded[archive]
 
-    def pod_logs(self, namespace: str, pod: str, *words: str) -> str:
-        """What `kubectl logs` prints; `words` are more of its words."""
-        return self.kubectl("logs", "--namespace", namespace, pod, *words)
-
     def kill_container(self, namespace: str, pod: str) -> None:
         """SIGKILL to the first process of the pod's first container."""
         (status, *_) = self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]["containerStatuses"]

@@ -24,6 +24,7 @@ from tests.maintenance.schedules import (
     until,
     yearly,
 )
+from tests.rules.full_spec import FULL_SPEC
 from wakeboard.maintenance.scheduler import schedule_due_ticks
 from wakeboard.maintenance.sync import sync
 from wakeboard.rules.zones import tzdata_version
@@ -45,23 +46,7 @@ async def is_ahead(store: MaintenanceStore, name: str) -> bool:
 
 
 async def test_a_spec_becomes_a_row(store: MaintenanceStore):
-    spec: dict[str, Any] = {
-        "schedule": "0 8 * * MON",
-        "timeZone": "Europe/Lisbon",
-        "jobType": "report",
-        "payload": {"b": 1, "a": "ü"},
-        "queue": "slow",
-        "priority": 1,
-        "concurrencyPolicy": "Forbid",
-        "catchUp": {"policy": "All", "limit": 7},
-        "startingDeadlineSeconds": 3600,
-        "dst": {"gap": "Skip", "overlap": "Both"},
-        "jitterSeconds": 9,
-        "maxAttempts": 2,
-        "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 4},
-        "timeoutSeconds": 5,
-        "limitKey": "api",
-    }
+    spec: dict[str, Any] = FULL_SPEC | {"suspend": False}
     assert (await put(store, declared("weekly", **spec))).created == ["team/weekly"]
     columns = (
         "source, namespace, uid, generation, job_type::text, payload, queue::text, priority, schedule, time_zone,"
@@ -70,9 +55,9 @@ async def test_a_spec_becomes_a_row(store: MaintenanceStore):
         " suspended, tzdata_version"
     )
     assert await definition(store, "weekly", columns) == (
-        *(SOURCE, "team", "", 1, "report", {"a": "ü", "b": 1}, "slow", 1, "0 8 * * MON", "Europe/Lisbon", "Skip"),
-        *("Both", 9, "Forbid", "api", "All", 7, 3600),
-        *(2, "fixed", 3, 4, 5, False, tzdata_version()),
+        *(SOURCE, "team", "", 1, "send_mail", FULL_SPEC["payload"], "mail", 5, "0 8 * * MON", "Europe/Lisbon", "Skip"),
+        *("Both", 9, "Queue", "smtp", "All", 7, 60),
+        *(2, "fixed", 3, 30, 1, False, tzdata_version()),
     )
     assert await is_ahead(store, "weekly")
     local = "to_char(next_run_at at time zone 'Europe/Lisbon', 'DY HH24:MI:SS')"

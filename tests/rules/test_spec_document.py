@@ -6,29 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.rules.full_spec import FULL_SPEC
 from wakeboard.maintenance.desired_schedule import DesiredSchedule, definition_row
 from wakeboard.rules.job_schedule import load_job_schedule, spec_hash
 from wakeboard.rules.spec_document import document_text, spec_document
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
-EVERYTHING: dict[str, Any] = {
-    "jobType": "send_mail",
-    "schedule": "0 8 * * MON",
-    "timeZone": "Europe/Lisbon",
-    "payload": {"segment": "active", "on": "1e3", "nested": {"list": [1, 2.5, None, True, "0x10"], "empty": {}}},
-    "queue": "mail",
-    "priority": 5,
-    "suspend": True,
-    "concurrencyPolicy": "Queue",
-    "limitKey": "smtp",
-    "catchUp": {"policy": "All", "limit": 7},
-    "startingDeadlineSeconds": 60,
-    "dst": {"gap": "Skip", "overlap": "Both"},
-    "jitterSeconds": 9,
-    "maxAttempts": 2,
-    "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 30},
-    "timeoutSeconds": 1,
-}
 
 
 def row(spec: dict[str, Any]) -> dict[str, Any]:
@@ -45,10 +28,14 @@ def loaded(spec: dict[str, Any]) -> Any:
     "spec",
     [
         {"jobType": "ping"},
-        EVERYTHING,
+        FULL_SPEC,
         {"jobType": "ping", "catchUp": {"policy": "All"}},
         {"jobType": "ping", "backoff": {"baseSeconds": 3}, "dst": {"overlap": "Both"}, "payload": {}},
-        *({"jobType": "ping", field: value} for field, value in EVERYTHING.items() if field != "jobType"),
+        *(
+            {"jobType": "ping", "schedule": "0 8 * * MON", field: value}
+            for field, value in FULL_SPEC.items()
+            if field != "jobType"
+        ),
     ],
 )
 def test_the_document_of_a_stored_schedule_declares_the_same_schedule(spec: dict[str, Any]):

@@ -1,0 +1,25 @@
+"""A spec with every field that a schedule with a cron expression may have, none of them with its default."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+FULL_SPEC: Final[dict[str, Any]] = {
+    "jobType": "send_mail",
+    "schedule": "0 8 * * MON",
+    "timeZone": "Europe/Lisbon",
+    "payload": {"segment": "active", "on": "1e3", "nested": {"list": [1, 2.5, None, True, "0x10"], "empty": {}}},
+    "queue": "mail",
+    "priority": 5,
+    "suspend": True,
+    "suspendAfterDead": 3,
+    "concurrencyPolicy": "Queue",
+    "limitKey": "smtp",
+    "catchUp": {"policy": "All", "limit": 7},
+    "startingDeadlineSeconds": 60,
+    "dst": {"gap": "Skip", "overlap": "Both"},
+    "jitterSeconds": 9,
+    "maxAttempts": 2,
+    "backoff": {"strategy": "Fixed", "baseSeconds": 3, "maxSeconds": 30},
+    "timeoutSeconds": 1,
+}
