@@ -51,7 +51,19 @@ LIVE_SHOWN: Final = 10
 PAST_SHOWN: Final = 25
 BACKFILLS_SHOWN: Final = 5
 SHOWN_ELSEWHERE: Final = frozenset(
-    {"advice", "dead", "due", "last_run", "maintenance", "next_tick", "no_tick", "on_demand", "skipped", "unfinished"}
+    {
+        "advice",
+        "after",
+        "dead",
+        "due",
+        "last_run",
+        "maintenance",
+        "next_tick",
+        "no_tick",
+        "on_demand",
+        "skipped",
+        "unfinished",
+    }
 )
 
 
