@@ -29,7 +29,7 @@ ELSEWHERE: Final = frozenset(
     PREFIX + name
     for name in (
         *("ADOPT_FOREIGN_SCHEDULES", "LEADER_LEASE_SECONDS", "NAMESPACES", "OPERATOR_PORT", "RECONCILE_SECONDS"),
-        *("RELEASE", "SOURCE", "WATCH_WORKER_PODS"),
+        *("LIMITS_FILE", "RELEASE", "SOURCE", "WATCH_WORKER_PODS"),
         *(
             "BOARD_ACTING_DSN",
             "BOARD_API_SERVER",

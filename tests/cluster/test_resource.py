@@ -46,6 +46,7 @@ STATUS = JobScheduleStatus(
     dead=3,
     oldest_dead_time=NOON,
     last_action=LastAction(action="run-now", token="1", time=NOON, result="queued as run 4712"),
+    waiting_for="It waits for run 88 of extract, which is dead.",
     installation="0197a5b2-3c4d-7e8f-9a0b-1c2d3e4f5a6b",
     release="jobs/wakeboard",
 )
@@ -96,7 +97,7 @@ def test_everything_can_be_edited(control_plane: Cluster, namespace: str):
     name = FULL["metadata"]["name"]
     edited = {
         "schedule": "@daily", "timeZone": "Asia/Tokyo", "jobType": "http", "payload": {"url": "x"}, "queue": "other",
-        "priority": 1, "suspend": True, "concurrencyPolicy": "Queue", "limitKey": "x",
+        "priority": 1, "suspend": True, "suspendAfterDead": 1, "concurrencyPolicy": "Queue", "limitKey": "x",
         "catchUp": {"policy": "All", "limit": 1}, "dst": {"gap": "Skip", "overlap": "Both"},
         "startingDeadlineSeconds": 9, "jitterSeconds": 8, "maxAttempts": 1, "timeoutSeconds": 1,
         "backoff": {"strategy": "Fixed", "baseSeconds": 1, "maxSeconds": 1},
@@ -162,7 +163,8 @@ def test_conditions_of_two_writers_stand_beside_each_other(control_plane: Cluste
 def test_kubectl_get_shows_how_each_schedule_is_doing(
     control_plane: Cluster, namespace: str, words: list[str], file: str
 ):
-    create(control_plane, namespace, FULL)
+    weekly = {"schedule": "0 8 * * MON", "timeZone": "Europe/Lisbon", "jobType": "send_weekly_report"}
+    create(control_plane, namespace, job_schedule("weekly-report", **weekly))
     create(control_plane, namespace, job_schedule("working-hours", suspend=True))
     status = STATUS.model_dump(mode="json", by_alias=True)
     status["lastRun"]["finishedAt"] = f"{datetime.now(UTC) - timedelta(days=12, hours=1):%Y-%m-%dT%H:%M:%SZ}"

@@ -139,7 +139,8 @@ _JITTER_IS_BELOW_STARTING_DEADLINE: Rule = {
 _NOT_AFTER_ITSELF: Rule = {
     "rule": "!has(self.spec) || !has(self.spec.after) || !has(self.metadata.name) ||\n"
     "self.spec.after.all(entry, entry.schedule != self.metadata.name)",
-    "message": "spec.after names this schedule itself; write the name of another one",
+    "message": "after names this schedule itself; write the name of another one",
+    "fieldPath": ".spec.after",
 }
 _AFTER_IS_INSTEAD_OF_SCHEDULE: Rule = {
     "rule": "!has(self.after) || !has(self.schedule)",
@@ -148,7 +149,7 @@ _AFTER_IS_INSTEAD_OF_SCHEDULE: Rule = {
 }
 _AFTER_SAYS_WHEN: Rule = {
     "rule": "!has(self.after) || self.after.exists(entry, entry.ticks != 'All')",
-    "message": "after needs an entry without ticks: All, which says when it runs; write ticks: Same for the slowest",
+    "message": "after needs an entry without ticks: All, which says when it runs; write ticks: Same for one",
     "fieldPath": ".after",
 }
 _AFTER_NAMES_EACH_ONCE: Rule = {

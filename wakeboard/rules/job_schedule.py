@@ -245,7 +245,7 @@ class JobScheduleSpec(Declared):
             raise refusal("spec.after is empty; write for example after: [{schedule: extract}], or leave it out")
         if all(entry.ticks == "All" for entry in self.after):
             raise refusal(
-                "each entry of spec.after has ticks: All, so none says when it runs; write ticks: Same for the slowest"
+                "spec.after has only entries with ticks: All, so none says when it runs; write ticks: Same for one"
             )
         names = [entry.schedule for entry in self.after]
         twice = next((name for name in names if names.count(name) > 1), None)
