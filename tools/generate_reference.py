@@ -60,8 +60,8 @@ rule `circuitOpen: 1` announces it.
 - The first tick after a pause is a probe, one run. The pause is 1 minute, and doubles with each dead probe, up to
   1 hour. At least one tick is skipped before each probe: a daily schedule tries every second day.
 - The circuit closes when a run of a tick succeeds: the probe, one that was still running, or one that a user retried.
-  `wakeboard resume schedule NAMESPACE/NAME` and the board close it at once, and dead runs count anew. So does removing
-  the field. Other changes of the spec leave it open.
+  `wakeboard resume schedule NAMESPACE/NAME` and the board close it at once, and dead runs count from zero. So does
+  removing the field. Other changes of the spec leave it open.
 - Ticks that were skipped do not run later.
 - Runs that a user or an application requests (`run-now`, `replay`, `retry`) start as always, and neither open the
   circuit nor count, except a retried run of a tick.

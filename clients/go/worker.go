@@ -31,7 +31,7 @@ const (
 	registerEvery   = 180 * time.Second
 	retryPause      = 200 * time.Millisecond
 	busyRetry       = 500 * time.Millisecond // for runs that another transaction has locked
-	stopGrace       = 2 * time.Second        // for a handler that was told to stop
+	stopGrace       = 2 * time.Second        // for a handler that was asked to stop
 	limitedEvery    = 50 * time.Millisecond  // claims of limited runs, if the last one found none
 	oldestTurns     = 20                     // of so many claims from a backlog, one is by age
 	quarantineEvery = 30 * time.Second
@@ -82,7 +82,7 @@ type attempt struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	started time.Time
-	stopped error // why its handler was told to stop
+	stopped error // why its handler was asked to stop
 	outcome *outcome
 }
 
@@ -230,7 +230,7 @@ func unavailable(err error) bool {
 	return !errors.As(err, &refused) || unavailableCodes.MatchString(refused.Code)
 }
 
-// underLease is a call of a handler. It is repeated until the database answers or the handler is told to stop.
+// underLease is a call of a handler. It is repeated until the database answers or the handler is asked to stop.
 func (w *Worker) underLease(ctx context.Context, sql string, values []any, into ...any) error {
 	for {
 		if errors.Is(context.Cause(ctx), ErrLeaseLost) {

@@ -164,7 +164,7 @@ def test_after_the_pause_one_tick_is_a_probe_and_its_success_closes_the_circuit(
     assert admin.value("select update_circuits()") == 0
     assert tick(admin, definition) == "run"
     dead_runs(admin, worker, definition, 1)
-    assert tick(admin, definition) == "run", "the count begins anew"
+    assert tick(admin, definition) == "run", "the count begins at zero"
 
 
 def test_the_pause_doubles_with_each_dead_probe_up_to_an_hour(admin: SqlClient, worker: SqlClient) -> None:

@@ -109,7 +109,7 @@ def retry(harness: Harness) -> None:
 
 @scenario(
     "a run whose attempts are used up, or that its handler gives up, is dead",
-    "a run that is retried for ever costs money, and nobody is told",
+    "a run that is retried for ever costs money, and no one learns of it",
 )
 def dead(harness: Harness) -> None:
     failing = harness.one("fail", {"how": "error", "times": 9}, max_attempts=2)
@@ -176,7 +176,7 @@ def once(harness: Harness) -> None:
     harness.succeeded(run)
     paid = len(harness.notes(run))
     demand(paid == 1, f"the effect happened {times(paid)}")
-    demand(harness.run(run)["result"] == {"mine": False}, "the second attempt was told that it has to pay")
+    demand(harness.run(run)["result"] == {"mine": False}, "the second attempt got the answer that it has to pay")
 
 
 @scenario(
@@ -477,7 +477,7 @@ def sigterm(harness: Harness) -> None:
         f" {counted(rows['long']['release_count'], 'release')};"
         " release it with the reason 'worker_stopped'",
     )
-    demand(harness.notes(long)[-1].what == "stopped", "the handler was not told to stop")
+    demand(harness.notes(long)[-1].what == "stopped", "the handler was not asked to stop")
     registered = harness.rows(b"select count(*) from wakeboard.workers")[0][0]
     demand(not registered, "the worker did not deregister")
 

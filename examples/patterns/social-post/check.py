@@ -1,4 +1,4 @@
-"""Compares what the editor was told with what the network published. See ../check.py."""
+"""Compares the answers that the editor got with what the network published. See ../check.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The companion process of this pattern: an editor who writes posts, and changes some before and while they are due.
 
-Of six posts one is edited, one moved, one withdrawn. editor.json has the ids of the posts that the editor was told are
-withdrawn, and the texts that the editor was told are accepted.
+Of six posts one is edited, one moved, one withdrawn. editor.json has what the answers confirmed: the ids of
+the withdrawn posts, and the accepted texts.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 -- for: operator
--- Ends a pause, and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs anew. False: it was not
+-- Ends a pause, and with schedule:ID also closes the circuit of the schedule (suspend_after_dead): it counts dead runs from zero. False: it was not
 -- paused and its circuit was not open. Otherwise it writes an audit row (see Audit).
 -- Example:
 --   select wakeboard.resume('queue:default');

@@ -70,7 +70,7 @@ class Followed:
 
 
 class _Kept:
-    """The reports on the Jobs of one run that nobody follows yet, oldest first, and who wants them."""
+    """The reports on the Jobs of one run that no attempt follows yet, oldest first, and who wants them."""
 
     def __init__(self) -> None:
         self.jobs: list[tuple[ObservedJob, bool]] = []
