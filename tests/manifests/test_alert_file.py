@@ -39,7 +39,7 @@ def test_each_problem_has_its_file_and_line(tmp_path: Path):
         ("kind: JobSchedule\n", ':1: these are not alert rules; write "apiVersion: wakeboard.dev/v1alpha1"'),
         ("spec: [\n", ":2: this is not YAML"),
         ("", ":1: these are not alert rules"),
-        (VALID + "---\n" + VALID, ":7: this is a second document; put all rules into the first"),
+        (VALID + "---\n" + VALID, ":7: this is a second document; put all alert rules into the first"),
     ],
 )
 def test_another_document_is_refused(tmp_path: Path, text: str, sentence: str):

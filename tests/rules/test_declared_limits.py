@@ -28,7 +28,7 @@ def test_limits_are_read(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", ':1: these are no limits; write "apiVersion: wakeboard.dev/v1alpha1" and "kind: Limits"'),
+        ("", ':1: these are not limits; write "apiVersion: wakeboard.dev/v1alpha1" and "kind: Limits"'),
         (HEAD, ":1: limits is missing; write a mapping of keys to values, for example"),
         (HEAD + "limits: [a]\n", ":3: limits is "),
         (HEAD + "limits:\n  a: {rate: 0/minute}\n", ":4: limits.a.rate is 0/minute: the rate has 0 runs: write 1 to"),

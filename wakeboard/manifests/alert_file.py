@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wakeboard.errors import InvalidSchedule
-from wakeboard.manifests.bounded_file import Unreadable, read_text
 from wakeboard.manifests.reloaded_file import ReloadedFile
-from wakeboard.manifests.yaml_documents import children, line_at, line_of, nodes_of, value_of
+from wakeboard.manifests.single_document import load_single_document
 from wakeboard.rules.alert_rules import API_VERSION, KIND, load_alert_rules
 
 if TYPE_CHECKING:
@@ -22,23 +20,7 @@ if TYPE_CHECKING:
 
 def load_alert_file(path: Path) -> AlertSpec:
     """The rules and receivers of a file with one document. Raises InvalidSchedule with a sentence for each problem."""
-    try:
-        nodes = list(nodes_of(read_text(path)))
-        kind = children(nodes[0]).get("kind") if nodes else None
-        if kind is None or kind.value != KIND:
-            line = line_of(nodes[0]) if nodes else 1
-            raise InvalidSchedule(
-                f'{path}:{line}: these are not alert rules; write "apiVersion: {API_VERSION}" and "kind: {KIND}"'
-            )
-        if len(nodes) > 1:
-            raise InvalidSchedule(
-                f"{path}:{line_of(nodes[1])}: this is a second document; put all rules into the first"
-            )
-        return load_alert_rules(value_of(nodes[0]), lambda place: f"{path}:{line_at(nodes[0], place)}").spec
-    except OSError as error:
-        raise InvalidSchedule(f"{path}: it cannot be read: {error.strerror}") from None
-    except Unreadable as error:
-        raise InvalidSchedule(f"{path}:{error.line}: {error}") from None
+    return load_single_document(path, load_alert_rules, api_version=API_VERSION, kind=KIND, content="alert rules").spec
 
 
 class AlertFile(ReloadedFile["AlertSpec"]):

@@ -16,11 +16,11 @@ import yaml
 
 from wakeboard.errors import InvalidSchedule, WakeboardError
 from wakeboard.manifests.bounded_file import MAX_FILE_BYTES, Unreadable, decode, read_text
-from wakeboard.manifests.limit_file import limits_of
+from wakeboard.manifests.single_document import load_document
 from wakeboard.manifests.yaml_documents import children, line_at, line_of, nodes_of, value_of
 from wakeboard.rules.alert_rules import KIND as ALERT_RULES
 from wakeboard.rules.declared_limits import KIND as LIMITS
-from wakeboard.rules.declared_limits import NO_LIMITS
+from wakeboard.rules.declared_limits import NO_LIMITS, load_limits
 from wakeboard.rules.job_schedule import load_job_schedule
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class _Loader:
         where = f"{file}:{line_of(node)}"
         problems: Sequence[str] = ()
         try:
-            limits = limits_of(node, file)
+            limits = load_document(node, file, load_limits)
         except InvalidSchedule as error:
             problems = error.problems
         except Unreadable as error:

@@ -89,7 +89,7 @@ def load_limits(document: object, where: Callable[[Place], str]) -> Limits:
     Raises InvalidSchedule with a sentence for each problem.
     """
     if not isinstance(document, Mapping):
-        raise InvalidSchedule(f'{where(())}: these are no limits; begin with "apiVersion: {API_VERSION}"')
+        raise InvalidSchedule(f'{where(())}: these are not limits; begin with "apiVersion: {API_VERSION}"')
     try:
         limits = Limits.model_validate(cast("Mapping[str, object]", document))
     except ValidationError as error:
