@@ -163,7 +163,10 @@ def test_a_replay_of_a_parent_that_succeeded_creates_no_second_run(
     assert days(admin, transform) == ["Mon"]
 
 
-@pytest.mark.parametrize("end", ["die", "cancel", "discard", "succeed"])
+ENDS = ("die", "cancel", "discard", "succeed", "lapse", "terminate", "release")
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_ended_counts_every_end(admin: SqlClient, worker: SqlClient, end: str):
     extract, clean = admin.define("extract"), admin.define("clean")
     after(admin, clean, "extract", outcome="Ended")
@@ -172,8 +175,21 @@ def test_ended_counts_every_end(admin: SqlClient, worker: SqlClient, end: str):
         succeed(worker, run)
     elif end == "cancel":
         admin.sql("select cancel(%s)", [run])
+    elif end in {"lapse", "terminate", "release"}:
+        admin.sql("update job_runs set crash_count = 2, release_count = 4, max_attempts = 1 where id = %s", run)
+        worker.register()
+        (one,) = worker.claim_quarantined()
+        if end == "lapse":
+            admin.let_lapse(run)
+            admin.reap()
+        elif end == "terminate":
+            admin.sql("select report_worker_terminated(%s, 'OOMKilled')", worker.worker_id)
+        else:
+            worker.release(one)
     else:
         die(worker, run)
+    if end not in {"succeed", "cancel"}:
+        assert admin.status(run) == "dead"
     pass_on(worker)
     if end == "discard":
         admin.sql("select discard(%s)", [run])

@@ -109,6 +109,15 @@ def test_the_quarantine_has_one_limit() -> None:
     assert set(limits) == {("<", str(QUARANTINED_FROM)), (">=", str(QUARANTINED_FROM))}
 
 
+def test_every_function_after_which_runs_may_be_dead_notes_their_ends() -> None:
+    """A schedule may run after any end of another one (`outcome: Ended`)."""
+    dying = {
+        name for name, text in FUNCTIONS.items() if re.search(r"\bdead_at = case\b[^,]*\bstatement_timestamp\(", text)
+    }
+    noting = {name for name, text in FUNCTIONS.items() if "perform note_dead_runs(" in text}
+    assert dying == noting == {"fail.sql", "reap.sql", "release.sql", "report_worker_terminated.sql"}
+
+
 def test_all_columns_of_a_run_are_kept_in_history() -> None:
     completed = _history_columns("complete.sql")
     finished = _history_columns("finish_runs.sql")

@@ -1,4 +1,4 @@
--- internal (called by fail, release and reap)
+-- internal (called by fail, release, reap and report_worker_terminated)
 -- Notes the end of these runs of schedules, which are dead, for schedules that run after any end.
 
 create or replace function wakeboard.note_dead_runs(ids bigint[])

@@ -41,7 +41,7 @@ begin
     from (select id, locked_by from job_runs where id > report_worker_terminated.after_id order by id limit slice) as run;
 
   with locked as (
-    select id, attempts, max_attempts, lease_epoch, started_at, definition_id, disrupted and release_count >= 4 as costs_the_attempt,
+    select id, attempts, max_attempts, lease_epoch, started_at, definition_id, has_dependents, disrupted and release_count >= 4 as costs_the_attempt,
            coalesce(started_epoch is distinct from lease_epoch                                    -- as in `reap`
              and locked_until > started_at + make_interval(secs => least(known.lease_s, timeout_s + 10)), false) as waited,
            case when cancel_requested_at is not null then 'cancelled'
@@ -83,10 +83,12 @@ begin
      where run.id = locked.id and decision <> 'cancelled'
   )
   select count(*) filter (where decision like 'released%') as released, count(*) filter (where decision like 'crashed%') as crashed,
-         count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled
+         count(*) filter (where decision like '%dead') as dead, array_agg(id) filter (where decision = 'cancelled') as cancelled,
+         array_agg(id) filter (where decision like '%dead' and has_dependents) as awaited
     into ended from locked;
 
   perform finish_runs(ended.cancelled, 'cancelled', 'Cancelled') where ended.cancelled is not null;
+  perform note_dead_runs(ended.awaited) where ended.awaited is not null;
   if ended.released + ended.crashed > ended.dead then
     perform pg_notify('wakeboard', '');
   end if;
