@@ -383,6 +383,27 @@ def test_a_waiting_run_continues_with_the_replay_of_a_cancelled_parent(admin: Sq
     assert [one.id for one in lease(worker, ship)] == [ship]
 
 
+def test_a_replay_of_a_parent_that_succeeded_does_not_stop_the_run_that_waited_for_it(
+    admin: SqlClient, worker: SqlClient, other: SqlClient
+):
+    """Also while its end is not yet passed on, and while the replay's transaction is open."""
+    pay = admin.enqueue()
+    ship = admin.enqueue(after=[pay])
+    succeed(worker, pay)
+    with other.conn.transaction():
+        other.sql("select replay(%s)", [pay])
+        assert pass_on(worker).started == 1
+    assert admin.run(ship).run_at.year < 2999
+
+
+def test_a_run_cannot_wait_for_itself(admin: SqlClient):
+    """Its id can be guessed: ids are numbered."""
+    for guess in range(1, 4):  # one call may take several numbers
+        last = admin.value("select last_value from job_runs_id_seq")
+        with pytest.raises(psycopg.Error, match="which does not exist"):
+            admin.enqueue(after=[last + guess])
+
+
 def test_a_waiting_run_can_be_cancelled(admin: SqlClient, worker: SqlClient):
     pay = admin.enqueue()
     ship = admin.enqueue(after=[pay])
@@ -417,6 +438,16 @@ def test_a_parent_that_will_not_succeed_is_refused(admin: SqlClient):
 
 
 # -- results
+
+
+def test_a_parent_that_is_named_twice_has_two_results(admin: SqlClient, worker: SqlClient):
+    """`first, second = run.results()`, where an idempotency key made two enqueues one run."""
+    pay, pack = admin.enqueue(), admin.enqueue()
+    ship = admin.enqueue(after=[pay, pack, pay])
+    succeed(worker, pay, pack, result="1")
+    pass_on(worker)
+    (one,) = lease(worker, ship)
+    assert worker.value("select run_results(%s, %s, %s)", worker.worker_id, ship, one.epoch) == [1, 1, 1]
 
 
 def test_a_run_reads_the_results_of_its_parents_in_their_order(admin: SqlClient, worker: SqlClient):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING
 
+import psycopg
 import pytest
 
 if TYPE_CHECKING:
@@ -76,3 +78,26 @@ def test_two_callers_that_enqueue_the_same_keys_in_opposite_orders_both_end(
         key: run.id for key, run in zip(keys, up.result(30), strict=True)
     }
     assert admin.value("select count(*) from job_runs") == 5
+
+
+def test_replays_lock_schedules_and_waiting_runs_in_one_order(
+    admin: SqlClient, open_client: Callable[[int], SqlClient], meanwhile: ThreadPoolExecutor
+) -> None:
+    """Two replays that name the same runs in opposite orders, and the sync of their schedules, all end."""
+    schedules = [admin.define(name) for name in "abc"]
+    past = [admin.value("select id from run_now(%s)", schedule) for schedule in schedules]
+    for run in past:
+        admin.enqueue(after=[run])
+    admin.cancel(*past)
+    query = "select answer from replay(%s::bigint[])"
+    one, two, three, holder = (open_client(0) for _ in range(4))
+    with holder.conn.transaction():
+        holder.sql("select from job_definitions where id = %s for update", schedules[1])
+        calls = [meanwhile.submit(one.column, query, past[::-1])]
+        admin.wait_until_blocked(one, calls[0].done)
+        for client, sql, ids in ((two, query, past), (three, "select lock_definitions(%s)", schedules)):
+            calls.append(meanwhile.submit(client.column, sql, ids))
+            admin.wait_until_blocked(client, calls[-1].done)
+    for call in calls:
+        with suppress(psycopg.errors.LockNotAvailable):  # on a slow machine; a deadlock is another error
+            call.result(30)

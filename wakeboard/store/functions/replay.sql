@@ -22,6 +22,15 @@ declare
   checked_actor audit_actor := coalesce(actor, session_user);
   checked_source audit_source := source;
 begin
+  -- In one order, so that two calls, or a call and a sync, do not wait for each other.
+  perform from job_definitions as locked
+    where locked.id = any (array(select known.definition_id from job_run_history as known where known.id = any (ids)))
+    order by locked.id for share;
+  perform from run_dependencies as edge
+    where not edge.succeeded
+      and edge.parent_id = any (array(
+        select known.id from job_run_history as known where known.id = any (ids) and known.status <> 'succeeded'))
+    order by edge.run_id, edge.place, edge.parent_id for update;
   foreach wanted in array ids::bigint[] loop
     select * into past from job_run_history as h where h.id = wanted limit 1;
     if not found then
@@ -44,7 +53,8 @@ begin
       case when def.id is null then past.limit_key when def.concurrency_policy = 'Allow' then def.limit_key else 'schedule:' || def.id end,
       case when def.concurrency_policy <> 'Allow' then def.limit_key end, def.has_dependents)
     returning job_runs.id into made;
-    update run_dependencies as edge set parent_id = made where edge.parent_id = past.id and not edge.succeeded;
+    update run_dependencies as edge set parent_id = made
+     where edge.parent_id = past.id and not edge.succeeded and past.status <> 'succeeded';   -- else `enqueue_dependents` will let them start
     if found then
       update job_runs as run set has_dependents = true where run.id = made;
     end if;

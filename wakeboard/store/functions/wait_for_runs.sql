@@ -18,7 +18,7 @@ begin
   if array_ndims(parents) > 1 or cardinality(parents) > 1000 or array_position(parents, null) is not null then
     perform refuse_argument('after', left(parents::text, 60), 'the ids of up to 1000 runs, such as {12,13}');
   end if;
-  live := array(select id from job_runs where id = any (parents) order by id for no key update);
+  live := array(select id from job_runs where id = any (parents) and id <> wait_for_runs.run_id order by id for no key update);
   update job_runs set has_dependents = true where id = any (live) and has_dependents is not true;
   select wanted.id, past.status into unusable
     from unnest(parents) as wanted (id)
@@ -32,7 +32,7 @@ begin
                   case unusable.status when 'dead' then 'discarded' else unusable.status::text end) end;
   end if;
   insert into run_dependencies (run_id, place, parent_id, succeeded)
-  select wait_for_runs.run_id, min(place), id, id <> all (live) from unnest(parents) with ordinality as wanted (id, place) group by id;
+  select wait_for_runs.run_id, place, id, id <> all (live) from unnest(parents) with ordinality as wanted (id, place);
   update job_runs set run_at = '2999-12-31 00:00+00' where id = wait_for_runs.run_id and live <> '{}';
   return true;
 exception when lock_not_available then
