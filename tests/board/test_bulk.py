@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.board.asgi import ALL, VIEW, Client, GrantedViewer
 from wakeboard.board import bulk_runner
+from wakeboard.board.pages import bulk
+from wakeboard.store.queries import run_preview
+from wakeboard.store.queries.run_preview import preview_runs
 
 if TYPE_CHECKING:
     from tests.board.action_store import Store
@@ -218,3 +223,28 @@ async def test_a_search_that_was_not_understood_acts_on_nothing(client: Client, 
 
     assert answer.status == 400
     assert store.value("select count(*) from bulk_actions") == 0
+
+
+async def test_a_preview_that_takes_long_says_so_and_the_action_has_only_its_runs(
+    client: Client, store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    older, newer = store.run("cancelled"), store.run("cancelled")
+    store.rows("update job_run_history set finished_at = now() + interval '1 hour' where id = %s returning 1", newer)
+    monkeypatch.setattr(bulk, "preview_runs", partial(preview_runs, budget_s=0))
+    monkeypatch.setattr(run_preview, "FIRST_SPAN", {"past": 1})
+
+    page = await client.get("/bulk/replay", q="type:send_mail", next="/runs?q=type:send_mail")
+    assert "Replay 1 run?" in page.words
+    assert "Counting took long and stopped. These are only the runs that ended on or after" in page.words
+    form = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+    done = await finished(client, (await client.post("/bulk/replay", **form, confirmed="1")).header("location"))
+
+    assert counts(done) == {"done": 1, "refused": 0, "remaining": 0}
+    assert "type:send_mail (that ended on or after" in done.words
+    assert store.rows("select run_id from bulk_action_runs") == [(newer,)]
+    link = html.unescape(re.findall(r'href="([^"]+)">Look at the older ones', page.text)[0])
+    monkeypatch.setattr(run_preview, "FIRST_SPAN", {"past": 10**12})
+    rest = await client.send("GET", link)
+    assert f">{older}<" in rest.text
+    assert f">{newer}<" not in rest.text
+    assert 'value="/runs?q=type:send_mail"' in rest.text

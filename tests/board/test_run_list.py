@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -13,9 +15,11 @@ from testbed.generated_runs import fill
 from wakeboard.errors import InvalidValue
 from wakeboard.rules.run_search import parse_run_search
 from wakeboard.store.connection import connect
-from wakeboard.store.queries import run_list
+from wakeboard.store.queries import run_list, run_preview
 from wakeboard.store.queries.run_counts import count_runs, known_names
 from wakeboard.store.queries.run_list import place, read_run_page
+from wakeboard.store.queries.run_preview import preview_runs
+from wakeboard.store.queries.run_selection import RunQuery, ids_of_selected
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -309,3 +313,49 @@ def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield plan
     for inner in plan.get("Plans", ()):
         yield from nodes(inner)
+
+
+@pytest.mark.parametrize("takes", [("queued", "failed", "dead"), ("succeeded", "cancelled", "discarded")])
+async def test_previews_that_stop_early_count_and_select_each_run_once(
+    conn: AsyncConnection, all_runs: list[dict[str, Any]], takes: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(run_preview, "FIRST_ROWS", 200)
+    monkeypatch.setattr(run_preview, "MOST_LISTED", 5)
+    monkeypatch.setattr(run_preview, "SHORTEST_SPAN", 10)
+    monkeypatch.setattr(run_preview, "FIRST_SPAN", {"live": 20, "past": 12 * 3_600_000_000})
+    searches = [(text, fits) for text, fits in SEARCHES if not text or text[:2] in {"ty", "-s", "sc", "-p", "id"}]
+    if takes[0] == "succeeded":
+        searches.append(("since:20d until:3d -type:send_mail", _ended_in_between))
+    for text, fits in searches:
+        expected = [run["id"] for run in all_runs if run["status"] in takes and fits(run)]
+        sample, ids, previews = await _previews(conn, RunQuery(search=parse_run_search(text), takes=takes))
+        assert sorted(ids) == sorted(expected), text
+        assert set(sample) <= set(expected), text
+        if not text:
+            assert sample == expected[: len(sample)]
+            assert previews > 1
+
+
+def _ended_in_between(run: dict[str, Any]) -> bool:
+    ended = run["finished_at"]
+    ago = run["now"] - ended if ended else timedelta()
+    return timedelta(days=3) < ago <= timedelta(days=20) and run["job_type"] != "send_mail"
+
+
+async def _previews(conn: AsyncConnection, wanted: RunQuery) -> tuple[list[int], list[int], int]:
+    """The sample of the first of many previews, the ids that all of them select, and how many previews they are."""
+    ids: list[int] = []
+    sample: list[int] = []
+    ticks = iter(range(1_000_000))
+    for previews in range(1, 100):
+        async with conn.transaction():
+            preview = await preview_runs(conn, wanted, budget_s=0.12, clock=lambda: next(ticks) / 100)
+        query, values = await ids_of_selected(conn, replace(wanted, first=preview.first), 10_000)
+        found = [run_id for (run_id,) in await (await conn.execute(query, values)).fetchall()]
+        assert len(found) == preview.count
+        sample = sample or [run.id for run in preview.sample]
+        ids += found
+        if preview.first is None:
+            return sample, ids, previews
+        wanted = replace(wanted, end=preview.first)
+    raise AssertionError("the previews do not end")

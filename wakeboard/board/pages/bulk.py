@@ -3,6 +3,9 @@
 GET /bulk/retry shows what the action would do: how many runs, of which kinds, and some of them. POST creates a bulk
 action after the number of runs was typed; it never has more runs than that. The board executes it in the background.
 /bulk/ID shows the progress, where the action can be cancelled half-way.
+
+A preview that takes long stops and says up to where it has counted. The action has these runs only. A link leads to a
+preview of the older ones.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
 
 from wakeboard.board.access.viewer import Permission
 from wakeboard.board.pages.action_forms import ActionForm, Input, next_page, read_reason, reason_input
@@ -22,7 +26,8 @@ from wakeboard.rules.object_ids import is_id, parse_id
 from wakeboard.rules.run_search import LONGEST_SEARCH, RunSearch, parse_run_search
 from wakeboard.store.queries.audit import BulkActionRow, BulkActionRun, bulk_action, bulk_action_runs, bulk_actions
 from wakeboard.store.queries.listings import Listings
-from wakeboard.store.queries.run_selection import MOST_RUNS, Preview, RunQuery, ids_of_selected, preview_runs
+from wakeboard.store.queries.run_preview import Preview, preview_runs
+from wakeboard.store.queries.run_selection import MOST_RUNS, RunQuery, ids_of_selected, moment_of
 
 if TYPE_CHECKING:
     from starlette.routing import Route
@@ -37,23 +42,36 @@ REFUSED_SHOWN: Final = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What the user selected: `ids`, or None for all runs that match the search `text`."""
+    """What the user selected: `ids`, or None for all runs that match the search `text`.
+
+    `first`, `end`: only the runs between these places; see `RunQuery`.
+    """
 
     text: str
     search: RunSearch
     ids: tuple[int, ...] | None
+    first: int | None
+    end: int | None
 
-    @property
-    def shown(self) -> str:
-        """For users, and for the audit log."""
-        if self.ids is not None:
-            return f"selected: {', '.join(map(str, self.ids))}"
-        return self.search.text or "all runs"
+    def query(self, what: RunAction, namespaces: frozenset[str] | None) -> RunQuery:
+        """The runs that an action on this selection changes."""
+        return RunQuery(
+            search=self.search,
+            takes=tuple(what.takes),
+            ids=self.ids,
+            namespaces=namespaces,
+            first=self.first,
+            end=self.end,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkForm:
-    """The model of the page that asks: what would be done to which runs."""
+    """The model of the page that asks: what would be done to which runs.
+
+    `bounds`: the part of the runs that were counted, in words; "" for all. `older`: a link to a preview of those before
+    them; "" without any.
+    """
 
     form: ActionForm
     what: str
@@ -61,6 +79,8 @@ class BulkForm:
     preview: Preview
     selection: Selection
     too_many: bool
+    bounds: str
+    older: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,16 +124,43 @@ def selection_of(request: BoardRequest) -> Selection:
     if search.problem:
         raise InvalidValue(f"the search is not clear, so nothing is done: {search.problem}")
     all_matching = "q" in request.form or "q" in request.query
-    return Selection(text=text, search=search, ids=None if all_matching else ids)
+    first, end = (parse_id((request.values(name) or [""])[-1]) for name in ("first", "end"))
+    return Selection(text=text, search=search, ids=None if all_matching else ids, first=first, end=end)
+
+
+def bounds_in_words(query: RunQuery) -> str:
+    """The part of the runs that a query is limited to: "that ended before 2026-11-22 10:00:00 UTC"; "" for all."""
+    past = query.table == "past"
+
+    def shown(place: int) -> str:
+        return f"{moment_of(place):%Y-%m-%d %H:%M:%S} UTC" if past else str(place)
+
+    parts = [
+        f"{'on or after' if past else 'from'} {shown(query.first)}" if query.first is not None else "",
+        f"before {shown(query.end)}" if query.end is not None else "",
+    ]
+    said = " and ".join(part for part in parts if part)
+    return said and f"{'that ended' if past else 'with ids'} {said}"
+
+
+def shown_filter(selection: Selection, query: RunQuery) -> str:
+    """The selection for users, and for the audit log."""
+    if selection.ids is not None:
+        return f"selected: {', '.join(map(str, selection.ids))}"
+    bounds = bounds_in_words(query)
+    return (selection.search.text or "all runs") + (f" ({bounds})" if bounds else "")
 
 
 async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str] | None) -> BulkForm:
     selection = selection_of(request)
-    wanted = RunQuery(search=selection.search, takes=what.takes, ids=selection.ids, namespaces=namespaces)
+    wanted = selection.query(what, namespaces)
     preview = await request.read(
-        ("bulk preview", what.name, wanted), lambda conn: preview_runs(conn, wanted), scans=selection.search.scans
+        ("bulk preview", what.name, wanted), lambda conn: preview_runs(conn, wanted), scans=selection.ids is None
     )
+    first = wanted.first if preview.first is None else preview.first
+    back = next_page(request, "/runs")
     hidden = [("q", selection.text)] if selection.ids is None else [("id", str(run_id)) for run_id in selection.ids]
+    hidden += [(name, str(place)) for name, place in (("first", first), ("end", wanted.end)) if place is not None]
     inputs = [reason_input(request)]
     if selection.ids is None:
         inputs.append(
@@ -131,7 +178,7 @@ async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str
         sentences=[what.effect.replace("It is", "Each is").replace("from it", "from each")],
         submit=f"{what.name.capitalize()} {counted(preview.count, 'run')}",
         path=f"/bulk/{what.name}",
-        next=next_page(request, "/runs"),
+        next=back,
         inputs=inputs,
         hidden=[*hidden, ("count", str(preview.count))],
         danger=what.danger,
@@ -143,6 +190,17 @@ async def _ask(request: BoardRequest, what: RunAction, namespaces: frozenset[str
         preview=preview,
         selection=selection,
         too_many=preview.count > MOST_RUNS,
+        bounds=bounds_in_words(replace(wanted, first=first)),
+        older=older_link(request, what, selection, preview, back),
+    )
+
+
+def older_link(request: BoardRequest, what: RunAction, selection: Selection, preview: Preview, back: str) -> str:
+    """A link to a preview of the runs that this one has not counted; "" if it has counted all."""
+    if preview.first is None:
+        return ""
+    return (
+        request.url(f"/bulk/{what.name}") + "?" + urlencode({"q": selection.text, "end": preview.first, "next": back})
     )
 
 
@@ -174,20 +232,19 @@ def _creating_routes(what: RunAction) -> list[Route]:
     async def create(request: BoardRequest) -> Redirect | Page:
         namespaces = await request.permitted_namespaces(what.permission)
         store = await request.acting({None} if namespaces is None else namespaces)
-        model = await _ask(request, what, namespaces)
+        selection = selection_of(request)
         try:
             reason = read_reason(request)
-            most = confirmed_count(request, model.selection)
+            most = confirmed_count(request, selection)
         except InvalidValue as exc:
-            return _shown(model, f"{exc}.")
-        selection = model.selection
-        wanted = RunQuery(search=selection.search, takes=what.takes, ids=selection.ids, namespaces=namespaces)
+            return _shown(await _ask(request, what, namespaces), f"{exc}.")
+        wanted = selection.query(what, namespaces)
         query, values = await ids_of_selected(store.conn, wanted, most)
         created = await store.create_bulk_action_on(
-            what.name, query, values, shown_filter=selection.shown, reason=reason
+            what.name, query, values, shown_filter=shown_filter(selection, wanted), reason=reason
         )
         request.board.bulk_actions.wake()
-        return Redirect(request.link(f"/bulk/{created.id}", next=model.form.next))
+        return Redirect(request.link(f"/bulk/{created.id}", next=next_page(request, "/runs")))
 
     return [ask, create]
 

@@ -1,19 +1,20 @@
 """Selects the runs of a bulk action: those that fit a search or are listed by id, and that the action accepts.
 
-The ids do not leave the database: `AdminStore.create_bulk_action_on` creates the bulk action from the query. A preview
-counts the runs of the same query, groups them and shows some.
+The ids do not leave the database: `AdminStore.create_bulk_action_on` creates the bulk action from the query. An action
+accepts unfinished runs only or finished runs only, so a selection reads one table.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, LiteralString
 
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import scalar_row
 from psycopg.sql import SQL, Composed
 
-from wakeboard.store.queries.action_targets import RunTarget
-from wakeboard.store.queries.listings import LIVE, PAST
+from wakeboard.rules.object_ids import LARGEST_ID
+from wakeboard.store.queries.listings import PAST
 from wakeboard.store.queries.run_conditions import conditions_of
 from wakeboard.store.queries.run_list import schedules_of
 from wakeboard.store.statements import read
@@ -24,10 +25,13 @@ if TYPE_CHECKING:
     import psycopg
 
     from wakeboard.rules.run_search import RunSearch
+    from wakeboard.store.queries.run_conditions import Conditions, Table
 
 MOST_RUNS: Final = 1_000_000  # of a bulk action
-SAMPLE: Final = 10
-GROUPS: Final = 6
+MOST_LISTED: Final = 50_000  # runs of an index that are counted at once
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST_MOMENT: Final = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,31 +39,87 @@ class RunQuery:
     """The runs of a search that an action accepts.
 
     `takes`: the statuses that it accepts. `ids`: only these runs; None: all. `namespaces`: only runs of schedules in
-    these; None: all runs.
+    these; None: all runs. `first`, `end`: only runs from one place to before another; None: unbounded. The place of a
+    finished run is the time of its end in microseconds since 1970, and that of an unfinished one is its id.
     """
 
     search: RunSearch
     takes: Sequence[str]
     ids: Sequence[int] | None = None
     namespaces: Collection[str] | None = None
+    first: int | None = None
+    end: int | None = None
+
+    @property
+    def table(self) -> Table:
+        """The table that has these runs."""
+        return "past" if all(status in PAST for status in self.takes) else "live"
+
+
+def moment_of(place: int) -> datetime:
+    """The time that the place of a finished run stands for."""
+    return _EPOCH + timedelta(microseconds=min(max(place, 0), place_of(_LAST_MOMENT)))
+
+
+def place_of(moment: datetime) -> int:
+    """The place of a run that ended at this time."""
+    return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunGroup:
-    """So many runs have this status and job type."""
+class SelectedRuns:
+    """A query that was prepared: what it reads, and its conditions.
 
-    status: str
-    job_type: str
-    runs: int
+    `named`: all runs are named by their ids. `listed`: an index lists the runs whose conditions must be tested.
+    Otherwise all runs of a range are tested.
+    """
 
+    wanted: RunQuery
+    now: datetime
+    conditions: Conditions
+    narrowed: LiteralString
+    values: dict[str, Any]
+    named: bool
+    listed: bool
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Preview:
-    """The runs of a query. `count`: up to 1,000,001. `groups`: the largest ones. `sample`: the newest runs."""
+    def rows(self) -> Composed:
+        """A query of id, status, job_type, schedule and all else of the runs in a range that an index can find.
 
-    count: int
-    groups: list[RunGroup]
-    sample: list[RunTarget]
+        The values `first` and `end` are the range. The conditions are not tested.
+        """
+        past = self.wanted.table == "past"
+        return SQL(_PAST_ROWS if past else _LIVE_ROWS).format(narrowed=SQL(self.narrowed))
+
+    def in_range(self, first: int | None, end: int | None) -> dict[str, Any]:
+        """The values of the query for a range of places."""
+        if self.wanted.table == "past":
+            return {
+                **self.values,
+                "first": moment_of(first or 0),
+                "end": _LAST_MOMENT if end is None else moment_of(end),
+            }
+        return {**self.values, "first": first or 0, "end": LARGEST_ID if end is None else min(end, LARGEST_ID)}
+
+    @property
+    def earliest(self) -> int:
+        """The place of the first run that can fit."""
+        return max([self.wanted.first or 0, *self._places("since")])
+
+    @property
+    def latest(self) -> int | None:
+        """A place after the last run that can fit; None: unbounded."""
+        return min([*self._places("until"), *([] if self.wanted.end is None else [self.wanted.end])], default=None)
+
+    def _places(self, qualifier: str) -> list[int]:
+        """The places that the times of a search bound."""
+        if self.wanted.table == "live":
+            return []
+        moments = [term.moment for term in self.wanted.search.of(qualifier) if term.moment is not None]
+        return [place_of(self.now - moment if isinstance(moment, timedelta) else moment) for moment in moments]
+
+    def fits(self) -> Composed:
+        """The conditions."""
+        return SQL("(true {})").format(self.conditions.and_())
 
 
 # The predicates of the partial indexes of dead and failed runs.
@@ -68,73 +128,50 @@ _NARROWED: Final[dict[frozenset[str], LiteralString]] = {
     frozenset({"failed"}): "run.failed_at is not null and run.dead_at is null",
     frozenset({"dead", "failed"}): "(run.dead_at is not null or run.failed_at is not null and run.dead_at is null)",
 }
-_GROUPS: LiteralString = """
-select run.status, run.job_type, count(*) as runs
-  from (select * from ({}) as found limit %(count)s) as run
- group by run.status, run.job_type
- order by runs desc, run.job_type, run.status
+_LISTED: LiteralString = """
+       (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
+       and (%(definitions)s::bigint[] is null or run.definition_id = any (%(definitions)s))
 """
-_SAMPLE: LiteralString = """
-select run.id, run.status, run.job_type, run.schedule, split_part(run.schedule, '/', 1) as namespace
-  from ({}) as run
- order by run.id desc
- limit %(sample)s
+_LIVE_ROWS: LiteralString = f"""
+select * from wakeboard.job_runs as run
+ where {{narrowed}} and {_LISTED} and run.id >= %(first)s and run.id < %(end)s
 """
-_IDS: LiteralString = "select run.id from ({}) as run order by run.id limit %(most)s"
+_PAST_ROWS: LiteralString = f"""
+select * from wakeboard.job_run_history as run
+ where {{narrowed}} and {_LISTED} and run.finished_at >= %(first)s and run.finished_at < %(end)s
+"""
+_IDS: LiteralString = "select run.id from ({rows}) as run where {fits} order by run.id limit %(most)s"
 _NOW: LiteralString = "select clock_timestamp()"
 
 
-async def selected_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) -> tuple[Composed, dict[str, Any]]:
-    """A query of id, status, job_type and schedule of the selected runs, and its values. Raises WakeboardError."""
-    now = (await read(conn, scalar_row, _NOW))[0]
-    parts: list[Composed] = []
-    values: dict[str, Any] = {
-        "ids": None if wanted.ids is None else list(wanted.ids),
-        "definitions": await schedules_of(conn, wanted.search, wanted.namespaces),  # found by an index
-    }
+async def select_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) -> SelectedRuns:
+    """Prepares a query of the selected runs. Raises WakeboardError."""
+    now: datetime = (await read(conn, scalar_row, _NOW))[0]
+    definitions = await schedules_of(conn, wanted.search, wanted.namespaces)
     statuses = [status for status in wanted.search.statuses if status in wanted.takes]
-    live = conditions_of(wanted.search, "live", now, wanted.namespaces, by_schedule=False)
-    past = conditions_of(wanted.search, "past", now, wanted.namespaces, by_schedule=False)
-    taken_live = [status for status in statuses if status in LIVE]
-    taken_past = ["dead" if status == "discarded" else status for status in statuses if status in PAST]
-    if taken_live:
-        narrowed: LiteralString = _NARROWED.get(frozenset(taken_live), "true")
-        query: LiteralString = f"""
-select run.id, run.status::text, run.job_type::text, run.schedule from wakeboard.job_runs as run
- where {narrowed} and run.status = any (%(taken_live)s::text[]::wakeboard.run_status[])
-       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
-       and (%(definitions)s::bigint[] is null or run.definition_id = any (%(definitions)s)) {{}}"""
-        parts.append(SQL(query).format(live.and_()))
-        values |= {"taken_live": taken_live, **live.values}
-    if taken_past:
-        parts.append(
-            SQL("""
-select run.id, case run.status when 'dead' then 'discarded' else run.status::text end as status, run.job_type::text,
-       run.schedule
-  from wakeboard.job_run_history as run
- where run.status = any (%(taken_past)s::text[]::wakeboard.run_status[])
-       and (%(ids)s::bigint[] is null or run.id = any (%(ids)s))
-       and (%(definitions)s::bigint[] is null or run.definition_id = any (%(definitions)s)) {}""").format(past.and_())
-        )
-        values |= {"taken_past": taken_past, **past.values}
-    if not parts:
-        return SQL("select null::bigint as id, '' as status, '' as job_type, '' as schedule where {}").format(
-            SQL("false")
-        ), {}
-    return SQL(" union all ").join(parts), values
-
-
-async def preview_runs(conn: psycopg.AsyncConnection[Any], wanted: RunQuery) -> Preview:
-    """Counts, groups and shows the selected runs. Raises WakeboardError."""
-    query, values = await selected_runs(conn, wanted)
-    groups = await read(conn, class_row(RunGroup), SQL(_GROUPS).format(query), {**values, "count": MOST_RUNS + 1})
-    sample = await read(conn, class_row(RunTarget), SQL(_SAMPLE).format(query), {**values, "sample": SAMPLE})
-    return Preview(count=sum(group.runs for group in groups), groups=groups[:GROUPS], sample=sample)
+    conditions = conditions_of(wanted.search, wanted.table, now, wanted.namespaces, by_schedule=False)
+    stored = ["dead" if status == "discarded" else status for status in statuses]
+    conditions.add("(run.status = any ({}::text[]::wakeboard.run_status[]))", stored)
+    narrowed = _NARROWED.get(frozenset(statuses)) if wanted.table == "live" else None
+    return SelectedRuns(
+        wanted=wanted,
+        now=now,
+        conditions=conditions,
+        narrowed=narrowed or "true",
+        values={
+            "ids": None if wanted.ids is None else list(wanted.ids),
+            "definitions": definitions,
+            **conditions.values,
+        },
+        named=wanted.ids is not None or any(not term.negated for term in wanted.search.of("id")),
+        listed=wanted.table == "live" and (narrowed is not None or definitions is not None),
+    )
 
 
 async def ids_of_selected(
     conn: psycopg.AsyncConnection[Any], wanted: RunQuery, most: int
 ) -> tuple[Composed, dict[str, Any]]:
     """A query of the ids of the selected runs, of the oldest `most` ones if there are more, and its values."""
-    query, values = await selected_runs(conn, wanted)
-    return SQL(_IDS).format(query), {**values, "most": most}
+    selected = await select_runs(conn, wanted)
+    query = SQL(_IDS).format(rows=selected.rows(), fits=selected.fits())
+    return query, {**selected.in_range(wanted.first, wanted.end), "most": most}
