@@ -47,7 +47,7 @@ WRONG: Final = (
     ("claim_limited", "least(bound.units, bound.max_running\n", "least(bound.units, 1 + bound.max_running\n", SLOTS),
     ("claim_limited", "free_slots(turn.shared_key),", "turn_count,", LIMITS),
     ("sync_definitions", "or not other_keys then true", "or true then true", ()),
-    ("complete", "and locked_by = worker\n", "\n", ()),
+    ("complete", "lease_epoch = epoch and locked_by = worker", "lease_epoch = epoch", ()),
     (
         "fail",
         "and job_attempts.outcome = case missing.outcome when 'timed_out' then 'timed_out' else 'failed' end",
