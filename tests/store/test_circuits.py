@@ -235,6 +235,23 @@ def test_a_discarded_dead_run_still_counts(admin: SqlClient, worker: SqlClient) 
     assert tick(admin, definition) == "CircuitOpen"
 
 
+@pytest.mark.parametrize("cause", ["release", "report"])
+def test_a_discarded_run_whose_workers_stopped_too_often_counts_too(
+    admin: SqlClient, worker: SqlClient, cause: str
+) -> None:
+    definition = define(admin, 1)
+    run = tick_run(admin, definition)
+    admin.sql("update job_runs set release_count = 4 where id = %s", run)
+    worker.register()
+    lease = worker.claims(run)
+    if cause == "release":
+        assert worker.release(lease) == []
+    else:
+        assert admin.value("select dead from report_worker_terminated(%s, 'Evicted')", worker.worker_id) == 1
+    admin.sql("select discard(%s)", [run])
+    assert tick(admin, definition) == "CircuitOpen"
+
+
 def test_a_dead_run_that_was_discarded_after_a_success_does_not_count(admin: SqlClient, worker: SqlClient) -> None:
     definition = define(admin)
     runs = dead_runs(admin, worker, definition, 2)

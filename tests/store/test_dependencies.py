@@ -211,12 +211,28 @@ def test_only_a_success_counts_unless_the_schedule_says_ended(admin: SqlClient, 
     assert admin.column("select run_id from ended_runs") == []
 
 
-def test_a_run_that_a_person_started_has_no_tick_to_pass_on(admin: SqlClient, worker: SqlClient):
+def test_a_run_that_a_person_started_has_no_tick_to_pass_on_and_neither_has_its_replay(
+    admin: SqlClient, worker: SqlClient
+):
     extract, transform = admin.define("extract"), admin.define("transform")
-    after(admin, transform, "extract")
-    succeed(worker, admin.value("select id from run_now(%s)", extract))
+    after(admin, transform, "extract", outcome="Ended")
+    run = admin.value("select id from run_now(%s)", extract)
+    succeed(worker, run)
     pass_on(worker)
+    for end in (succeed, die):
+        end(worker, admin.value("select new_id from replay(%s)", [run]))
+        pass_on(worker)
     assert days(admin, transform) == []
+
+
+def test_a_tick_that_started_too_late_starts_nothing(admin: SqlClient, worker: SqlClient):
+    extract, clean = admin.define("extract"), admin.define("clean")
+    after(admin, clean, "extract", outcome="Ended")
+    run = tick(admin, extract)
+    admin.sql("update job_runs set start_before = now() - interval '1 s' where id = %s", run)
+    assert admin.value("select skip_past_deadline()") == 1
+    pass_on(worker)
+    assert days(admin, clean) == []
 
 
 def test_a_tick_flows_through_the_whole_graph(admin: SqlClient, worker: SqlClient):

@@ -1,6 +1,7 @@
 -- internal (called by cancel, complete, discard, fail, reap and others)
 -- Moves runs that the caller has locked from job_runs to history with `final_status` and the reason `why`. A cancelled run keeps the reason
--- of the request to cancel it, if there was one. `results`: as in `complete`. Notes the end of runs that others may wait for.
+-- of the request to cancel it, if there was one. `results`: as in `complete`. Notes the end of runs that others may wait for; a
+-- skipped run has none.
 
 create or replace function wakeboard.finish_runs(ids bigint[], final_status wakeboard.run_status, why text, results jsonb default null)
 returns void language plpgsql security definer
@@ -14,9 +15,10 @@ begin
     insert into definition_changes (definition_id) select distinct definition_id from gone where definition_id is not null
   ), ended as (
     insert into ended_runs (run_id, definition_id, scheduled_for, outcome)
-    select id, case when trigger <> 'manual' then definition_id end, scheduled_for,
+    select id, case when trigger <> 'manual' and scheduled_for = date_trunc('second', scheduled_for) then definition_id end,   -- see note_dead_runs
+           scheduled_for,
            case final_status when 'succeeded' then 'succeeded' else 'ended' end
-      from gone where has_dependents
+      from gone where has_dependents and final_status <> 'skipped'
   )
   insert into job_run_history (
     id, uuid, scheduled_for, run_at, created_at, started_at, finished_at, locked_by, lease_epoch, status, trigger,

@@ -64,6 +64,7 @@ begin
            started_at = case when locked.reason = 'not_started' and run.started_epoch is null then 'epoch' else run.started_at end,
            run_at = case when locked.delay_s > 0 then statement_timestamp() + make_interval(secs => least(locked.delay_s, 2678400))
                     else run_at end,
+           failed_at = case locked.decision when 'dead' then statement_timestamp() else run.failed_at end,
            dead_at = case locked.decision when 'dead' then statement_timestamp() end,
            error_type = case locked.decision when 'dead' then 'ReleasedTooOften' else run.error_type end,
            last_error = case locked.decision when 'dead' then 'its workers stopped too often before it could finish' else run.last_error end

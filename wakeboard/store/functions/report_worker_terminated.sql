@@ -71,7 +71,7 @@ begin
            release_count = run.release_count + disrupted::integer,
            started_epoch = case when waited then run.started_epoch else run.lease_epoch end,
            started_at = case when waited and run.started_epoch is null then 'epoch' else run.started_at end,
-           failed_at = case decision when 'crashed dead' then statement_timestamp() else run.failed_at end,
+           failed_at = case when decision like '%dead' then statement_timestamp() else run.failed_at end,
            dead_at = case when decision like '%dead' then statement_timestamp() end,
            error_type = case decision when 'released' then run.error_type when 'released dead' then 'ReleasedTooOften'
                         else 'WorkerCrashed' end,
