@@ -1,4 +1,4 @@
-"""The load of a campaign: applications that enqueue, new schedules, and a user who cancels, retries and replays.
+"""The load of a campaign: applications that enqueue, and a user who cancels, retries and replays.
 
 Applications connect through the proxy, so faults hit them too. They record each reply outside the database, and the
 checker compares these records with the tables.
@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 import wakeboard
 from chaos.chaotic_handlers import GOOD
-from wakeboard.rules.cron_parser import parse_cron
+from chaos.pipelines import Pipelines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 RATE: Final = 50.0  # enqueued runs per second
 LIMITS: Final = {"printer": 2, "api": 4}  # others have 1
 LIMIT_KEYS: Final = (*LIMITS, "plotter")
-POLICIES: Final = ("Allow", "Allow", "Forbid", "Queue", "Replace")
-CATCH_UPS: Final = ("All", "Latest", "Skip")
-LONGEST_BACKLOG: Final = 40  # minutes
+RATES: Final = {"metered": (240, 60, 5)}  # starts, per so many seconds, burst
 
 _ENQUEUE: Final = """
 select id from wakeboard.enqueue(%s, %s, idempotency_key => %s, limit_key => %s, priority => %s,
   max_attempts => 100, timeout_s => %s, backoff => 'fixed', backoff_base_s => 1)
 """
-_DEFINE: Final = """
-insert into wakeboard.job_definitions (
-  source, namespace, name, spec_hash, job_type, schedule, cron_fields, catch_up, catch_up_limit, concurrency_policy,
-  max_attempts, backoff_strategy, backoff_base_s, timeout_s, next_run_at)
-values ('file:chaos', 'chaos', %s, '', 'ticks', %s, %s, %s, 1000, %s, 100, 'fixed', 1, 15,
-        to_timestamp(floor(extract(epoch from now()) / %s) * %s) - make_interval(secs => %s))
+_ENQUEUE_UNIQUE: Final = """
+select id, created from wakeboard.enqueue('quick', %s, run_at => now() + make_interval(secs => %s),
+  max_attempts => 100, timeout_s => 15, backoff => 'fixed', backoff_base_s => 1,
+  unique_for => 86400, unique_by => '{customer}', if_exists => %s)
+"""
+_ENQUEUE_AFTER: Final = """
+select id from wakeboard.enqueue('charges', %s, max_attempts => 100, timeout_s => 15,
+  backoff => 'fixed', backoff_base_s => 1, after => %s)
 """
 _SOME_RUNS: Final = """
 select id from wakeboard.job_runs where status = any (%s::wakeboard.run_status[]) and job_type = any (%s)
@@ -56,6 +56,8 @@ class ClientRecord:
     unsure: set[str] = field(default_factory=set[str])  # no reply
     bulks: list[set[str]] = field(default_factory=list["set[str]"])  # all tags of a bulk, or none, are in the database
     changed_by_users: set[int] = field(default_factory=set[int])  # runs that a user may have retried
+    contradicted: list[str] = field(default_factory=list[str])  # replies that name another run than the one before
+    refused: list[str] = field(default_factory=list[str])  # requested runs of schedules whose circuit was open
 
 
 class _Reconnecting:
@@ -85,17 +87,24 @@ class Applications:
         self._app_dsn, self._admin_dsn, self.record = app_dsn, admin_dsn, record
         self._pause_s = 5.0 / RATE
         self._over = threading.Event()
-        self._numbers = itertools.count(1)
+        self._numbers, self._customers = itertools.count(1), itertools.count(1)
         self._random = random.Random()  # not seeded: only the faults are replayed
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         """Starts the threads."""
+        schedules = _Reconnecting(self._admin_dsn, "chaos schedules")
+        pipelines = Pipelines(self._admin_dsn, schedules)
+        backfills = Pipelines(self._admin_dsn, _Reconnecting(self._admin_dsn, "chaos backfills"))
         clients: list[tuple[str, float, Callable[[_Reconnecting], None], str]] = [
             ("keyed", self._pause_s, self._enqueue_with_key, self._app_dsn),
             ("orders", self._pause_s, self._enqueue_in_transaction, self._app_dsn),
             ("bulk", 6 * self._pause_s, self._enqueue_bulk, self._app_dsn),
-            ("schedules", 1.5, self._create_schedule, self._admin_dsn),
+            ("unique", 5 * self._pause_s, self._enqueue_unique, self._app_dsn),
+            ("after", 3 * self._pause_s, self._enqueue_after, self._app_dsn),
+            ("schedules", 1.5, lambda _: pipelines.create_schedule(), self._admin_dsn),
+            ("pipelines", 4.0, lambda _: pipelines.declare_pipeline(), self._admin_dsn),
+            ("backfills", 0.7, lambda _: backfills.act_on_backfills(), self._admin_dsn),
             ("user", 0.5, self._act_as_user, self._admin_dsn),
         ]
         for name, pause_s, do, dsn in clients:
@@ -122,14 +131,14 @@ class Applications:
         chance = self._random
         job_type = chance.choice(
             ["quick", "quick", "charges", "charges", "charges-in-a-thread", "two-effects", "ships", "flaky", "naps",
-             "naps", "limited", "limited", "snoozes", "overruns", "discards"]
+             "naps", "limited", "limited", "metered", "snoozes", "overruns", "discards"]
         )  # fmt: skip
         if job_type == "overruns" and chance.random() < 0.7:
             job_type = "quick"
         payload: dict[str, Any] = {"seconds": round(chance.uniform(0.05, 0.4), 3), "failures": chance.choice([1, 2])}
         if job_type == "naps":
             payload["seconds"] = round(chance.uniform(0.2, 2.5), 3)
-        key = chance.choice(LIMIT_KEYS) if job_type == "limited" else None
+        key = {"limited": chance.choice(LIMIT_KEYS), "metered": "metered"}.get(job_type)
         return job_type, payload, key, 2 if job_type == "overruns" else 15
 
     def _enqueue_with_key(self, connection: _Reconnecting) -> None:
@@ -177,19 +186,47 @@ class Applications:
         else:
             self.record.acknowledged.update({tag: run.id for tag, run in zip(tags, made, strict=True)})
 
-    # -- users ---------------------------------------------------------------------------------------------------------
+    def _enqueue_unique(self, connection: _Reconnecting) -> None:
+        """Enqueues for a customer who has a run already, in most cases, until it receives a reply."""
+        customer = self._random.randint(1, 10 + next(self._customers) // 4)
+        tag, replaces = f"unique-{customer}", self._random.random() < 0.5
+        payload = Jsonb({"tag": tag, "customer": customer, "version": self._random.random()})
+        values = payload, self._random.uniform(0, 1), "replace" if replaces else "keep"
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                run, created = _first(connection().execute(_ENQUEUE_UNIQUE, values))
+            except psycopg.Error:
+                self.record.unsure.add(tag)
+                time.sleep(0.1)
+                continue
+            known = self.record.acknowledged.setdefault(tag, run)
+            if known != run:
+                self.record.contradicted.append(f"{tag}: runs {known} and {run}")
+            if replaces and not created:
+                self.record.changed_by_users.add(run)  # its attempts begin again
+            return
 
-    def _create_schedule(self, connection: _Reconnecting) -> None:
-        """A new schedule that has missed some ticks, and ticks every minute or every two minutes from now on."""
-        every = self._random.choice([1, 1, 2])
-        cron = "* * * * *" if every == 1 else "*/2 * * * *"
-        name = f"schedule-{next(self._numbers)}"
-        back = self._random.randint(0, LONGEST_BACKLOG // every) * every * 60
-        catch_up, policy = self._random.choice(CATCH_UPS), self._random.choice(POLICIES)
-        fields = parse_cron(cron, name=name).to_text()
-        step = every * 60
-        with suppress(psycopg.Error):
-            connection().execute(_DEFINE, (name, cron, fields, catch_up, policy, step, step, back))
+    def _enqueue_after(self, connection: _Reconnecting) -> None:
+        """Two runs and one that waits for them, and for an older run if it can; a row of its own; one transaction."""
+        tag = f"order-{next(self._numbers)}"
+        conn = connection()
+        older = _ids(conn, ["queued", "running", "failed"], 1) if self._random.random() < 0.5 else []
+        try:
+            with conn.transaction():
+                parents: list[int] = []
+                for part in ("pay", "pack"):
+                    job_type, payload, limit_key, timeout_s = self._request()
+                    values = job_type, Jsonb({**payload, "part": part}), None, limit_key, 3, timeout_s
+                    parents += _first(conn.execute(_ENQUEUE, values))
+                (run,) = _first(conn.execute(_ENQUEUE_AFTER, (Jsonb({"tag": tag}), parents + older)))
+                conn.execute("insert into chaos.orders values (%s, %s)", (tag, run))
+        except psycopg.Error:
+            self.record.unsure.add(tag)
+        else:
+            self.record.acknowledged[tag] = run
+
+    # -- users ---------------------------------------------------------------------------------------------------------
 
     def _act_as_user(self, connection: _Reconnecting) -> None:
         """Cancels, retries or replays some runs, or runs a schedule now."""
@@ -202,12 +239,25 @@ class Applications:
                 self.record.changed_by_users.update(ids)
                 conn.execute("select wakeboard.retry(%s)", (ids,))
             case 2:
-                conn.execute("select wakeboard.run_now(id) from wakeboard.job_definitions order by random() limit 1")
+                self._run_now(conn)
             case _:
                 conn.execute(
                     "select wakeboard.replay(array(select id from wakeboard.job_run_history"
                     " where status = 'succeeded' and payload = '{}' order by random() limit 1))"
                 )
+
+    def _run_now(self, conn: psycopg.Connection[Any]) -> None:
+        """Runs a schedule, often one whose circuit is open, which must not matter."""
+        schedule = conn.execute(
+            "select id, concurrency_policy, circuit_opened_at is not null from wakeboard.job_definitions"
+            " order by circuit_opened_at is not null and random() < 0.5 desc, random() limit 1"
+        ).fetchone()
+        if schedule is None:
+            return
+        definition, policy, is_open = schedule
+        _, answer = _first(conn.execute("select id, answer from wakeboard.run_now(%s)", (definition,)))
+        if is_open and policy in {"Allow", "Queue"} and answer != "queued":
+            self.record.refused.append(f"schedule {definition}: {answer}")
 
 
 def _ids(conn: psycopg.Connection[Any], statuses: list[str], count: int) -> list[int]:

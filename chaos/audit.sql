@@ -36,10 +36,23 @@ create table chaos.transitions (
   status    text not null,
   run_at    timestamptz not null,
   limit_key text,
-  expired_at timestamptz                -- of a reaped lease
+  expired_at timestamptz,               -- of a reaped lease
+  started_at timestamptz                -- of a claimed run
 );
 create index on chaos.transitions (run_id);
 create index on chaos.transitions (at);
+
+create table chaos.circuits (           -- each change of a circuit
+  definition_id bigint not null,
+  at            timestamptz not null default clock_timestamp(),
+  is_open       boolean not null
+);
+
+create table chaos.limit_pauses (       -- each pause of a limit key by a handler
+  key          text not null,
+  at           timestamptz not null default clock_timestamp(),
+  paused_until timestamptz not null
+);
 
 create function chaos.record_worker() returns trigger language plpgsql security definer as $$
 begin
@@ -55,7 +68,26 @@ begin
   return null;
 end
 $$;
-create trigger record_definition after insert on wakeboard.job_definitions for each row execute function chaos.record_definition();
+create trigger record_definition after insert on wakeboard.job_definitions
+  for each row when (new.next_run_at is not null) execute function chaos.record_definition();
+
+create function chaos.record_circuit() returns trigger language plpgsql security definer as $$
+begin
+  insert into chaos.circuits (definition_id, is_open) values (new.id, new.circuit_opened_at is not null);
+  return null;
+end
+$$;
+create trigger record_circuit after update on wakeboard.job_definitions
+  for each row when (old.circuit_opened_at is distinct from new.circuit_opened_at) execute function chaos.record_circuit();
+
+create function chaos.record_limit_pause() returns trigger language plpgsql security definer as $$
+begin
+  insert into chaos.limit_pauses (key, paused_until) values (new.key, new.paused_until);
+  return null;
+end
+$$;
+create trigger record_limit_pause after update on wakeboard.job_limits
+  for each row when (old.paused_until < new.paused_until) execute function chaos.record_limit_pause();
 
 create function chaos.record_run() returns trigger language plpgsql security definer as $$
 declare
@@ -70,9 +102,10 @@ begin
     when old.locked_by <> 0 and new.lease_epoch > old.lease_epoch then 'reaped'
     when old.locked_by <> 0 then 'ended'                                             -- failed or released
     else 'changed' end;
-  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, expired_at)
+  insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, expired_at, started_at)
   values (run.id, change, case when tg_op = 'UPDATE' and old.locked_by <> 0 then old.locked_by else run.locked_by end,
-          run.lease_epoch, run.status, run.run_at, run.limit_key, case change when 'reaped' then old.locked_until end);
+          run.lease_epoch, run.status, run.run_at, run.limit_key, case change when 'reaped' then old.locked_until end,
+          case change when 'claimed' then run.started_at end);
   return null;
 end
 $$;

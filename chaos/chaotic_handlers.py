@@ -33,6 +33,7 @@ GOOD: Final[dict[str, tuple[str, ...]]] = {
     "charges": ("charge",),
     "charges-in-a-thread": ("charge",),
     "limited": ("limited",),
+    "metered": ("metered",),
     "two-effects": ("first", "second"),
     "ticks": ("tick",),
 }
@@ -113,6 +114,16 @@ async def limited(run: wakeboard.Run) -> None:
     await _insert_effect(run, "limited")
 
 
+@wakeboard.handler("metered")
+async def metered(run: wakeboard.Run) -> None:
+    """Takes another unit of its rate limit, or pauses the limit; then has one effect."""
+    if run.id % 4 == 0:
+        await run.consume(1)
+    if run.id % 16 == 1 and run.attempt == 1:
+        raise wakeboard.RetryAfter(0.5, limit=True)
+    await _insert_effect(run, "metered")
+
+
 @wakeboard.handler("two-effects")
 async def two_effects(run: wakeboard.Run) -> None:
     """Two effects in two transactions, with a pause in which the worker may die."""
@@ -148,6 +159,13 @@ async def ships(run: wakeboard.Run) -> dict[str, str]:
 async def discards(run: wakeboard.Run) -> None:
     """Discards its run."""
     raise wakeboard.Discard("there is no such customer")
+
+
+@wakeboard.handler("fragile")
+async def fragile(run: wakeboard.Run) -> None:
+    """Discards most of its runs."""
+    if run.id % 5:
+        raise wakeboard.Discard("the supplier is away")
 
 
 # -- misbehaving: enqueued by faults -----------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.applications import LIMITS
+from chaos.applications import LIMITS, RATES
 from chaos.chaotic_handlers import GOOD
 from chaos.results import Violation, bucket
 from chaos.tick_checker import check_ticks
@@ -35,6 +37,7 @@ def check(conn: psycopg.Connection[Any], record: ClientRecord) -> list[Violation
     found += _first(_effects(conn))
     found += _first(_client_record(conn, record))
     found += _first(_limits_in_audit_log(conn))
+    found += _first(_rates_in_audit_log(conn))
     return found
 
 
@@ -88,6 +91,10 @@ def _client_record(conn: psycopg.Connection[Any], record: ClientRecord) -> Itera
     for tag, found in runs.items():
         if len(found) > 1:
             yield Violation("doubled", "an enqueue happens at most once", f"{tag}: runs {found}")
+    for contradiction in record.contradicted:
+        yield Violation("doubled", "a unique window has one run", contradiction)
+    for refusal in record.refused:
+        yield Violation("other", "a circuit affects no requested run", refusal)
     for tags in record.bulks:
         if (found_tags := len(tags & runs.keys())) not in {0, len(tags)}:
             yield Violation("lost", "enqueue_many is all or none", f"{found_tags} of {sorted(tags)}")
@@ -97,6 +104,10 @@ def _limits_in_audit_log(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
     """The leases of each limit key, counted along the audit log."""
     running: Counter[str] = Counter()
     leased: set[int] = set()
+    limits = {**LIMITS, **dict.fromkeys(RATES, sys.maxsize)}
+    limits |= {
+        f"backfill:{job}": at_once for job, at_once in conn.execute("select id, at_once from wakeboard.backfills")
+    }
     rows = conn.execute(
         "select run_id, what, limit_key, at from chaos.transitions where limit_key is not null order by at, position"
     )
@@ -104,11 +115,26 @@ def _limits_in_audit_log(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
         if what == "claimed":
             leased.add(run)
             running[key] += 1
-            if running[key] > LIMITS.get(key, 1):
+            if running[key] > limits.get(key, 1):
                 yield Violation("other", "limits are never exceeded", f"{key}: {running[key]} at {at} with run {run}")
         elif run in leased and what in {"removed", "ended", "reaped"}:
             leased.discard(run)
             running[key] -= 1
+
+
+def _rates_in_audit_log(conn: psycopg.Connection[Any]) -> Iterator[Violation]:
+    """In any t seconds at most burst + rate * t runs of a key start."""
+    for key, (starts, period_s, burst) in RATES.items():
+        rate, least = starts / period_s, math.inf
+        rows = conn.execute(
+            "select extract(epoch from started_at)::float8, run_id from chaos.transitions"
+            " where what = 'claimed' and limit_key = %s order by 1",
+            (key,),
+        )
+        for number, (at, run) in enumerate(rows.fetchall()):
+            least = min(least, number - rate * at)
+            if (excess := number + 1 - rate * at - least - burst) > 0.01:
+                yield Violation("other", "rates are never exceeded", f"{key}: {excess:.2f} too many with run {run}")
 
 
 def count(conn: psycopg.Connection[Any], result: Result) -> None:
@@ -134,6 +160,20 @@ COUNTS: Final = {
     "dead": "select count(*) from wakeboard.all_runs where status = 'dead'",
     "ticks that became runs": "select count(*) from wakeboard.all_runs where trigger = 'tick' and status <> 'skipped'",
     "ticks recorded as skipped": "select sum(skipped_count) from wakeboard.job_run_history where status = 'skipped'",
+    "ticks that became runs after other schedules": (
+        "select count(*) from wakeboard.all_runs where trigger = 'tick' and status <> 'skipped'"
+        " and definition_id in (select definition_id from wakeboard.schedule_dependencies)"
+    ),
+    "runs that waited for runs": (
+        "select count(distinct run_id) from wakeboard.run_dependencies join wakeboard.all_runs on id = run_id"
+        " where definition_id is null"
+    ),
+    "backfills": "select count(*) from wakeboard.backfills",
+    "runs of backfills": "select count(*) from wakeboard.all_runs where trigger = 'backfill'",
+    "circuits opened": "select count(*) from chaos.circuits where is_open",
+    "starts of rate-limited runs": (
+        "select count(*) from chaos.transitions where what = 'claimed' and limit_key = 'metered'"
+    ),
     "effects": "select count(*) from chaos.effects",
     "leases": "select count(*) from chaos.transitions where what = 'claimed'",
     "leases reaped": "select count(*) from chaos.transitions where what = 'reaped'",

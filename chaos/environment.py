@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from chaos.applications import LIMITS
+from chaos.applications import LIMITS, RATES
 from chaos.disk import SmallDisk
 from chaos.other_release import find_other_release
 from chaos.postgres_server import ROLES, ChaosServer
@@ -59,6 +59,8 @@ class Environment:
             conn.execute(AUDIT.read_bytes())
             for key, limit in LIMITS.items():
                 conn.execute("select wakeboard.set_limit(%s, %s)", (key, limit))
+            for key, rate in RATES.items():
+                conn.execute("select wakeboard.set_rate_limit(%s, %s, %s, %s)", (key, *rate))
         self.direct = pooled = self._start_proxy(self.server.socket)
         if program := find_pgbouncer():
             self.pooler = PgBouncer(program, self.dsn, self.folder, "transaction", options=self._pooler_options())

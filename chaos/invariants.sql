@@ -91,3 +91,95 @@ select ord.tag, ord.run_id, run.id
 -- other: no run is stuck
 select id, job_type, status, run_at, attempts, crash_count, locked_by, locked_until, left(last_error, 200)
   from wakeboard.job_runs where status <> 'dead' and run_at < now() - interval '10 s';
+
+-- doubled: a schedule runs once for each tick of the schedules that it runs after
+select definition_id, scheduled_for, count(*), array_agg(id) from wakeboard.all_runs
+ where trigger = 'tick' and status <> 'skipped' and definition_id in (select definition_id from wakeboard.schedule_dependencies)
+ group by 1, 2 having count(*) > 1;
+
+-- lost: a schedule runs for each tick for which all schedules that it runs after have succeeded
+select edge.definition_id, past.scheduled_for
+  from wakeboard.schedule_dependencies as edge
+  join wakeboard.job_run_history as past on past.definition_id = edge.parent_id and past.trigger <> 'manual'
+ where edge.place = 1 and past.status = 'succeeded'
+   and not exists (select from wakeboard.schedule_dependencies as other
+                    where other.definition_id = edge.definition_id
+                      and not exists (select from wakeboard.job_run_history as needed
+                                       where needed.definition_id = other.parent_id and needed.trigger <> 'manual'
+                                         and needed.scheduled_for = past.scheduled_for and needed.status = 'succeeded'
+                                         and needed.finished_at < now() - interval '15 s'))
+   and not exists (select from wakeboard.all_runs as made
+                    where made.definition_id = edge.definition_id and made.scheduled_for = past.scheduled_for
+                      and made.trigger = 'tick' and made.status <> 'skipped');
+
+-- other: a schedule runs for no tick before those that it runs after have succeeded
+select run.id, run.schedule, run.scheduled_for, edge.parent_name
+  from wakeboard.schedule_dependencies as edge
+  join wakeboard.all_runs as run on run.definition_id = edge.definition_id and run.trigger = 'tick' and run.status <> 'skipped'
+ where edge.outcome = 'Succeeded'
+   and not exists (select from wakeboard.job_run_history as past
+                    where past.definition_id = edge.parent_id and past.trigger <> 'manual'
+                      and past.scheduled_for = run.scheduled_for and past.status = 'succeeded'
+                      and past.finished_at <= run.created_at);
+
+-- other: no run starts before the runs that it waits for have succeeded
+select edge.run_id, edge.parent_id, step.at
+  from wakeboard.run_dependencies as edge
+  join wakeboard.all_runs as run on run.id = edge.run_id and run.definition_id is null
+  join chaos.transitions as step on step.run_id = edge.run_id and step.what = 'claimed'
+ where not exists (select from wakeboard.job_run_history as past
+                    where past.id = edge.parent_id and past.status = 'succeeded' and past.finished_at <= step.at);
+
+-- lost: a run that waits is started when the runs that it waits for have succeeded
+select run.id, run.run_at
+  from wakeboard.job_runs as run
+ where run.run_at = '2999-12-31 00:00+00'
+   and not exists (select from wakeboard.run_dependencies as edge
+                    where edge.run_id = run.id
+                      and not exists (select from wakeboard.job_run_history as past
+                                       where past.id = edge.parent_id and past.status = 'succeeded'
+                                         and past.finished_at < now() - interval '15 s'));
+
+-- lost: no end of a run is left over
+select ended.run_id, ended.definition_id, ended.scheduled_for, ended.outcome
+  from wakeboard.ended_runs as ended join wakeboard.job_run_history as past on past.id = ended.run_id
+ where past.finished_at < now() - interval '15 s';
+
+-- doubled: a tick is backfilled once
+select definition_id, scheduled_for, count(*), array_agg(id) from wakeboard.all_runs
+ where trigger = 'backfill' and status <> 'cancelled'
+ group by 1, 2 having count(*) > 1;
+
+-- lost: each tick of a backfill becomes a run
+select job.id, job.total, job.created, count(run.id), job.paused_at, job.finished_at
+  from wakeboard.backfills as job
+  left join wakeboard.backfill_ticks as item on item.backfill_id = job.id
+  left join wakeboard.all_runs as run on run.id = item.run_id and run.scheduled_for = item.tick and run.trigger = 'backfill'
+ where job.cancelled_at is null
+ group by job.id having job.finished_at is null or job.created <> job.total or count(run.id) <> job.total;
+
+-- other: an open circuit lets one run of a tick at a time through
+with made as (
+  select run.definition_id, run.id, step.at
+    from chaos.circuits as any_change
+    join wakeboard.all_runs as run
+      on run.definition_id = any_change.definition_id and run.trigger = 'tick' and run.status <> 'skipped'
+    join chaos.transitions as step on step.run_id = run.id and step.what = 'created'
+   group by 1, 2, 3
+)
+select first.id, second.id, changed.at
+  from chaos.circuits as changed
+  join made as first on first.definition_id = changed.definition_id and first.at > changed.at
+  join made as second on second.definition_id = changed.definition_id and second.at > first.at
+ where changed.is_open
+   and not exists (select from chaos.circuits as closed
+                    where closed.definition_id = changed.definition_id and not closed.is_open
+                      and closed.at > changed.at and closed.at < second.at)
+   and not exists (select from chaos.transitions as step
+                    where step.run_id = first.id and (step.what = 'removed' or step.status = 'dead') and step.at < second.at);
+
+-- other: no run starts while a handler has paused its limit key
+select step.run_id, step.limit_key, step.started_at, pause.at, pause.paused_until
+  from chaos.limit_pauses as pause
+  join chaos.transitions as step on step.what = 'claimed' and step.limit_key = pause.key
+   and step.started_at > pause.at and step.started_at < pause.paused_until;

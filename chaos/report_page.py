@@ -32,6 +32,9 @@ CHECKED_IN_PYTHON: Final = (
     "an enqueue happens at most once",
     "enqueue_many is all or none",
     "limits are never exceeded (along the audit log of every lease)",
+    "rates are never exceeded",
+    "a unique window has one run",
+    "a circuit affects no requested run",
     "every worker works again",
     "a process ends only as it should",
 )
@@ -53,10 +56,11 @@ run, exactly-once effects through `job_effects`.** This command wrote the page a
 A campaign starts a PostgreSQL server with durable settings on a small disk, PgBouncer in transaction mode in front of
 it, and real processes: workers with `--forever` (one with prepared statements, one through PgBouncer), with `--linger`,
 and with `--drain`, started again and again (one through PgBouncer), with leases of {lease} s; a process that runs only
-maintenance; and applications that enqueue with and without idempotency keys, in their own transactions and in bulk,
-create schedules with missed ticks, cancel, retry, replay and run schedules now. Every connection goes through a proxy
-that can cut it, delay it, block it, or drop one reply. Handlers use `run.once`, steps, external effects, limits,
-retries, snoozes and timeouts.
+maintenance; and applications that enqueue with and without idempotency keys, in unique windows, in their own
+transactions, in bulk, and after other runs. Users create schedules with missed ticks, with circuits and after other
+schedules, run them now, cancel, retry and replay runs, and declare, pause, resume and cancel backfills. Every
+connection goes through a proxy that can cut it, delay it, block it, or drop one reply. Handlers use `run.once`, steps,
+external effects, limits, rate limits, retries, snoozes and timeouts.
 
 The seed decides a plan: about three faults per second, many at the same time, then one of each kind in isolation, to
 measure how long recovery takes. After the last fault everything must drain and every worker must work. A checker then

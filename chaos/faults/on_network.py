@@ -26,12 +26,19 @@ APPLICATIONS: Final = (
     ("chaos orders", b"COMMIT"),
     ("chaos orders", b"wakeboard.enqueue"),
     ("chaos bulk", b"wakeboard.enqueue_many"),
+    ("chaos unique", b"wakeboard.enqueue"),
+    ("chaos after", b"COMMIT"),
 )
 EFFECTS: Final = (("chaos effects", b"COMMIT"), ("chaos effects", b"wakeboard.once"))
 OTHERS: Final = (
     ("wakeboard heartbeat", b"wakeboard.renew"),
     ("wakeboard handlers", b"wakeboard."),
     ("wakeboard maintenance", b"wakeboard.enqueue_due_ticks"),
+    ("wakeboard maintenance", b"wakeboard.enqueue_dependents"),
+    ("wakeboard maintenance", b"wakeboard.continue_backfills"),
+    ("wakeboard claims", b"wakeboard.enqueue_dependents"),
+    ("chaos pipelines", b"wakeboard.sync_definitions"),
+    ("chaos backfills", b"_backfill("),
     ("wakeboard claims", b"wakeboard.enqueue_due_ticks"),
     ("wakeboard claims", b"wakeboard.reap"),
     ("wakeboard claims", b"wakeboard.register_worker"),

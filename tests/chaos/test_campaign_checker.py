@@ -21,6 +21,21 @@ OVERBOOK = """
 insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key)
 select n, 'claimed', 7, 1, 'running', now(), 'printer' from generate_series(101, 103) as n
 """
+RUSH = """
+insert into chaos.transitions (run_id, what, holder, epoch, status, run_at, limit_key, started_at)
+select n, 'claimed', 7, 1, 'running', now(), 'metered', now() from generate_series(101, 106) as n
+"""
+DEPENDS = "insert into wakeboard.schedule_dependencies values (%s, 1, 'one', 1, 'Succeeded', 'Same');"
+BACKFILL = """
+insert into wakeboard.backfills (definition_id, schedule, range_begin, range_end, again, at_once, total, actor, source)
+values (1, 'chaos/one', now() - interval '1 h', now(), false, 1, 1, 'me', 'sql')
+"""
+OPEN_CIRCUIT = """
+set local search_path = pg_catalog, wakeboard, pg_temp;
+insert into chaos.circuits values (1, now() - interval '1 h', true);
+insert into wakeboard.job_runs (job_type, definition_id, trigger, scheduled_for)
+select 'ticks', 1, 'tick', now() + n * interval '1 min' from generate_series(1, 2) as n
+"""
 CLAIM = "select id from wakeboard.claim(%s, 60, '{default}', '{3}', '{-infinity}', '{0}', array[%s], 10)"
 
 
@@ -99,6 +114,19 @@ def test_no_violation_is_found_without_faults(conn: psycopg.Connection) -> None:
         ),
         ("insert into chaos.orders values ('order-1', 77)", "an application's row and its run commit together"),
         (OVERBOOK, "limits are never exceeded"),
+        (RUSH, "rates are never exceeded"),
+        (DEPENDS % 1, "a schedule runs for no tick before those that it runs after"),
+        (
+            DEPENDS % 99
+            + "update wakeboard.job_run_history set status = 'succeeded', finished_at = now() - interval '1 h'",
+            "a schedule runs for each tick for which all",
+        ),
+        (BACKFILL, "each tick of a backfill becomes a run"),
+        (OPEN_CIRCUIT, "an open circuit lets one run"),
+        (
+            "insert into wakeboard.job_runs (job_type, run_at) values ('quick', '2999-12-31 00:00+00')",
+            "a run that waits is started when",
+        ),
     ],
 )
 def test_whatever_is_lost_or_doubled_is_found(change: str, invariant: str, conn: psycopg.Connection) -> None:
