@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -157,12 +157,16 @@ def test_schedules_that_are_held_and_ticks_in_the_past_do_not_count(database: st
         schedules.add("asleep", "* * * * *", suspended=True)
         held = schedules.add("held", "* * * * *")
         schedules.conn.execute("select wakeboard.pause(%s)", [f"schedule:{held}"])
+        now = schedules.now()
+        opened: dict[str, Any] = {"circuit_opened_at": now, "circuit_probe_at": now, "circuit_probes": 0}
+        schedules.add("broken", "* * * * *", suspend_after_dead=2, **opened)
 
     tomorrow = get(board, f"/calendar?zone=UTC&day={datetime.now(UTC).date() + timedelta(days=1)}")
     today = get(board, "/calendar?zone=UTC")
     yesterday = get(board, f"/calendar?zone=UTC&day={datetime.now(UTC).date() - timedelta(days=1)}")
 
-    assert "1,440 ticks to come, at most 1 in a minute. Without 1 paused and 1 suspended" in tomorrow.text
+    assert "1,440 ticks to come, at most 1 in a minute" in tomorrow.text
+    assert "Without 1 paused , 1 circuit open and 1 suspended" in tomorrow.text
     (left,) = re.findall("([0-9,]+) ticks? to come", today.text)
     assert int(left.replace(",", "")) < 1440
     assert "0 ticks to come" in yesterday.text

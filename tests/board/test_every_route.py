@@ -59,6 +59,11 @@ def parts(store: Store, monkeypatch: pytest.MonkeyPatch) -> Mapping[str, str]:
     run = store.run("dead", schedule=schedule)
     store.rows("select pause('queue:other', 'moved')")
     timed = store.timed_schedule("shop/daily")
+    store.rows(
+        "insert into schedule_dependencies (definition_id, place, parent_name, parent_id, outcome, ticks)"
+        " values (%s, 1, 'daily', %s, 'Succeeded', 'Same') returning place",
+        *(schedule, timed),
+    )
     made = store.value(
         "select id from create_backfill(%s, '{2026-01-01 02:00Z}', '2026-01-01 00:00Z', '2026-01-02 00:00Z')", timed
     )

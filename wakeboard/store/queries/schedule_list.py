@@ -313,7 +313,8 @@ select state, cron_fields, time_zone, dst_gap, dst_overlap, count(*)
                case when state = 'active' then time_zone end as time_zone,
                case when state = 'active' then dst_gap end as dst_gap,
                case when state = 'active' then dst_overlap end as dst_overlap
-          from schedule) as counted
+          from schedule
+         where state <> 'active' or cron_fields is not null) as counted
  group by state, cron_fields, time_zone, dst_gap, dst_overlap
 """
 _SCHEDULES_OF_RULES: LiteralString = f"""
@@ -402,6 +403,7 @@ async def tick_rules(
 ) -> tuple[dict[TickRule, int], dict[str, int]]:
     """How many active schedules have each rule, and how many schedules are in each other state.
 
+    An active schedule that runs after others has no rule, and is not counted.
     `wanted.state` and `wanted.health` do not count.
     """
     rules: dict[TickRule, int] = {}
