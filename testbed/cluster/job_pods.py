@@ -110,6 +110,11 @@ class JobPods:
         }
         await self.set_status(pod, "Succeeded" if code == 0 else "Failed", {"terminated": state}, **status)
 
+    async def ended(self) -> None:
+        """Waits until the newest Job has ended."""
+        while not _has_ended(await self.one_job()):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
     async def set_status(self, pod: str, phase: str, state: dict[str, Any], **status: Any) -> None:
         """Writes the status of a pod with one container."""
         container = {"name": "main", "image": "x", "imageID": "", "ready": False, "restartCount": 0, "state": state}
@@ -128,6 +133,11 @@ class JobPods:
         except Refused as error:
             if error.status != 404:
                 raise
+
+
+def _has_ended(job: dict[str, Any]) -> bool:
+    conditions: list[dict[str, Any]] = job["status"].get("conditions") or []
+    return any(each["type"] in ("Complete", "Failed") and each["status"] == "True" for each in conditions)
 
 
 def _now() -> str:

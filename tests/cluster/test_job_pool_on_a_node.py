@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(600)
 SHOP = "container-shop"
 POOL = "app.kubernetes.io/component=worker"
 LOCAL = "localhost/wakeboard-"
-FIRST_FAILURE_S = 15  # until the second attempt of `fails-once`, within which the test edits its CronJob
+BACKOFF_S = 15  # until the next attempt of `fails-once`: time to edit its CronJob
 
 
 def _image(name: str) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class Shop:
 
     def declare(self, name: str, **spec: Any) -> None:
         """Creates a schedule of a CronJob, and starts a run of it."""
-        backoff = {"strategy": "Fixed", "baseSeconds": FIRST_FAILURE_S, "maxSeconds": FIRST_FAILURE_S}
+        backoff = {"strategy": "Fixed", "baseSeconds": BACKOFF_S, "maxSeconds": BACKOFF_S}
         about = {"jobType": "job", "queue": "jobs", "payload": {"cronJob": name}, "backoff": backoff}
         self.release.declare(name, **about, **spec)
         self.run_now(name)
@@ -70,7 +70,7 @@ class Shop:
         """Waits for a status of the schedule's newest run. Returns the run."""
         wait_for(
             lambda: self.release.run_of(name)["status"] == status,
-            within_s=90,
+            within_s=300,
             why=lambda: f"{self.release.run_of(name)}\n{self.node.kubectl('-n', SHOP, 'describe', 'jobs,pods')}",
         )
         return self.release.run_of(name)
@@ -99,15 +99,17 @@ def shop(real_node: Node) -> Iterator[Shop]:
 def test_runs_survive_a_killed_pod_of_the_pool_an_edit_and_a_restart_of_the_api_server(
     shop: Shop, real_node: Node
 ) -> None:
-    shop.define("steady", "for i in $(seq 25); do sleep 1; done; echo done")
+    shop.define("steady", "until [ -e /tmp/end ]; do sleep 1; done; echo done")
     shop.define("fails-once", "echo no disk; exit 1")
     shop.define("too-long", "trap '' TERM; while :; do sleep 1; done")
     shop.declare("steady")
-    shop.declare("fails-once", maxAttempts=3)
+    shop.declare("fails-once", maxAttempts=20)
     shop.declare("too-long", maxAttempts=1, timeoutSeconds=6)
 
     assert "exit code 1" in shop.run("fails-once", "failed")["error"]
     shop.define("fails-once", "echo edited")
+    assert shop.run("too-long", "dead")["error"].startswith("it ran longer than its timeout of 6 s")
+    wait_for(lambda: shop.jobs("too-long") == [])
     wait_for(lambda: "Job 1 started" in {step["name"] for step in shop.release.run_of("steady")["steps"]})
     pods = [pod["metadata"]["name"] for pod in shop.release.pods(POOL)]
     assert len(pods) == 2
@@ -118,17 +120,19 @@ def test_runs_survive_a_killed_pod_of_the_pool_an_edit_and_a_restart_of_the_api_
     # The other pod adopts it, or the new container of this one.
     wait_for(lambda: shop.release.run_of("steady")["status"] != "queued")
     real_node.restart_api_server()
+    (ran,) = shop.run("steady", "running")["kubernetes_jobs"]
+    real_node.kubectl("-n", SHOP, "exec", ran["pod"], "--", "touch", "/tmp/end")
 
     steady = shop.run("steady", "succeeded")
     assert steady["result"] == {"exit_code": 0, "output": "done\n"}
     assert (steady["attempts"], len(shop.jobs("steady"))) == (1, 1)
-    assert [(made["cause"], made["pod"]) for made in steady["attempts_made"]] == [("Error", holder)]
+    ended = [(made["cause"], made["pod"]) for made in steady["attempts_made"] if made["cause"]]
+    assert ended == [("Error", holder)]
     (ran,) = steady["kubernetes_jobs"]
     assert (ran["exit_code"], ran["name"]) == (0, shop.jobs("steady")[0]["metadata"]["name"])
-    assert shop.run("too-long", "dead")["error"].startswith("it ran longer than its timeout of 6 s")
-    assert shop.jobs("too-long") == []
     edited = shop.run("fails-once", "succeeded")
-    assert (edited["attempts"], edited["result"]["output"], len(shop.jobs("fails-once"))) == (2, "edited\n", 2)
+    assert edited["result"]["output"] == "edited\n"
+    assert edited["attempts"] == len(shop.jobs("fails-once")) > 1
 
 
 def test_each_of_three_cron_jobs_that_the_guide_imports_runs_once(shop: Shop, real_node: Node, tmp_path: Path) -> None:

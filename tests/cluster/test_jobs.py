@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.cluster.job_pods import RULES, make_job_account
+from testbed.cluster.job_pods import RULES
 from tests.cluster.job_pool import Pool, recorded
 from wakeboard.testing import FakeRun, Outcome
 from wakeboard_worker.builtin.jobs import attempt as attempt_module
 from wakeboard_worker.builtin.jobs.api_client import ApiClient
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-    from pathlib import Path
-
-    from testbed.cluster.control_plane import ControlPlane
     from wakeboard_worker.builtin.jobs.handler import JobHandler
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +102,7 @@ async def test_a_job_that_ended_while_it_was_not_followed_gives_its_result(pool:
     await recorded(run, "Job 1 started")
     await _lose_lease(run, first)
     await pool.pods.end(pod, 3)
-    await _ended(pool)
+    await pool.pods.ended()
     outcome = await pool.start(run, pool.process())
     assert str(outcome.error).startswith(f"exit code 3 (pod {pod} on node node-1)")
     assert len(await pool.pods.jobs()) == 1
@@ -316,7 +312,7 @@ async def test_a_job_that_ends_before_the_answer_to_its_creation_ends_the_attemp
     answer = _hold_answers(monkeypatch, "POST")
     attempt = pool.start(run := pool.run())
     await pool.pods.end(await pool.pods.schedule(), message="1")
-    await _ended(pool)
+    await pool.pods.ended()
     await _reported(pool, pool.handler)
     assert not run.steps
     answer.set()
@@ -336,7 +332,7 @@ async def test_a_job_that_ends_while_it_is_adopted_ends_the_attempt(
     answer = _hold_answers(monkeypatch, "GET")
     second = pool.start(run, second_process)
     await pool.pods.end(pod, message="1")
-    await _ended(pool)
+    await pool.pods.ended()
     await _reported(pool, second_process)
     answer.set()
     assert (await second).result == 1
@@ -415,53 +411,6 @@ async def test_a_schedule_cannot_start_cron_jobs_of_a_namespace_that_the_pool_do
     assert "add it to WAKEBOARD_JOBS_NAMESPACES" in str(outcome.error)
 
 
-# -- the watch ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-async def shop(own_control_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Pool]:
-    """A pool on a control plane of the test's own."""
-    own_control_plane.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
-    token = tmp_path / "token"
-    token.write_text(await asyncio.to_thread(make_job_account, own_control_plane, "shop"))
-    pool = Pool(own_control_plane, "shop", token)
-    await pool.pods.apply_cron_job()
-    yield pool
-    await pool.close()
-
-
-async def test_runs_survive_a_restart_of_the_api_server(shop: Pool, own_control_plane: ControlPlane) -> None:
-    attempt = shop.start(run := shop.run())
-    pod = await shop.pods.start()
-    await recorded(run, "Job 1 started")
-    own_control_plane.restart_api_server()
-    await shop.pods.end(pod, message="1")
-    assert (await attempt).result == 1
-    own_control_plane.api_server.kill()
-    second = shop.start(shop.run())
-    await asyncio.sleep(0.5)  # it waits for the API server
-    own_control_plane.start_api_server()
-    await shop.pods.end(await shop.pods.start(), message="2")
-    assert (await second).result == 2
-    assert len(await shop.pods.jobs()) == 2
-
-
-async def test_a_watch_at_a_version_that_is_too_old_lists_again(shop: Pool, own_control_plane: ControlPlane) -> None:
-    attempt = shop.start(run := shop.run())
-    pod = await shop.pods.start()
-    await recorded(run, "Job 1 started")
-    tracker = shop.tracker
-    await tracker.stop()
-    for watch in tracker.watches:
-        watch.version = "1"
-    await shop.pods.end(pod, message="1")
-    await _ended(shop)
-    own_control_plane.restart_api_server()  # its caches have no older versions
-    tracker.start()
-    assert (await attempt).result == 1
-    assert tracker.watches[0].lists == 2
-
-
 # ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -475,17 +424,6 @@ async def _lose_lease(run: FakeRun, attempt: asyncio.Task[Outcome]) -> None:
 def _next_attempt(run: FakeRun) -> None:
     """The run failed, and is due again later."""
     run.attempt, run.run_at = 2, run.run_at + timedelta(seconds=10)
-
-
-async def _ended(pool: Pool) -> None:
-    """Waits until the Job has ended."""
-    while not any(each["status"] == "True" for each in _conditions(await pool.pods.one_job())):  # noqa: ASYNC110
-        await asyncio.sleep(0.05)
-
-
-def _conditions(job: dict[str, Any]) -> list[dict[str, Any]]:
-    conditions: list[dict[str, Any]] = job["status"].get("conditions") or []
-    return [each for each in conditions if each["type"] in ("Complete", "Failed")]
 
 
 def _hold_answers(monkeypatch: pytest.MonkeyPatch, method: str) -> asyncio.Event:

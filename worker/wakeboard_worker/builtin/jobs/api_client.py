@@ -30,6 +30,9 @@ TOKEN_AGE_S: Final = 60.0
 MAX_CONNECTIONS: Final = 20  # for requests; watches have connections of their own
 TURNS_TO_CLOSE: Final = 5  # of the event loop, until TLS connections are closed
 UNAVAILABLE: Final = frozenset({408, 429, 500, 502, 503, 504})
+UNAUTHORIZED, FORBIDDEN, SERVER_ERROR = 401, 403, 500
+UNSURE: Final = frozenset({UNAUTHORIZED, FORBIDDEN, SERVER_ERROR})  # also what a server answers that is about to refuse
+READY: Final = 200
 GONE: Final = 410
 ERROR: Final = 400
 LONGEST_MESSAGE: Final = 1_000  # characters
@@ -73,7 +76,31 @@ class ApiClient:
     async def request(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
     ) -> dict[str, Any]:
-        """The JSON answer. Raises ApiUnavailable and ApiRefused."""
+        """The JSON answer. Raises ApiUnavailable and ApiRefused.
+
+        An API server that starts refuses everything, because it has not read the roles yet. Such a refusal counts only
+        if the server says that it is ready, and refuses the request once more; else it is ApiUnavailable.
+        """
+        try:
+            return await self._request(method, path, query, body)
+        except ApiRefused as error:
+            if error.status not in (UNAUTHORIZED, FORBIDDEN):
+                raise
+            self._token_read_at = float("-inf")  # it may have been replaced
+            if await self.readiness() != READY:
+                raise ApiUnavailable(str(error), error.status) from None
+        return await self._request(method, path, query, body)
+
+    async def readiness(self) -> int:
+        """The status of /readyz: 200 if the server is ready, 403 if it does not say; 0 without an answer."""
+        try:
+            with _translating():
+                async with self._sessions[0].get(self._server.url + "/readyz", headers=self._headers()) as answer:
+                    return answer.status
+        except ApiUnavailable:
+            return 0
+
+    async def _request(self, method: str, path: str, query: Mapping[str, str] | None, body: Any) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
         headers = self._headers() | ({"Content-Type": "application/json"} if data else {})
         with _translating():

@@ -15,6 +15,11 @@ waits until their pods are gone.
 **Who ends a Job.** Cancellation, the timeout and a pod that does not start delete the Job in the foreground, and the
 attempt ends when the API server reports that it is gone, which is after its pods. A worker that lost the lease, or that
 stops, leaves the Job alone: the next worker adopts it. A stop gives the attempt back (Snooze) and is not counted.
+
+**An API server that is away** (no connection, no answer in time, 429 or 5xx; refusals while it starts) does not fail
+the attempt, which waits for it. Shortly before its timeout it is given back, uncounted: the next one waits again, or
+adopts the Job. A Job that was created only after such a wait has the whole timeout, so that attempt is given back too.
+The step `API server away` shows what was wrong first.
 """
 
 from __future__ import annotations
@@ -30,7 +35,16 @@ from wakeboard.errors import Snooze, TimedOut
 from wakeboard.rules.output_text import MAX_CHARACTERS, decode_output
 from wakeboard.rules.redact import redact
 from wakeboard.run import CANCELLED, SHUTDOWN, TIMED_OUT
-from wakeboard_worker.builtin.jobs.api_client import ApiRefused, ApiUnavailable
+from wakeboard_worker.builtin.jobs.api_client import (
+    FORBIDDEN,
+    READY,
+    REQUEST_TIMEOUT_S,
+    SERVER_ERROR,
+    UNAUTHORIZED,
+    UNSURE,
+    ApiRefused,
+    ApiUnavailable,
+)
 from wakeboard_worker.builtin.jobs.observed import observed_job, observed_pod
 from wakeboard_worker.builtin.jobs.outcomes import (
     CronJobMissing,
@@ -60,7 +74,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("wakeboard.jobs")
 
 MIN_BACKOFF_S, MAX_BACKOFF_S = 0.2, 5.0
-ANSWER_WITHIN_S: Final = 60.0  # for a server that answers, but with 429 or 5xx
+ANSWER_WITHIN_S: Final = 60.0  # for a server that is ready, but answers with 500
+SYNC_WITHIN_S: Final = 30.0  # for the first list of a watch that the API server refuses
+AWAY_AFTER_S: Final = 5.0  # without an answer
+RESERVED_S: Final = 1.0  # before the timeout, to give the attempt back
 POD_WITHIN_S: Final = 5.0  # for the last state of the pod of a Job that has ended
 REFUSED_FOR_S: Final = 5.0  # how long the cluster may fail to create a pod
 STUCK_FOR_S: Final = 30.0  # how long a container may wait for an image or for its configuration
@@ -68,6 +85,7 @@ LOG_WITHIN_S: Final = 10.0
 LOG_LINES: Final = 500
 LOG_READ: Final = 4_194_304  # bytes
 CONFLICT, NOT_FOUND = 409, 404
+ANSWERING: Final = frozenset({READY, UNAUTHORIZED, FORBIDDEN})  # of /readyz
 FOREVER: Final = float("inf")
 
 
@@ -96,6 +114,10 @@ class _StopJob(Exception):
         super().__init__(str(error))
 
 
+class _GiveBack(Exception):
+    """The attempt ends uncounted, because the API server is or was away. The next attempt adopts its Job."""
+
+
 class _Ended(Exception):
     """The Job has ended before it reached a phase."""
 
@@ -107,12 +129,15 @@ class JobAttempt:
         self._run, self._payload, self._namespace, self._cluster = run, payload, namespace, cluster
         self._name = job_name(payload.cron_job, run.uuid, run.run_at)
         self._began = time.monotonic()
+        self._give_back_at = self._began + give_back_after_s(run.timeout_s)
         self._number = 1  # of the Job among those of the run
         self._posting: asyncio.Task[dict[str, Any]] | None = None
         self._job: Followed | None = None
         self._stop_at = FOREVER
         self._created_at = self._began  # time.monotonic() when the Job was created
         self._stuck_since = FOREVER
+        self._away_s = 0.0  # how long the API server was away in all
+        self._away_is_noted = False
 
     async def execute(self) -> Any:
         """Returns the result of the Job. Raises what its end means for the run."""
@@ -122,6 +147,9 @@ class JobAttempt:
             except _StopJob as stop:
                 await self._end_job()
                 raise stop.error from None
+        except _GiveBack as reason:
+            self._run.log.warning("the attempt is given back: %s", reason)
+            raise Snooze(0.0) from None  # a delay would change run_at, and with it the name of the Job
         except asyncio.CancelledError:
             because = self._run.stopped_because
             if because in (CANCELLED, TIMED_OUT):
@@ -137,8 +165,13 @@ class JobAttempt:
                 self._cluster.tracker.unfollow(self._job)
 
     async def _execute(self) -> Any:
+        await self._sync()
         with self._cluster.tracker.keeping(str(self._run.uuid)):
             record = await self._recorded()
+            if self._job is not None and self._away_s > AWAY_AFTER_S:
+                raise _GiveBack(
+                    f"the API server was away for {self._away_s:.0f} s, and the timeout begins with the Job"
+                )
             job = self._job or await self._adopt_recorded(record["uid"])
         self._measure(job.job)
         await self._phase("scheduled", lambda pod: pod.scheduled_at is not None, _scheduling)
@@ -149,6 +182,20 @@ class JobAttempt:
         if job.job.ended == "Complete":
             return result_of(job.job, pod, text)
         raise error_of(job.job, pod, text)
+
+    async def _sync(self) -> None:
+        """Waits until every watch has its first list. Raises JobRefused if the API server refuses one."""
+        since = time.monotonic()
+        for watch in self._cluster.tracker.watches:
+            while not watch.synced.is_set():
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(1.0, self._left_s())):
+                        await watch.synced.wait()
+                        break
+                if time.monotonic() - watch.refused_since > SYNC_WITHIN_S:
+                    raise JobRefused(f"the Jobs of this pool cannot be watched: {watch.problem}")
+                await self._note_away(watch.problem or "it gives no answer", since)
+        self._away_s += time.monotonic() - since
 
     # -- creation ------------------------------------------------------------------------------------------------------
 
@@ -193,7 +240,7 @@ class JobAttempt:
             payload=run.payload,
         )
         await self._cluster.rate.turn()
-        left_s = run.timeout_s - (time.monotonic() - self._began)
+        left_s = run.timeout_s - (time.monotonic() - self._began) + self._away_s
         body = job_of(cron_job, self._name, facts, self._payload, run.timeout_s, left_s, self._cluster.ttl_s)
         # Shielded: an attempt that is cancelled must know whether its Job exists.
         self._posting = asyncio.ensure_future(self._post_until_answered(body))
@@ -293,6 +340,9 @@ class JobAttempt:
                 raise self._deleted()
             start_by, _ = self._start_by(job, pod)
             if time.monotonic() >= self._stop_at:
+                await self._confirm(job)  # the watch may be late
+                if job.job.ended or job.gone:
+                    continue
                 raise _StopJob(self._timed_out(await self._log_tail()))
             if time.monotonic() >= start_by:
                 await self._check_start(job)
@@ -315,7 +365,8 @@ class JobAttempt:
         if (pod is not None and started(pod, job.job.container)) or job.job.suspended or job.job.ended or job.gone:
             return FOREVER, ""
         now = time.monotonic()
-        deadline, after = self._created_at + self._cluster.start_s, f"after {self._cluster.start_s} s"
+        since = max(self._created_at, self._cluster.tracker.back_at)  # no node could report a pod before
+        deadline, after = since + self._cluster.start_s, f"after {self._cluster.start_s} s"
         if pod is None and job.refusal:
             deadline, after = min(deadline, self._created_at + REFUSED_FOR_S), ""
         is_stuck = pod is not None and stuck_container(pod) is not None
@@ -445,21 +496,58 @@ class JobAttempt:
     async def _ask(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Sends a request until the API server answers it. Raises ApiRefused.
-
-        An API server that cannot be reached is waited for. One that answers with 429 or 5xx has a minute.
-        """
-        pause_s, answers_since = MIN_BACKOFF_S, FOREVER
-        while True:
-            try:
-                return await self._cluster.api.request(method, path, query, body)
-            except ApiUnavailable as error:
-                now = time.monotonic()
-                answers_since = min(answers_since, now) if error.status else FOREVER
-                if now - answers_since > ANSWER_WITHIN_S:
-                    raise ApiRefused(error.status, "", str(error)) from error
-                await asyncio.sleep(pause_s)
+        """Sends a request until the API server answers it. Raises ApiRefused, and _GiveBack before the timeout."""
+        since, unsure_since, pause_s = FOREVER, FOREVER, MIN_BACKOFF_S
+        try:
+            while True:
+                asked_at = time.monotonic()
+                try:
+                    async with asyncio.timeout(self._left_s()):
+                        return await self._cluster.api.request(method, path, query, body)
+                except TimeoutError:
+                    problem = ApiUnavailable("the API server gives no answer")
+                except ApiUnavailable as error:
+                    problem = error
+                except ApiRefused as error:
+                    if (method, error.status, error.reason) != ("POST", CONFLICT, "Conflict"):
+                        raise
+                    problem = ApiUnavailable(str(error), SERVER_ERROR)  # two requests have changed a quota at once
+                since = min(since, asked_at)
+                unsure_since = min(unsure_since, asked_at) if problem.status in UNSURE else FOREVER
+                if (
+                    time.monotonic() - unsure_since > ANSWER_WITHIN_S
+                    and await self._cluster.api.readiness() in ANSWERING
+                ):
+                    raise ApiRefused(problem.status, "", str(problem))
+                await self._note_away(str(problem), since)
+                await asyncio.sleep(min(pause_s, self._left_s()))
                 pause_s = min(MAX_BACKOFF_S, 2 * pause_s)
+        finally:
+            if since != FOREVER:
+                self._away_s += time.monotonic() - since
+
+    def _left_s(self) -> float:
+        """For a request, or a pause between two."""
+        if self._run.stopped_because is not None:
+            return REQUEST_TIMEOUT_S
+        return max(RESERVED_S, self._give_back_at - time.monotonic())
+
+    async def _note_away(self, problem: str, since: float) -> None:
+        """Records that the API server is away. Raises _GiveBack if the timeout is near."""
+        if self._run.stopped_because is not None:
+            return
+        now = time.monotonic()
+        if not self._away_is_noted and (now - since > AWAY_AFTER_S or now >= self._give_back_at):
+            self._away_is_noted = True
+            self._run.log.warning("the attempt waits for the API server: %s", problem)
+            await self._run.step("API server away", lambda: {"problem": problem, "at": _text(datetime.now(UTC))})
+        if now >= self._give_back_at:
+            raise _GiveBack(problem)
+
+
+def give_back_after_s(timeout_s: float) -> float:
+    """Seconds after the start of an attempt when it stops waiting for an API server that is away."""
+    return max(timeout_s - RESERVED_S, timeout_s / 2)
 
 
 def _loop_time(at: float) -> float | None:

@@ -22,7 +22,6 @@ from wakeboard_worker.builtin.jobs.api_client import ApiClient
 from wakeboard_worker.builtin.jobs.attempt import Cluster, JobAttempt
 from wakeboard_worker.builtin.jobs.creation_rate import CreationRate
 from wakeboard_worker.builtin.jobs.orphans import sweep_forever
-from wakeboard_worker.builtin.jobs.outcomes import JobRefused
 from wakeboard_worker.builtin.jobs.payload import payload_of
 from wakeboard_worker.builtin.jobs.tracker import ALL_NAMESPACES, Tracker
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from wakeboard.settings import Settings
     from wakeboard.store.job_runs import RunState
 
-SYNC_WITHIN_S = 30.0
 STOP_GRACE_S = 8.0  # after the timeout, for the end of the pods; the lease holds for ten seconds
 
 
@@ -65,9 +63,7 @@ class JobHandler:
         namespace = run.schedule.partition("/")[0]
         if namespace not in self._namespaces and self._namespaces != [ALL_NAMESPACES]:
             raise Discard(f"this pool runs no CronJobs of {namespace}: add it to WAKEBOARD_JOBS_NAMESPACES")
-        cluster = self._open()
-        await self._sync(cluster)
-        return await JobAttempt(run, payload, namespace, cluster).execute()
+        return await JobAttempt(run, payload, namespace, self._open()).execute()
 
     async def close(self) -> None:
         """End the watches and close the connections. Call it in the event loop of the runs."""
@@ -96,16 +92,6 @@ class JobHandler:
             tracker.start()
             self._sweeper = asyncio.create_task(sweep_forever(api, tracker, self.run_states), context=Context())
         return self.cluster
-
-    async def _sync(self, cluster: Cluster) -> None:
-        """Wait until every watch has its first list. Raises JobRefused, with the reason of one that has none."""
-        try:
-            async with asyncio.timeout(SYNC_WITHIN_S):
-                for watch in cluster.tracker.watches:
-                    await watch.synced.wait()
-        except TimeoutError:
-            problem = next((watch.problem for watch in cluster.tracker.watches if watch.problem), "no answer")
-            raise JobRefused(f"the Jobs of this pool cannot be watched: {problem}") from None
 
     async def run_states(self, ids: Sequence[int]) -> Mapping[int, RunState]:
         """The states of those runs that exist, by id. Raises WakeboardError."""

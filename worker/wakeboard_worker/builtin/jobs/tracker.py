@@ -97,6 +97,11 @@ class Tracker:
                 self.watches.append(Watch(api, path, query, listener))
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def back_at(self) -> float:
+        """time.monotonic() when the last watch that had been lost went on."""
+        return max(watch.back_at for watch in self.watches)
+
     def start(self) -> None:
         """Starts the watches in the running event loop. Their log lines belong to no run."""
         self._tasks = [asyncio.create_task(watch.run(), name="watch", context=Context()) for watch in self.watches]

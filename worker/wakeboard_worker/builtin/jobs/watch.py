@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from wakeboard_worker.builtin.jobs.api_client import GONE, ApiRefused, ApiUnavailable
+from wakeboard_worker.builtin.jobs.api_client import GONE, UNSURE, ApiRefused, ApiUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,6 +49,7 @@ class Watch:
     """Lists and watches `path`, with the selectors of `query`, until it is cancelled.
 
     `synced`: it has been listed. `lists`: how often. `version`: of the last event. `problem`: why it cannot be watched.
+    `refused_since`: when the API server began to refuse it, `back_at`: when the last problem ended (time.monotonic()).
     """
 
     def __init__(self, api: ApiClient, path: str, query: Mapping[str, str], listener: Listener) -> None:
@@ -56,6 +58,7 @@ class Watch:
         self._backoff_s = MIN_BACKOFF_S
         self.synced = asyncio.Event()
         self.problem = ""
+        self.refused_since, self.back_at = math.inf, -math.inf
         self.lists = 0
 
     async def run(self) -> None:
@@ -73,7 +76,7 @@ class Watch:
                     self.version = ""  # expired (410), or an object that cannot be read: list again
                 if isinstance(error, ApiRefused) and error.status == GONE:
                     continue
-                self._note(f"{error or type(error).__name__}")
+                self._note(error)
                 await asyncio.sleep(self._backoff_s * random.uniform(0.5, 1.0))  # noqa: S311 - no secret
                 self._backoff_s = min(MAX_BACKOFF_S, 2 * self._backoff_s)
 
@@ -118,9 +121,13 @@ class Watch:
         self._backoff_s = MIN_BACKOFF_S
         if self.problem:
             log.info("%s is watched again", self.path)
-        self.problem = ""
+            self.back_at = time.monotonic()
+        self.problem, self.refused_since = "", math.inf
 
-    def _note(self, problem: str) -> None:
+    def _note(self, error: Exception) -> None:
+        problem = str(error) or type(error).__name__
         if not self.problem:
             log.warning("%s cannot be watched: %s", self.path, problem)
         self.problem = problem
+        is_refused = not isinstance(error, ApiUnavailable) or error.status in UNSURE
+        self.refused_since = min(self.refused_since, time.monotonic()) if is_refused else math.inf
