@@ -1,7 +1,8 @@
 """Checks rules of this repository that no other tool knows.
 
 Errors: a lock file that names a host, a word of tools/banned_words.txt, a badly named module, and decision records
-without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`. A long file is a warning.
+without contiguous numbers or with another header than `# N. Title (YYYY-MM-DD)`, and a worker of clients/ that is no
+longer small. A long file is a warning.
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ NOT_SCANNED = re.compile(
 )
 MODULE = re.compile(r"(__)?[a-z0-9]+(_[a-z0-9]+)*(__)?")
 ENDINGS = re.compile(r"(?<=[a-z]{3})(ing|ers?|ed|e)$")
+CLIENTS = {"clients/go": "clients/go/*.go", "clients/typescript": "clients/typescript/src/*.ts"}
+LONGEST_CLIENT = 600  # lines of code
+NOT_CODE = re.compile(
+    r"/\*.*?\*/|^import \(.*?^\)|^(import|package) [^\n]*|^\s*//[^\n]*|^[\s\])}>;,`]+$", re.MULTILINE | re.DOTALL
+)
 DECISION_FILE = re.compile(r"(\d{4})-[a-z0-9-]+\.md")
 
 
@@ -79,6 +85,24 @@ def decision_records(names: list[str]) -> list[str]:
     return findings
 
 
+def lines_of_code(text: str) -> int:
+    """Lines of Go or TypeScript, without blank ones, comments, imports, and those that only close brackets."""
+    return sum(bool(line.strip()) for line in NOT_CODE.sub("", text).splitlines())
+
+
+def long_clients() -> list[str]:
+    """The workers in other languages are examples: someone who writes a third one must be able to read them."""
+    lengths = {
+        folder: sum(lines_of_code(file.read_text(encoding="utf-8")) for file in ROOT.glob(sources))
+        for folder, sources in CLIENTS.items()
+    }
+    return [
+        f"{folder} has {length} lines of code; it may have {LONGEST_CLIENT}"
+        for folder, length in lengths.items()
+        if length > LONGEST_CLIENT
+    ]
+
+
 def long_files(names: list[str]) -> list[str]:
     """Source files that should probably be split."""
     sources = [name for name in names if Path(name).suffix in SOURCE]
@@ -90,7 +114,7 @@ def main() -> int:
     """Prints the findings. Returns 1 if there are more than warnings."""
     names = tracked_files()
     banned = read_banned_words(BANNED.read_text(encoding="utf-8"))
-    errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names)]
+    errors = [*lock_hosts(names), *badly_named_modules(names), *decision_records(names), *long_clients()]
     for name in names:
         if not NOT_SCANNED.fullmatch(name):
             errors += banned_words(name, (ROOT / name).read_text(encoding="utf-8", errors="replace"), banned)

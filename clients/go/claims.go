@@ -1,205 +1,143 @@
 package wakeboard
 
 import (
+	"context"
+	"fmt"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
-func (w *Worker) claimUntilStopped() error {
-	for !w.stopped() {
-		claimed, err := w.claimTurn()
+const (
+	scanLimit     = 2000                  // due rows of a queue and priority that one claim reads
+	fullScanEvery = 2 * time.Second       // without this limit: runs behind so many of other job types
+	limitedEvery  = 50 * time.Millisecond // looks for limited runs, if there were none
+	keysPerClaim  = 200
+	oldestTurns   = 20 // of so many claims, one is by age, so that no priority starves
+	registerEvery = 30 * time.Second
+)
+
+const (
+	columns = `select id, uuid::text, job_type, payload, attempts, max_attempts, make_interval(secs => timeout_s), lease_epoch,
+		queue, priority, coalesce(schedule, ''), scheduled_for from ` // the exported fields of Run, in their order
+	claimNext = columns + `(select array_agg(queue order by priority desc, place) as queues,
+			array_agg(priority::smallint order by priority desc, place) as priorities, array[count(*)::integer] as pairs
+		from unnest(@queues::text[]) with ordinality as served (queue, place), generate_series(1, 5) as priority) as scan,
+		wakeboard.claim(@worker::bigint, @lease::integer, queues, priorities, array_fill('-infinity'::timestamptz, pairs),
+			array_fill(0::bigint, pairs), @types::text[], @count::integer, @limit::integer)`
+	claimOldest = columns + `wakeboard.claim_oldest(@worker::bigint, @lease::integer, @queue::text,
+		array_fill('-infinity'::timestamptz, '{5}'), array_fill(0::bigint, '{5}'), @types::text[], @count::integer)`
+	dueLimitKeys = `select wakeboard.due_limit_keys(@queues::text[], @after::text, @count::integer)`
+	claimLimited = columns + `wakeboard.claim_limited(@worker::bigint, @lease::integer, @queues::text[], @types::text[],
+		@keys::text[], @count::integer)`
+	// It also returns whether a quarantined run has waited for a minute.
+	register = `select wakeboard.register_worker(@worker::bigint, @name::text, @pool::text, @host::text, '0.1.0', @queues::text[],
+			@concurrency::integer, @lease::integer, @types::text[])
+		and coalesce(wakeboard.quarantined_since(@queues::text[], @types::text[]) < now() - interval '1 min', false)`
+	claimQuarantined = columns + `wakeboard.claim_quarantined(@worker::bigint, @lease::integer, @queues::text[], @types::text[])`
+)
+
+func (w *Worker) claimUntilStopped(ctx context.Context) error {
+	for ctx.Err() == nil {
+		claimed, err := w.claimTurn(ctx)
 		if err != nil && !unavailable(err) {
 			return err
 		}
-		pause := w.options.Poll
-		if err != nil {
-			pause = retryPause
-		} else if claimed {
-			continue
-		}
-		select {
-		case <-w.wake:
-		case <-w.stopping:
-		case <-time.After(pause):
+		if claimed == 0 {
+			select {
+			case <-w.wake:
+			case <-ctx.Done():
+			case <-time.After(w.options.Poll):
+			}
 		}
 	}
 	return nil
 }
 
-// claimTurn claims runs for the free slots. It returns whether there were any.
-func (w *Worker) claimTurn() (bool, error) {
-	w.mutex.Lock()
-	free, idle, register := w.options.Concurrency-w.running, len(w.held) == 0, w.register
-	w.register = false
-	w.mutex.Unlock()
-	if register || time.Since(w.registered) > min(registerEvery, w.options.Lease) {
-		if err := w.registerUntilStopped(); err != nil {
-			return false, err
-		}
-	}
-	yields, err := w.yieldsToQuarantine()
-	if err != nil || !w.leasesValid() || free <= 0 || yields && !idle {
-		return false, err
-	}
-	claimed := 0
-	if !yields {
-		if claimed, err = w.claimLimited(free); err != nil {
-			return false, err
-		}
-		w.turn++
-		next := w.claimNext
-		if w.lastWasFull && w.turn%oldestTurns == 0 { // so that no priority starves
-			next = w.claimOldest
-		}
-		more, err := next(free - claimed)
-		if claimed += more; err != nil || claimed > 0 {
-			return claimed > 0, err
-		}
-	}
-	return idle && w.runQuarantined(), nil
-}
-
-func (w *Worker) claimNext(count int) (claimed int, err error) {
-	if time.Since(w.scanBegan) > fullScanEvery {
-		w.rewind()
-	}
-	for count > 0 {
-		var limit any = scanLimit
-		if w.lastWasFull {
-			limit = nil
-		}
-		claimed, err = w.claim("claim($1::bigint, $2::integer, $3::text[], $4::smallint[], $5::text[]::timestamptz[],"+
-			" $6::bigint[], $7::text[], $8::integer, $9::integer)", append(w.positions(), w.types, count, limit)...)
-		w.lastWasFull = claimed == count
-		if claimed > 0 || err != nil || w.stopped() {
-			return claimed, err
-		}
-		if more, err := w.advanceScan(); err != nil || !more {
-			return 0, err
-		}
-	}
-	return 0, nil
-}
-
-// advanceScan moves the scan positions behind rows that this worker cannot claim. It returns whether there is more.
-func (w *Worker) advanceScan() (bool, error) {
-	const sql = "select queue, priority, run_at::text, id from wakeboard.advance_scan($1::text[], $2::smallint[]," +
-		" $3::text[]::timestamptz[], $4::bigint[], $5::text[], $6::integer)"
-	next, err := query(w.claims, w.options.Lease, pgx.RowToStructByPos[pair], sql, append(w.positions(), w.types, scanLimit)...)
-	for _, moved := range next {
-		for at := range w.pairs {
-			if w.pairs[at].Queue == moved.Queue && w.pairs[at].Priority == moved.Priority {
-				w.pairs[at] = moved
-			}
-		}
-	}
-	if len(next) == 0 {
-		w.rewind()
-	}
-	return len(next) > 0, err
-}
-
-func (w *Worker) rewind() {
-	w.pairs, w.scanBegan = nil, time.Now()
-	for priority := int16(5); priority > 0; priority-- {
-		for _, queue := range w.options.Queues {
-			w.pairs = append(w.pairs, pair{queue, priority, "-infinity", 0})
-		}
-	}
-}
-
-func (w *Worker) positions() []any {
-	return []any{
-		column(w.pairs, func(p pair) string { return p.Queue }), column(w.pairs, func(p pair) int16 { return p.Priority }),
-		column(w.pairs, func(p pair) string { return p.RunAt }), column(w.pairs, func(p pair) int64 { return p.ID }),
-	}
-}
-
-func column[Item, Value any](items []Item, value func(Item) Value) []Value {
-	values := make([]Value, len(items))
-	for at, item := range items {
-		values[at] = value(item)
-	}
-	return values
-}
-
-func (w *Worker) claimOldest(count int) (int, error) {
-	queue := w.options.Queues[0]
-	w.options.Queues = append(w.options.Queues[1:], queue) // each queue in turn
-	return w.claim("claim_oldest($1::bigint, $2::integer, $3::text, array_fill('-infinity'::timestamptz, '{5}'),"+
-		" array_fill(0::bigint, '{5}'), $4::text[], $5::integer)", queue, w.types, count)
-}
-
-func (w *Worker) claimLimited(free int) (int, error) {
-	if time.Now().Before(w.limitedAt) {
+// claimTurn claims runs for the free slots. When a quarantined run has waited for a minute, it lets the others end and
+// claims that one alone: it was running when two workers died.
+func (w *Worker) claimTurn(ctx context.Context) (claimed int, err error) {
+	held := len(w.heldRuns())
+	free := w.options.Concurrency - int(w.running.Load())
+	if free <= 0 || len(w.outbox) >= batchSize || !w.leasesValid() {
 		return 0, nil
 	}
-	const sql = "select wakeboard.due_limit_keys($1::text[], $2::text, $3::integer)"
-	keys, err := query(w.claims, w.options.Lease, pgx.RowTo[string], sql, w.options.Queues, w.afterKey, keysPerClaim)
-	claimed := 0
-	if err == nil && len(keys) > 0 {
-		claimed, err = w.claim("claim_limited($1::bigint, $2::integer, $3::text[], $4::text[], $5::text[], $6::integer)",
-			w.options.Queues, w.types, keys, free)
+	if !w.registered.Load() || time.Since(w.registeredAt) > min(registerEvery, w.options.Lease) {
+		host, _ := os.Hostname()
+		values := pgx.NamedArgs{"name": fmt.Sprintf("%s-%d", host, os.Getpid()), "host": host, "pool": w.options.Pool,
+			"concurrency": w.options.Concurrency}
+		waits, err := query(w, w.options.Lease, pgx.RowTo[bool], register, values)
+		if err != nil {
+			return 0, err
+		}
+		w.registered.Store(true)
+		w.registeredAt, w.yields = time.Now(), waits[0] && !w.yields
 	}
-	w.afterKey = ""
-	if len(keys) == keysPerClaim {
-		w.afterKey = keys[len(keys)-1]
-	} else if claimed == 0 {
-		w.limitedAt = time.Now().Add(limitedEvery)
+	if !w.yields {
+		claimed, err = w.claimDue(ctx, free)
+	}
+	if claimed == 0 && held == 0 && err == nil {
+		claimed, err = w.claim(ctx, claimQuarantined, nil)
+		for claimed > 0 && len(w.heldRuns()) > 0 && sleep(ctx, tick) {
+			w.yields = false
+		}
 	}
 	return claimed, err
 }
 
-// runQuarantined runs one quarantined run alone: it was running when two workers died. False: there is none.
-func (w *Worker) runQuarantined() bool {
-	const function = "claim_quarantined($1::bigint, $2::integer, $3::text[], $4::text[])"
-	if claimed, err := w.claim(function, w.options.Queues, w.types); err != nil || claimed == 0 {
-		return false
+func (w *Worker) claimDue(ctx context.Context, free int) (int, error) {
+	claimed, err := w.claimLimited(ctx, free)
+	if claimed == free || err != nil {
+		return claimed, err
 	}
-	w.yields = false
-	for w.holdsAny() && !w.stopped() {
-		time.Sleep(tick)
+	w.turn++
+	queue := w.options.Queues[w.turn/oldestTurns%len(w.options.Queues)]
+	values := pgx.NamedArgs{"count": free - claimed, "limit": scanLimit, "queue": queue}
+	sql := claimNext
+	switch {
+	case w.turn%oldestTurns == 0:
+		sql = claimOldest
+	case time.Since(w.fullScan) > fullScanEvery:
+		values["limit"] = nil
 	}
-	return true
+	more, err := w.claim(ctx, sql, values)
+	if more == 0 { // otherwise there is a backlog, of which claims without a limit are cheaper
+		w.fullScan = time.Now()
+	}
+	return claimed + more, err
 }
 
-// yieldsToQuarantine tells whether a quarantined run has waited so long that this worker claims nothing until idle.
-func (w *Worker) yieldsToQuarantine() (bool, error) {
-	if time.Now().Before(w.quarantineAt) {
-		return w.yields, nil
+func (w *Worker) claimLimited(ctx context.Context, free int) (int, error) {
+	if time.Since(w.noneLimited) < limitedEvery {
+		return 0, nil
 	}
-	w.quarantineAt = time.Now().Add(quarantineEvery)
-	const sql = "select coalesce(clock_timestamp() - wakeboard.quarantined_since($1::text[], $2::text[])" +
-		" > make_interval(secs => $3::integer), false)"
-	waits, err := query(w.claims, w.options.Lease, pgx.RowTo[bool], sql, w.options.Queues, w.types, quarantinedWait)
-	w.yields = err == nil && !w.yields && waits[0]
-	return w.yields, err
+	values := pgx.NamedArgs{"after": w.afterKey, "count": keysPerClaim}
+	keys, err := query(w, w.options.Lease, pgx.RowTo[string], dueLimitKeys, values)
+	w.afterKey = ""
+	switch len(keys) {
+	case 0:
+		w.noneLimited = time.Now()
+		return 0, err
+	case keysPerClaim:
+		w.afterKey = keys[keysPerClaim-1]
+	}
+	return w.claim(ctx, claimLimited, pgx.NamedArgs{"keys": keys, "count": free})
 }
 
 // claim calls a claim function and starts the handlers of its runs. A reply that came too late is released.
-func (w *Worker) claim(function string, values ...any) (int, error) {
-	const columns = "id, lease_epoch, job_type, payload, attempts, max_attempts, timeout_s, scheduled_for, queue, priority," +
-		" uuid::text, coalesce(schedule, '')"
+func (w *Worker) claim(ctx context.Context, sql string, values pgx.NamedArgs) (int, error) {
 	sent := time.Now()
-	runs, err := query(w.claims, w.options.Lease, func(row pgx.CollectableRow) (*Run, error) {
-		run, timeoutS := &Run{worker: w}, 0
-		err := row.Scan(&run.ID, &run.Epoch, &run.JobType, &run.Payload, &run.Attempt, &run.MaxAttempts, &timeoutS,
-			&run.ScheduledFor, &run.Queue, &run.Priority, &run.UUID, &run.Schedule)
-		run.Timeout = time.Duration(timeoutS) * time.Second
-		return run, err
-	}, "select "+columns+" from wakeboard."+function, append([]any{w.id, w.leaseSeconds()}, values...)...)
-	w.mutex.Lock()
-	w.counts["claimed"] += len(runs)
-	w.mutex.Unlock()
+	runs, err := query(w, w.options.Lease, pgx.RowToAddrOfStructByPos[Run], sql, values)
 	inTime := time.Since(sent) <= w.share(1-validShare) && w.leasesValid()
 	for _, run := range runs {
-		held := w.hold(run)
-		if inTime && !w.stopped() {
-			go w.execute(held)
+		run.worker = w
+		handling := w.hold(run)
+		if inTime && ctx.Err() == nil {
+			w.running.Add(1)
+			go w.execute(handling, run)
 		} else {
-			w.finish(held)
-			w.settle(held, release("not_started", 0))
+			w.settle(run, outcome{Kind: "released", Word: "not_started"})
 		}
 	}
 	return len(runs), err

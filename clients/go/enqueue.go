@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,30 +36,18 @@ type Enqueued struct {
 }
 
 // Enqueue creates a run in the transaction of tx. The run exists if, and only if, tx commits.
-func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, options EnqueueOptions) (Enqueued, error) {
+func Enqueue(ctx context.Context, tx Querier, jobType string, payload any, options EnqueueOptions) (run Enqueued, err error) {
+	const sql = "select id, uuid::text, created from wakeboard.enqueue($1::text, $2::text::jsonb, queue => nullif($3::text, '')," +
+		" priority => nullif($4::integer, 0), run_at => nullif($5::timestamptz, '0001-01-01 00:00:00Z'), idempotency_key => nullif($6::text, '')," +
+		" limit_key => nullif($7::text, ''), max_attempts => nullif($8::integer, 0), timeout_s => nullif($9::integer, 0)," +
+		" unique_for => nullif($10::integer, 0), unique_by => $11::text[]," +
+		" if_exists => case when $12::boolean then 'replace' else 'keep' end)"
 	encoded, err := json.Marshal(payload)
 	if err != nil {
-		return Enqueued{}, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
+		return run, fmt.Errorf("the payload of %s is not JSON: %w", jobType, err)
 	}
-	arguments, values := []string{"$1::text", "$2::text::jsonb"}, []any{jobType, string(encoded)}
-	add := func(name, kind string, given bool, value any) {
-		if given {
-			values = append(values, value)
-			arguments = append(arguments, fmt.Sprintf("%s => $%d::%s", name, len(values), kind))
-		}
-	}
-	add("queue", "text", options.Queue != "", options.Queue)
-	add("priority", "integer", options.Priority != 0, options.Priority)
-	add("run_at", "timestamptz", !options.RunAt.IsZero(), options.RunAt)
-	add("idempotency_key", "text", options.IdempotencyKey != "", options.IdempotencyKey)
-	add("limit_key", "text", options.LimitKey != "", options.LimitKey)
-	add("max_attempts", "integer", options.MaxAttempts != 0, options.MaxAttempts)
-	add("timeout_s", "integer", options.Timeout != 0, int(options.Timeout.Seconds()))
-	add("unique_for", "integer", options.UniqueFor != 0, int(options.UniqueFor.Seconds()))
-	add("unique_by", "text[]", options.UniqueBy != nil, options.UniqueBy)
-	add("if_exists", "text", options.Replace, "replace")
-	sql := "select id, uuid::text, created from wakeboard.enqueue(" + strings.Join(arguments, ", ") + ")"
-	var run Enqueued
-	err = tx.QueryRow(ctx, sql, values...).Scan(&run.ID, &run.UUID, &run.Created)
+	err = tx.QueryRow(ctx, sql, jobType, string(encoded), options.Queue, options.Priority, options.RunAt, options.IdempotencyKey,
+		options.LimitKey, options.MaxAttempts, int(options.Timeout.Seconds()), int(options.UniqueFor.Seconds()), options.UniqueBy,
+		options.Replace).Scan(&run.ID, &run.UUID, &run.Created)
 	return run, err
 }

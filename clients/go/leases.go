@@ -1,119 +1,126 @@
 package wakeboard
 
 import (
+	"context"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
+const (
+	validShare = 0.75 // of a lease, after its last heartbeat was sent
+	renewShare = 0.25
+	busyRetry  = 500 * time.Millisecond // for runs that another transaction has locked
+)
+
+const renewLeases = `select id, answer from wakeboard.renew(@worker::bigint, @lease::integer, @ids::bigint[], @epochs::bigint[],
+	@ages::real[], @fractions::real[])`
+
+// hold makes the worker the holder of the run's lease, and returns the context of its handler.
+func (w *Worker) hold(run *Run) (ctx context.Context) {
+	ctx, run.cancel = context.WithCancelCause(context.Background())
+	run.started = time.Now()
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if older := w.held[run.ID]; older != nil { // its lease must be lost, and the heartbeat does not say so
+		older.cancel(ErrLeaseLost)
+		w.counts["lost"]++
+	}
+	w.held[run.ID] = run
+	w.counts["claimed"]++
+	return ctx
+}
+
+// end drops a lease: its outcome is accepted, or it is lost, and its handler stops.
+func (w *Worker) end(run *Run, how string) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.held[run.ID] == run {
+		delete(w.held, run.ID)
+		w.counts[how]++
+		run.cancel(ErrLeaseLost)
+	}
+}
+
+func (w *Worker) holds(run *Run) bool {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return w.held[run.ID] == run
+}
+
+func (w *Worker) heldRuns() []*Run {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	return slices.Collect(maps.Values(w.held))
+}
+
+func (w *Worker) share(part float64) time.Duration {
+	return time.Duration(part * float64(w.options.Lease))
+}
+
 // leasesValid: the database's clock decides when a lease ends. The worker's monotonic clock only stops it earlier.
-func (w *Worker) leasesValid() bool {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return time.Now().Before(w.validUntil)
-}
+func (w *Worker) leasesValid() bool { return time.Since(*w.renewed.Load()) < w.share(validShare) }
 
-func (w *Worker) holdsAny() bool {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return len(w.held) > 0
-}
-
-func (w *Worker) renewPeriodically(ended chan struct{}) {
-	pause := w.share(0.25)
-	for {
-		select {
-		case <-ended:
-			return
-		case <-time.After(pause):
-		}
+func (w *Worker) renewUntilEnded(ctx context.Context) {
+	for pause := w.share(renewShare); sleep(ctx, pause); {
 		if !w.leasesValid() {
 			w.dropLeases()
 		}
-		busy, err := w.renew()
-		pause = w.share(0.25)
-		if busy || err != nil {
+		pause = w.share(renewShare)
+		if allRenewed := w.renew(); !allRenewed {
 			pause = min(busyRetry, pause)
 		}
 	}
 }
 
-// renew renews all leases in one call, also if there are none. It returns whether a run was locked.
-func (w *Worker) renew() (busy bool, err error) {
-	sent := time.Now()
-	w.mutex.Lock()
-	var ids, epochs []int64
-	var ages []float32
-	var fractions []*float32
-	for id, held := range w.held {
-		ids, epochs = append(ids, id), append(epochs, held.run.Epoch)
-		ages, fractions = append(ages, float32(sent.Sub(held.started).Seconds())), append(fractions, held.run.progress())
+// renew renews all leases in one call, also if there are none. It returns whether that succeeded.
+func (w *Worker) renew() bool {
+	sent, runs := time.Now(), map[int64]*Run{}
+	ids, epochs, ages, fractions := []int64{}, []int64{}, []float64{}, []*float64{}
+	for _, run := range w.heldRuns() {
+		runs[run.ID] = run
+		ids, epochs = append(ids, run.ID), append(epochs, run.Epoch)
+		ages, fractions = append(ages, sent.Sub(run.started).Seconds()), append(fractions, run.fraction.Load())
 	}
-	w.mutex.Unlock()
-	type answer struct {
+	type reply = struct {
 		ID     int64
 		Answer string
-		Epoch  int64
 	}
-	const sql = "select id, answer, epoch from wakeboard.renew($1::bigint, $2::integer, coalesce($3::bigint[], '{}')," +
-		" coalesce($4::bigint[], '{}'), coalesce($5::real[], '{}'), coalesce($6::real[], '{}'))"
-	answers, err := query(w.heartbeats, w.share(0.25), pgx.RowToStructByPos[answer], sql,
-		w.id, w.leaseSeconds(), ids, epochs, ages, fractions)
+	values := pgx.NamedArgs{"ids": ids, "epochs": epochs, "ages": ages, "fractions": fractions}
+	replies, err := query(w, w.share(renewShare), pgx.RowToStructByPos[reply], renewLeases, values)
 	if err != nil {
-		return false, err
+		return false
 	}
-	w.mutex.Lock()
-	w.validUntil = sent.Add(w.share(validShare))
-	w.mutex.Unlock()
-	w.releaseOrphans()
-	for _, each := range answers {
-		w.mutex.Lock()
-		held := w.held[each.ID]
-		w.register = w.register || each.Answer == "unregistered"
-		if held != nil && each.Answer == "refused" && held.run.Epoch == each.Epoch {
-			w.lose(held)
+	w.renewed.Store(&sent)
+	busy := false
+	for _, reply := range replies {
+		run := runs[reply.ID]
+		switch reply.Answer {
+		case "cancel":
+			w.stop(run, ErrCancelled)
+		case "refused":
+			if !run.settled.Load() { // otherwise the reply to its report decides
+				w.end(run, "lost")
+			}
+		case "unregistered":
+			w.registered.Store(false)
+		case "busy":
+			busy = true
 		}
-		w.mutex.Unlock()
-		if held != nil && each.Answer == "cancel" && held.run.Epoch == each.Epoch {
-			w.stop(held, ErrCancelled)
-		}
-		busy = busy || each.Answer == "busy"
 	}
-	return busy, nil
+	if _, err := w.send(w.orphans); err == nil { // so that they do not count as crashes
+		w.orphans = nil
+	}
+	return !busy
 }
 
 // dropLeases: no heartbeat was answered in time, so other workers may have the runs.
 func (w *Worker) dropLeases() {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	for _, held := range w.held {
-		w.lose(held)
-		w.orphans = append(w.orphans, held.run)
-	}
-}
-
-// lose drops a lease and stops its handler. The caller has locked the mutex.
-func (w *Worker) lose(held *attempt) {
-	w.counts["lost"]++
-	if w.held[held.run.ID] == held {
-		delete(w.held, held.run.ID)
-	}
-	w.outbox = slices.DeleteFunc(w.outbox, func(each *attempt) bool { return each == held })
-	held.stopped = ErrLeaseLost
-	held.cancel(ErrLeaseLost)
-}
-
-// releaseOrphans releases dropped leases, so that they do not count as crashes.
-func (w *Worker) releaseOrphans() {
-	w.mutex.Lock()
-	orphans := w.orphans
-	w.orphans = nil
-	orphans = slices.DeleteFunc(orphans, func(run *Run) bool { return w.held[run.ID] != nil }) // claimed again
-	w.mutex.Unlock()
-	for _, run := range orphans {
-		held := w.hold(run)
-		w.finish(held)
-		w.settle(held, release("disconnected", 0))
+	for _, run := range w.heldRuns() {
+		w.end(run, "lost")
+		orphan := outcome{ID: run.ID, Epoch: run.Epoch, Kind: "released", Word: "disconnected"}
+		w.orphans = append(w.orphans, &Run{ID: run.ID, outcome: orphan})
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// Run is one attempt of a run, as its handler sees it.
+// Run is one attempt of a run, as its handler sees it. Its exported fields are the columns of a claim, in their order.
 type Run struct {
 	ID           int64
 	UUID         string // the same in each attempt
@@ -27,9 +28,12 @@ type Run struct {
 	ScheduledFor time.Time // the tick that this run executes
 
 	worker   *Worker
-	mutex    sync.Mutex
-	fraction *float32
-	steps    map[string]bool
+	started  time.Time
+	cancel   context.CancelCauseFunc
+	settled  atomic.Bool // it has an outcome
+	outcome  outcome
+	fraction atomic.Pointer[float64]
+	steps    sync.Map // the names of those that have begun and have not failed
 }
 
 // Decode reads the payload into a value.
@@ -37,28 +41,37 @@ func (r *Run) Decode(value any) error { return json.Unmarshal(r.Payload, value) 
 
 // Progress reports how much is done, from 0 to 1. The next heartbeat writes it.
 func (r *Run) Progress(fraction float64) {
-	bounded := float32(min(1, max(0, fraction)))
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	r.fraction = &bounded
+	r.fraction.Store(new(min(1, max(0, fraction))))
 }
 
-func (r *Run) progress() *float32 {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	return r.fraction
+// underLease calls an SQL function for the handler, until the database answers or the lease is lost.
+func (r *Run) underLease(sql string, values []any, into ...any) error {
+	for r.worker.holds(r) {
+		ctx, cancel := context.WithTimeout(context.Background(), r.worker.options.Lease)
+		err := r.worker.shared.QueryRow(ctx, sql, append([]any{r.worker.id, r.ID, r.Epoch}, values...)...).Scan(into...)
+		cancel()
+		if refusal(err).Code == "WB001" {
+			break
+		}
+		if err == nil || !unavailable(err) {
+			return err
+		}
+		time.Sleep(retryPause)
+	}
+	return ErrLeaseLost
 }
 
 // Step calls work at most once successfully per run. A later attempt gets the stored result.
-func Step[Result any](ctx context.Context, run *Run, name string, work func(context.Context) (Result, error)) (Result, error) {
-	var result Result
-	if !run.beginStep(name) {
+func Step[Result any](
+	ctx context.Context, run *Run, name string, work func(context.Context) (Result, error),
+) (result Result, err error) {
+	const sql = "select done, stored from wakeboard.step($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text::jsonb)"
+	if _, begun := run.steps.LoadOrStore(name, true); begun {
 		return result, fmt.Errorf("this attempt already has a step %q: each step needs its own name", name)
 	}
-	const sql = "select done, stored from wakeboard.step($1::bigint, $2::bigint, $3::bigint, $4::text, $5::text::jsonb)"
 	var done bool
 	var stored []byte
-	err := run.worker.underLease(ctx, sql, []any{run.worker.id, run.ID, run.Epoch, name, nil}, &done, &stored)
+	err = run.underLease(sql, []any{name, nil}, &done, &stored)
 	if err == nil && done {
 		return result, json.Unmarshal(stored, &result)
 	}
@@ -66,33 +79,15 @@ func Step[Result any](ctx context.Context, run *Run, name string, work func(cont
 		result, err = work(ctx)
 	}
 	if err == nil {
-		if stored, err = json.Marshal(result); err == nil {
-			err = run.worker.underLease(ctx, sql, []any{run.worker.id, run.ID, run.Epoch, name, string(stored)}, nil, nil)
-		}
+		stored, err = json.Marshal(result)
+	}
+	if err == nil {
+		err = run.underLease(sql, []any{name, string(stored)}, nil, nil)
 	}
 	if err != nil {
-		run.endStep(name)
+		run.steps.Delete(name) // it may be repeated
 	}
 	return result, err
-}
-
-func (r *Run) beginStep(name string) bool {
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	if r.steps[name] {
-		return false
-	}
-	if r.steps == nil {
-		r.steps = map[string]bool{}
-	}
-	r.steps[name] = true
-	return true
-}
-
-func (r *Run) endStep(name string) { // it failed, and may be repeated
-	r.mutex.Lock()
-	defer r.mutex.Unlock()
-	delete(r.steps, name)
 }
 
 // Effect is the state of an effect outside the database.
@@ -106,14 +101,14 @@ type Effect struct {
 func (r *Run) Effect(ctx context.Context, key string, work func(context.Context, Effect) error) error {
 	const sql = "select wakeboard.effect($1::bigint, $2::bigint, $3::bigint, $4::text, $5::boolean)"
 	var state string
-	if err := r.worker.underLease(ctx, sql, []any{r.worker.id, r.ID, r.Epoch, key, false}, &state); err != nil {
+	if err := r.underLease(sql, []any{key, false}, &state); err != nil {
 		return err
 	}
 	effect := Effect{Done: state == "done", InDoubt: state == "in doubt", ProviderKey: uuid5(r.UUID, key)}
 	if err := work(ctx, effect); err != nil || effect.Done {
 		return err
 	}
-	return r.worker.underLease(ctx, sql, []any{r.worker.id, r.ID, r.Epoch, key, true}, &state)
+	return r.underLease(sql, []any{key, true}, &state)
 }
 
 // Once guards an effect in the transaction tx. True: tx has to perform it. False: an earlier attempt committed it. An
