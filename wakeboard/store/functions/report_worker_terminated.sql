@@ -4,8 +4,8 @@
 -- `pod` the name of the pod; the attempts keep them.
 --
 -- Each of its runs is queued again and gets its attempt back. Evicted, Preempted, NodeShutdown, Drained and Deleted are not the fault of
--- the run: they count as a release (from the fifth on, each costs the attempt). Every other cause counts as one crash, as in `reap`. A run
--- with a requested cancellation is cancelled.
+-- the run: they count as a release (from the fifth on, each costs the attempt). So does every end of the worker of a run of the type `job`,
+-- whose container runs in another pod. Every other cause counts as one crash, as in `reap`. A run with a requested cancellation is cancelled.
 --
 -- Reads `slice` runs with ids after `after_id`: call it again with the returned next_id until that is null. Waits for no locked row:
 -- `skipped` runs were locked, and a later call or `reap` takes them. A repeated or late call changes no other process's leases. A worker
@@ -41,11 +41,13 @@ begin
     from (select id, locked_by from job_runs where id > report_worker_terminated.after_id order by id limit slice) as run;
 
   with locked as (
-    select id, attempts, max_attempts, lease_epoch, started_at, definition_id, has_dependents, disrupted and release_count >= 4 as costs_the_attempt,
+    select id, attempts, max_attempts, lease_epoch, started_at, definition_id, has_dependents, disrupted or job_type = 'job' as not_at_fault,
+           (disrupted or job_type = 'job') and release_count >= 4 as costs_the_attempt,
            coalesce(started_epoch is distinct from lease_epoch                                    -- as in `reap`
              and locked_until > started_at + make_interval(secs => least(known.lease_s, timeout_s + 10)), false) as waited,
            case when cancel_requested_at is not null then 'cancelled'
-                when disrupted then case when release_count >= 4 and attempts >= max_attempts then 'released dead' else 'released' end
+                when disrupted or job_type = 'job' then
+                  case when release_count >= 4 and attempts >= max_attempts then 'released dead' else 'released' end
                 when crash_count + 1 >= crashes_until_dead then 'crashed dead'
                 else 'crashed' end as decision
       from job_runs as run
@@ -55,8 +57,8 @@ begin
        for update of run skip locked
   ), recorded as (
     insert into job_attempts (run_id, lease_epoch, attempt, outcome, error_type, error, locked_by, worker, started_at, died, cause, pod)
-    select id, lease_epoch, attempts, case when disrupted then 'released' else 'crashed' end,
-           case when not disrupted then 'WorkerCrashed' end, described, report_worker_terminated.worker, known.name, started_at,
+    select id, lease_epoch, attempts, case when not_at_fault then 'released' else 'crashed' end,
+           case when not not_at_fault then 'WorkerCrashed' end, described, report_worker_terminated.worker, known.name, started_at,
            decision like '%dead', report_worker_terminated.cause, nullif(report_worker_terminated.pod, '')
       from locked
     on conflict do nothing
@@ -67,8 +69,8 @@ begin
        set locked_by = 0, locked_until = 'epoch', holds_slot = false, lease_epoch = run.lease_epoch + 1,
            status = (case when decision like '%dead' then 'dead' else 'queued' end)::run_status,
            attempts = run.attempts - (not costs_the_attempt)::integer,
-           crash_count = run.crash_count + (not disrupted)::integer,
-           release_count = run.release_count + disrupted::integer,
+           crash_count = run.crash_count + (not not_at_fault)::integer,
+           release_count = run.release_count + not_at_fault::integer,
            started_epoch = case when waited then run.started_epoch else run.lease_epoch end,
            started_at = case when waited and run.started_epoch is null then 'epoch' else run.started_at end,
            failed_at = case when decision like '%dead' then statement_timestamp() else run.failed_at end,
